@@ -1,0 +1,34 @@
+.DEFAULT_GOAL := help
+VENV := .venv
+BIN := $(VENV)/bin
+
+help: ## List the commands
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.ready ## Set up everything: .venv, Python packages, Java if absent
+
+$(VENV)/.ready: requirements.lock pyproject.toml scripts/setup
+	@scripts/setup
+
+demo: setup ## Run the quickstart: lineage, a live table, rows
+	@scripts/demo
+
+test: setup ## Lint, type-check and test
+	@scripts/test
+
+quick: setup ## Only the tests that need no Spark
+	@$(BIN)/pytest -q -m "not spark and not process"
+
+format: setup ## Format the code
+	@$(BIN)/ruff format src tests bench && $(BIN)/ruff check --fix src tests bench
+
+docs: setup ## Write the generated references and schemas anew
+	@$(BIN)/python -m scripts.generate_docs
+
+bench: setup ## Run the benchmarks
+	@$(BIN)/python bench/validate.py && $(BIN)/python bench/embedded.py
+
+lock: setup ## Pin the development packages anew
+	@$(BIN)/pip freeze --exclude-editable | grep -v '^penstock' > requirements.lock
+
+.PHONY: help setup demo test quick format docs bench lock

@@ -1,0 +1,1 @@
+"""The command `penstock`: arguments in, the line called, the result shown."""

@@ -1,0 +1,113 @@
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import typer
+
+from penstock.cli import output
+from penstock.cli.line import check
+from penstock.cli.options import DirectoryOption, Format, FormatOption, PathArgument, chosen_path
+from penstock.errors import PenstockError, ServiceError
+from penstock.project.stream_project import Clusters, Runtime
+
+MEMORY_GB = 2
+DISK_GB = 1
+CONNECT_SECS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    what: str
+    fine: bool
+    detail: str
+
+
+def command(path: PathArgument = None, directory: DirectoryOption = None, form: FormatOption = Format.TEXT) -> None:
+    """Check that this machine and the systems that the project names are ready."""
+    target = chosen_path(path, directory)
+    findings = [*_machine(target), *_project(target)]
+    healthy = all(f.fine for f in findings)
+    if form is Format.JSON:
+        listed = [{"check": f.what, "ok": f.fine, "detail": f.detail} for f in findings]
+        output.put_json({"healthy": healthy, "checks": listed})
+    else:
+        width = max(len(f.what) for f in findings)
+        for f in findings:
+            output.put(f"{'ok  ' if f.fine else 'FAIL'}  {f.what:<{width}}  {f.detail}")
+    if not healthy:
+        raise typer.Exit(ServiceError.exit_code)
+
+
+def _machine(target: Path) -> Iterator[Finding]:
+    from penstock.runtime.java import find_java
+
+    found = ".".join(map(str, sys.version_info[:3]))
+    yield Finding("python", sys.version_info >= (3, 11), found)
+    yield _finding("java", lambda: (j := find_java()) and f"Java {j.version} in {j.home}")
+    yield Finding("pyspark", True, version("pyspark"))
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    yield Finding("memory", memory >= MEMORY_GB, f"{memory:.1f} GB; {MEMORY_GB} GB are needed")
+    folder = next(p for p in (target.absolute(), *target.absolute().parents) if p.is_dir())
+    free = shutil.disk_usage(folder).free / 2**30
+    yield Finding("disk", free >= DISK_GB, f"{free:.1f} GB free; {DISK_GB} GB are needed")
+    yield Finding(
+        "directory",
+        os.access(folder, os.W_OK),
+        f"{folder} can{'' if os.access(folder, os.W_OK) else 'not'} be written",
+    )
+
+
+def _project(target: Path) -> Iterator[Finding]:
+    try:
+        checked = check(target)
+    except PenstockError as error:
+        yield Finding("project", False, str(error).splitlines()[0])
+        return
+    yield Finding("project", True, f"{checked.graph.format} '{checked.graph.name}' is valid")
+    for what, address in _addresses(checked.graph.runtime):
+        yield _finding(what, lambda address=address: _reach(address))  # type: ignore[misc]
+    for node in checked.graph.nodes.values():
+        connector = node.element
+        if hasattr(connector, "check"):
+            yield _finding(f"{node.kind} {node.name}", lambda c=connector: c.at(checked.root).check() or "ready")  # type: ignore[misc]
+
+
+def _addresses(runtime: Runtime) -> Iterator[tuple[str, str]]:
+    if runtime.kafka:
+        yield from (("kafka", server) for server in runtime.kafka.bootstrap_servers)
+    if runtime.schema_registry:
+        yield "schema registry", runtime.schema_registry.url
+    for what, clusters in (("flink", runtime.flink), ("connect", runtime.connect)):
+        yield from _cluster_addresses(what, clusters)
+    if runtime.conduktor and runtime.conduktor.gateway and runtime.conduktor.gateway.admin_url:
+        yield "gateway", runtime.conduktor.gateway.admin_url
+
+
+def _cluster_addresses(what: str, clusters: Clusters | None) -> Iterator[tuple[str, str]]:
+    for name, cluster in (clusters.clusters if clusters else {}).items():
+        if cluster.rest_url:
+            yield f"{what} {name}", cluster.rest_url
+
+
+def _reach(address: str) -> str:
+    parts = urlsplit(address if "//" in address else f"//{address}")
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        with socket.create_connection((parts.hostname or "", port), timeout=CONNECT_SECS):
+            return f"{parts.hostname}:{port} answers"
+    except OSError as error:
+        text = f"{parts.hostname}:{port} does not answer: {error.strerror or error}"
+        raise ServiceError("unreachable", text, retriable=True) from error
+
+
+def _finding(what: str, probe: Callable[[], object]) -> Finding:
+    try:
+        return Finding(what, True, str(probe()))
+    except PenstockError as error:
+        return Finding(what, False, error.message + (f" ({error.hint})" if error.hint else ""))

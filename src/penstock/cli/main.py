@@ -1,0 +1,68 @@
+"""The entry point: finds the command, runs it, and turns errors into messages and exit codes."""
+
+import sys
+from importlib import import_module
+from typing import Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+from penstock.cli import output
+from penstock.errors import PenstockError
+
+COMMANDS: Final = (
+    "init",
+    "validate",
+    "compile",
+    "lineage",
+    "plan",
+    "run",
+    "show",
+    "status",
+    "stop",
+    "doctor",
+)
+
+
+class Commands(TyperGroup):
+    """Each command is a module of this package, imported only when it is called: `validate` pays for nothing else."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"penstock.cli.{cmd_name}")
+        single = typer.Typer(add_completion=False)
+        single.command(cmd_name)(module.command)
+        return typer.main.get_command(single)
+
+
+def _version(value: bool) -> None:
+    if value:
+        from penstock import __version__
+
+        typer.echo(f"penstock {__version__}")
+        raise typer.Exit
+
+
+app = typer.Typer(cls=Commands, no_args_is_help=True, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+@app.callback()
+def penstock(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Show the version."),
+) -> None:
+    """Streaming pipelines as code: YAML and SQL, run on Spark Structured Streaming."""
+
+
+def main() -> None:
+    try:
+        app(prog_name="penstock")
+    except PenstockError as error:
+        output.fail(error)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(141)

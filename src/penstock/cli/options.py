@@ -1,0 +1,38 @@
+"""Arguments that several commands share."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.cli import output
+
+
+class Format(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+
+
+def _remember(value: Format) -> Format:
+    output.json_mode = value is Format.JSON
+    return value
+
+
+PathArgument = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[PATH]",
+        help="The directory of a project, or the file of a pipeline. Default: the current directory.",
+        show_default=False,
+    ),
+]
+DirectoryOption = Annotated[
+    Path | None,
+    typer.Option("--project-dir", "-p", metavar="PATH", help="The same as PATH.", show_default=False),
+]
+FormatOption = Annotated[Format, typer.Option("--format", help="How to report.", callback=_remember)]
+
+
+def chosen_path(path: Path | None, directory: Path | None) -> Path:
+    return path or directory or Path()

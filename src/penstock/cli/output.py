@@ -1,0 +1,69 @@
+"""What the terminal shows. Data and JSON go to stdout, everything else to stderr."""
+
+import json
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from penstock.errors import Diagnostic, PenstockError, PlanRefused, ProjectInvalid, Severity
+
+json_mode = False
+"""Whether `--format json` was given; set while the arguments are read."""
+
+
+def say(text: str = "") -> None:
+    """A line for the person who watches."""
+    sys.stderr.write(text + "\n")
+
+
+def put(text: str) -> None:
+    """A line of the result."""
+    sys.stdout.write(text + "\n")
+
+
+def put_json(value: Any) -> None:
+    put(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def show_diagnostics(diagnostics: Iterable[Diagnostic]) -> None:
+    colour = sys.stderr.isatty()
+    for diagnostic in diagnostics:
+        say(_coloured(str(diagnostic), diagnostic.severity) if colour else str(diagnostic))
+
+
+def _coloured(text: str, severity: Severity) -> str:
+    shade = {Severity.ERROR: "31", Severity.WARNING: "33", Severity.INFO: "36"}[severity]
+    first, newline, rest = text.partition("\n")
+    return f"\x1b[{shade}m{first}\x1b[0m{newline}{rest}"
+
+
+def fail(error: PenstockError) -> None:
+    """The error, in the form that was asked for."""
+    match error:
+        case ProjectInvalid(diagnostics=diagnostics):
+            if json_mode:
+                put_json(report(diagnostics))
+            else:
+                show_diagnostics(diagnostics)
+                count = sum(d.severity is Severity.ERROR for d in diagnostics)
+                say(f"\n{count} error{'s' if count != 1 else ''}.")
+        case _:
+            if json_mode:
+                put_json({"success": False, "error": error.to_json()})
+            else:
+                say(f"Error: {error}")
+
+
+def report(diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:
+    """The result of a check, as JSON."""
+    listed = list(diagnostics)
+    errors = [d.to_json() for d in listed if d.severity is Severity.ERROR]
+    warnings = [d.to_json() for d in listed if d.severity is not Severity.ERROR]
+    return {"success": True, "is_valid": not errors, "errors": errors, "warnings": warnings}
+
+
+def refuse(refusals: Iterable[Diagnostic]) -> None:
+    """Raise the first refusal of a plan; the others are shown before it."""
+    first, *others = refusals
+    show_diagnostics(others)
+    raise PlanRefused(first.code, first.message, hint=first.hint)

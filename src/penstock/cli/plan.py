@@ -1,0 +1,38 @@
+from typing import Annotated
+
+import typer
+
+from penstock.cli import output
+from penstock.cli.line import check, compiled, planned
+from penstock.cli.options import DirectoryOption, Format, FormatOption, PathArgument, chosen_path
+from penstock.plan.explain import explain, summary, to_json
+
+SelectOption = Annotated[list[str] | None, typer.Option("--select", "-s", help="Only this query; may be given again.")]
+RebuildOption = Annotated[
+    list[str] | None,
+    typer.Option("--allow-rebuild", metavar="NAME", help="Let this query begin again; may be given again."),
+]
+
+
+def command(
+    path: PathArgument = None,
+    directory: DirectoryOption = None,
+    select: SelectOption = None,
+    allow_rebuild: RebuildOption = None,
+    form: FormatOption = Format.TEXT,
+) -> None:
+    """Show what `run` would create, start, change and retire."""
+    checked = check(chosen_path(path, directory))
+    plan = planned(checked, compiled(checked), select=select or (), allow_rebuild=allow_rebuild or ())
+    if form is Format.JSON:
+        output.put_json(to_json(plan))
+    else:
+        output.put(summary(plan))
+        for line in map(explain, plan.steps):
+            output.put(f"  {line.sign} {line.action} {line.subject} {line.name}: {line.reason}")
+            if line.risk != "none":
+                output.put(f"      risk: {line.risk}")
+    if plan.refusals:
+        if form is Format.TEXT:
+            output.refuse(plan.refusals)
+        raise typer.Exit(3)

@@ -1,0 +1,67 @@
+import json
+from typing import Annotated, Any
+
+import typer
+
+from penstock.cli import output
+from penstock.cli.line import Checked, check, compiled, node_named
+from penstock.cli.options import DirectoryOption, Format, FormatOption, PathArgument, chosen_path
+from penstock.errors import Diagnostic, ProjectInvalid
+
+
+def command(
+    node: Annotated[str, typer.Argument(help="A source, model, transform or topic.")],
+    path: PathArgument = None,
+    directory: DirectoryOption = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many rows.")] = 10,
+    form: FormatOption = Format.TEXT,
+) -> None:
+    """Show rows of a source, a model or a topic."""
+    checked = check(chosen_path(path, directory))
+    rows = _rows(checked, node, limit)
+    if form is Format.JSON:
+        output.put_json(rows)
+    else:
+        _print_table(rows)
+        output.say(f"{len(rows)} row{'s' if len(rows) != 1 else ''}.")
+
+
+def _rows(checked: Checked, name: str, limit: int) -> list[dict[str, Any]]:
+    manifest = compiled(checked)
+    by_topic = {topic.name: topic.node for topic in manifest.topics}
+    node = node_named(checked.graph, by_topic.get(name, name))
+    if node.kind in ("exposure", "sink"):
+        text = f"`{name}` is {'an' if node.kind == 'exposure' else 'a'} {node.kind}: it has no rows of its own"
+        raise ProjectInvalid([Diagnostic("unknown-node", text, hint="show what it reads from")])
+    from penstock.runtime.java import find_java
+
+    find_java()
+    from penstock.runtime.peek import peek
+    from penstock.runtime.session import spark_session
+
+    with spark_session(manifest.spark, checked.place.logs) as spark:
+        lines = peek(manifest, node.id, checked.root, spark, limit)
+    return [json.loads(line) for line in lines]
+
+
+def _print_table(rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    if not rows:
+        return
+    numeric = {key for key in rows[0] if all(isinstance(r.get(key), int | float) for r in rows)}
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for key in rows[0]:
+        table.add_column(Text(key), justify="right" if key in numeric else "left", no_wrap=True)
+    for row in rows:
+        table.add_row(*(Text(_cell(row.get(key))) for key in rows[0]))
+    console = Console(file=None, soft_wrap=True)
+    console.print(table, crop=False, soft_wrap=True)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "∅"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,52 @@
+import time
+from typing import Any
+
+from penstock.cli import output
+from penstock.cli.line import check
+from penstock.cli.options import DirectoryOption, Format, FormatOption, PathArgument, chosen_path
+from penstock.plan.state import SqliteStore
+
+
+def command(path: PathArgument = None, directory: DirectoryOption = None, form: FormatOption = Format.TEXT) -> None:
+    """Show whether the project runs, and how far each query is."""
+    from penstock.runtime.lock import running_pid
+
+    checked = check(chosen_path(path, directory))
+    documents = SqliteStore(checked.place.state_file).get(checked.place.namespace, "")
+    pid = running_pid(checked.place.lock_file)
+    queries = [_settled(doc, pid) for key, doc in documents.items() if key.startswith("progress:")]
+    about = documents.get("run", {})
+    if form is Format.JSON:
+        output.put_json(
+            {
+                "project": checked.graph.name,
+                "running": pid is not None,
+                "pid": pid,
+                "revision": documents.get("revision"),
+                "heartbeat_at": about.get("heartbeat_at"),
+                "queries": queries,
+            }
+        )
+        return
+    if not documents:
+        output.put(f"{checked.graph.name} has never run. Start it with `penstock run`.")
+        return
+    state = f"runs in process {pid}" if pid else "does not run"
+    output.put(f"{checked.graph.name} {state}; revision {documents.get('revision')}.")
+    width = max((len(q["query"]) for q in queries), default=0)
+    for query in queries:
+        numbers = f"{query['rows_in']:,} rows in, {query['rows_out']:,} out, {query['batches']:,} batches"
+        output.put(f"  {query['query']:<{width}}  {query['state']:<9} {numbers}{_since(query)}")
+        if query["error"]:
+            output.put(f"  {'':<{width}}  {query['error']}")
+
+
+def _settled(document: dict[str, Any], pid: int | None) -> dict[str, Any]:
+    """A runner that was killed could not write that it stopped."""
+    dead = pid is None and document["state"] in ("running", "waiting")
+    return {**document, "state": "stopped"} if dead else document
+
+
+def _since(query: dict[str, Any]) -> str:
+    at = query["last_batch_at"]
+    return f", last batch {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(at))}" if at else ""

@@ -1,0 +1,15 @@
+from penstock.cli import output
+from penstock.cli.line import check
+from penstock.cli.options import DirectoryOption, Format, FormatOption, PathArgument, chosen_path
+
+
+def command(path: PathArgument = None, directory: DirectoryOption = None, form: FormatOption = Format.TEXT) -> None:
+    """Check a project or pipeline: YAML, names, SQL, columns. Starts nothing."""
+    checked = check(chosen_path(path, directory))
+    if form is Format.JSON:
+        output.put_json(output.report(checked.notes))
+        return
+    output.show_diagnostics(checked.notes)
+    kinds = [node.kind for node in checked.graph.nodes.values()]
+    counted = [f"{kinds.count(kind)} {kind}{'s' if kinds.count(kind) != 1 else ''}" for kind in dict.fromkeys(kinds)]
+    output.put(f"{checked.graph.format.capitalize()} '{checked.graph.name}' is valid: {', '.join(counted)}.")

@@ -1,0 +1,82 @@
+"""Batches as directories: each appears whole or not at all, and a replayed one is recognised.
+
+A batch is written into a hidden directory and then renamed into place, which a local file system does in one step.
+The directory carries a note of what it was made from (`_batch.json`; readers pass over names that start with `_`), so
+the ledger of what was written lives where the rows do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from penstock.errors import QueryFailed, ServiceError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameWriter
+
+NOTE: Final = "_batch.json"
+STAGING: Final = "_staging"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchNote:
+    """What a published directory was made from."""
+
+    query: str
+    checkpoint_id: str
+    batch_id: int
+    offsets: Sequence[str]
+
+    @property
+    def directory(self) -> str:
+        return f"{self.checkpoint_id}-{self.batch_id:012d}"
+
+
+def counted(batch: DataFrame) -> tuple[DataFrame, Callable[[], int]]:
+    """The batch, and how many rows the first action over it saw: counting costs no second pass."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as f
+
+    observation = Observation()
+    return batch.observe(observation, f.count(f.lit(1)).alias("rows")), lambda: int(observation.get["rows"])
+
+
+def publish(root: Path, note: BatchNote, batch: DataFrame, writer: Callable[[DataFrame], DataFrameWriter]) -> int:
+    """Write the batch as a directory below `root`, unless an earlier try of the same batch already has.
+
+    Returns the number of rows written. A batch without rows leaves nothing behind.
+    """
+    final = root / note.directory
+    staging = root / STAGING / note.directory
+    try:
+        if final.exists():
+            _refuse_other_input(final, note)
+            return 0
+        shutil.rmtree(staging, ignore_errors=True)
+        staging.parent.mkdir(parents=True, exist_ok=True)
+        rows, count = counted(batch)
+        writer(rows).save(str(staging))
+        if count() == 0:
+            shutil.rmtree(staging)
+            return 0
+        (staging / NOTE).write_text(json.dumps(asdict(note)), encoding="utf-8")
+        os.replace(staging, final)
+        return count()
+    except OSError as error:
+        raise ServiceError("not-writable", f"cannot write to {root}: {error.strerror or error}") from error
+
+
+def _refuse_other_input(final: Path, note: BatchNote) -> None:
+    before = json.loads((final / NOTE).read_text(encoding="utf-8"))
+    if before["offsets"] != list(note.offsets):
+        raise QueryFailed(
+            "batch-conflict",
+            f"batch {note.batch_id} of `{note.query}` was written before from other input ({final})",
+            hint=f"its checkpoint was restored from an older copy: `penstock run --allow-rebuild {note.query}`",
+        )

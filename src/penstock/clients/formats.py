@@ -1,0 +1,107 @@
+"""File formats: which files are of which, and how Spark reads and writes them."""
+
+from collections.abc import Iterator, Mapping
+from csv import reader as csv_reader
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from penstock.sql.types import Column, Columns, spark_type
+
+FormatName: TypeAlias = Literal["parquet", "json", "csv"]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A row that does not fit stops the query (`FAILFAST`): it must never turn into nulls in silence."""
+
+    name: FormatName
+    suffixes: tuple[str, ...]
+    read_options: Mapping[str, str]
+    write_options: Mapping[str, str]
+
+    @property
+    def glob(self) -> str:
+        return "*.{" + ",".join(self.suffixes) + "}" if len(self.suffixes) > 1 else f"*.{self.suffixes[0]}"
+
+    def matches(self, path: Path) -> bool:
+        name = path.name.lower()
+        return any(name.endswith((f".{s}", f".{s}.gz")) for s in self.suffixes)
+
+
+MAX_BATCH_BYTES: Final = 512 * 2**20
+"""A batch takes files up to this size together, so that catching up needs no more memory than keeping up."""
+
+_UTC_MICROS: Final = "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]X"
+
+FORMATS: Final[Mapping[str, Format]] = {
+    "parquet": Format("parquet", ("parquet",), {}, {}),
+    "json": Format(
+        "json",
+        ("json", "jsonl", "ndjson"),
+        {"mode": "FAILFAST"},
+        {"ignoreNullFields": "false", "timestampFormat": _UTC_MICROS},
+    ),
+    "csv": Format(
+        "csv",
+        ("csv",),
+        {"mode": "FAILFAST", "header": "true", "enforceSchema": "false"},
+        {"header": "true", "timestampFormat": _UTC_MICROS},
+    ),
+}
+
+
+def files_under(path: Path, file_format: Format) -> Iterator[Path]:
+    """The data files below a directory (or the file itself), in name order, without what Spark would pass over."""
+    if path.is_file():
+        yield path
+        return
+    for file in sorted(path.rglob("*")):
+        hidden = any(part.startswith(("_", ".")) for part in file.relative_to(path).parts)
+        if not hidden and file_format.matches(file) and file.is_file():
+            yield file
+
+
+def known_columns(path: Path, file_format: Format) -> Columns | None:
+    """The columns that the files themselves declare; None where only reading all rows would tell."""
+    first = next(files_under(path, file_format), None)
+    if first is None:
+        return None
+    match file_format.name:
+        case "parquet":
+            return _parquet_columns(first)
+        case "csv":
+            return _csv_columns(first)
+        case _:
+            return None
+
+
+def _parquet_columns(file: Path) -> Columns | None:
+    try:
+        from pyarrow import ArrowException
+        from pyarrow.parquet import read_schema
+    except ModuleNotFoundError:
+        return None
+    try:
+        schema = read_schema(file)
+    except (ArrowException, OSError):
+        return None
+    return tuple(Column(field.name, _spark_name(str(field.type))) for field in schema)
+
+
+def _spark_name(arrow_type: str) -> str | None:
+    plain = {"int64": "BIGINT", "int32": "INT", "int16": "SMALLINT", "int8": "TINYINT", "bool": "BOOLEAN"}
+    if arrow_type.startswith("timestamp"):
+        return "TIMESTAMP"
+    if arrow_type.startswith("decimal128"):
+        return spark_type(arrow_type.replace("decimal128", "DECIMAL"))
+    return plain.get(arrow_type) or spark_type(arrow_type)
+
+
+def _csv_columns(file: Path) -> Columns | None:
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as lines:
+            header = next(csv_reader(lines), None)
+    except (OSError, UnicodeDecodeError):
+        return None
+    return tuple(Column(name) for name in header) if header else None

@@ -1,0 +1,1 @@
+"""One file = one system that streams come from or go to."""

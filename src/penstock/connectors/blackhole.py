@@ -1,0 +1,23 @@
+"""Nowhere: rows are computed and thrown away."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from penstock.clients.batches import counted
+from penstock.connectors.contract import BatchRef, Sink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class BlackholeSink(Sink):
+    """Discards all rows, after computing each of them: for measuring and for trying out."""
+
+    type: Literal["blackhole"] = "blackhole"
+    delivery = "nothing is kept"
+
+    def write(self, batch: DataFrame, ref: BatchRef) -> int:
+        rows, count = counted(batch)
+        rows.write.format("noop").mode("append").save()
+        return count()

@@ -1,0 +1,97 @@
+"""What a connector is: a frozen model that is configuration, documentation and behaviour in one.
+
+A connector holds no connection and no state, and can be pickled. It imports pyspark and its client library inside
+methods only, so that checking a project starts no JVM.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from pydantic import Field
+
+from penstock.config import Frozen, Names
+from penstock.sql.types import Columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRef:
+    """Which batch of which query this is. It is what makes a replay harmless.
+
+    Batch numbers start again with a new checkpoint, so the checkpoint's own id belongs to the name; and a checkpoint
+    restored from a copy can plan other input under an old number, so the offsets do too.
+    """
+
+    query: str
+    checkpoint_id: str
+    batch_id: int
+    offsets: tuple[str, ...]
+
+
+class Connector(Frozen, ABC):
+    """Common to sources and sinks."""
+
+    type: str
+
+    def at(self, root: Path) -> Self:
+        """The same connector with its relative paths taken from `root`."""
+        return self
+
+    def check(self) -> None:
+        """Raise a ServiceError when the system cannot be reached."""
+
+
+class Source(Connector):
+    """Rows come from here."""
+
+    primary_key: Names = ()
+    """The columns that identify a row, separated by commas."""
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the rows come to an end by themselves."""
+        return False
+
+    @abstractmethod
+    def read(self, spark: SparkSession, name: str) -> DataFrame:
+        """The stream. Every reader behind it is called `name`, or `name` with a suffix, so that a checkpoint can
+        outlive a change of the query."""
+
+    @abstractmethod
+    def peek(self, spark: SparkSession) -> DataFrame:
+        """What is there now, as a finite table."""
+
+    @property
+    def poll_ms(self) -> int:
+        """How long to wait before looking again when there was nothing new."""
+        return 10
+
+    def told(self, columns: Columns) -> Self:
+        """The same source, with the columns that the writer of its rows is known to put out."""
+        return self
+
+    def known_columns(self) -> Columns | None:
+        """The columns, as far as they can be told without Spark and without reading rows."""
+        return None
+
+
+class Sink(Connector):
+    """Rows go here."""
+
+    delivery: ClassVar[str]
+    """What a crash between writing and committing leaves behind."""
+
+    from_: str = Field(alias="from")
+    """The source or transform whose rows are written."""
+    primary_key: Names = ()
+    """The columns that identify a row, separated by commas."""
+
+    @abstractmethod
+    def write(self, batch: DataFrame, ref: BatchRef) -> int:
+        """Write one batch and say how many rows that were. Called again with an equal `ref` after a crash."""

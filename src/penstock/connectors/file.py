@@ -1,0 +1,115 @@
+"""Files in a directory, as a source and as a sink."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, Self
+
+from pydantic import BeforeValidator, Field
+
+from penstock.clients.batches import BatchNote, publish
+from penstock.clients.formats import FORMATS, MAX_BATCH_BYTES, files_under, known_columns
+from penstock.config import Duration, Frozen
+from penstock.connectors.contract import BatchRef, Sink, Source
+from penstock.errors import ServiceError
+from penstock.sql.types import Columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+
+def _format(value: object) -> object:
+    return "json" if value in ("ndjson", "jsonl") else value
+
+
+FileFormat = Annotated[Literal["parquet", "json", "csv"], BeforeValidator(_format)]
+
+
+class Bounded(Frozen):
+    """Read what is there when the run starts, then end."""
+
+    type: Literal["bounded"]
+
+
+class Continuous(Frozen):
+    """Go on reading files as they arrive."""
+
+    type: Literal["continuous"]
+    poll_interval: Duration = 5000
+    """How often to look for new files."""
+
+
+class _Files(Frozen):
+    path: Path
+    """A directory or a file; a relative path starts at the pipeline's own directory."""
+    format: FileFormat
+    """`parquet`, `json` (one object a line; also `ndjson`, `jsonl`) or `csv` (with a header line)."""
+
+    def at(self, root: Path) -> Self:
+        return self.model_copy(update={"path": root / self.path})
+
+
+class FileSource(_Files, Source):
+    """Reads the files below a directory. Their columns are found when the run starts."""
+
+    type: Literal["file"] = "file"
+    mode: Bounded | Continuous = Field(Continuous(type="continuous"), discriminator="type")
+    """`{type: bounded}` or `{type: continuous, poll_interval: 5s}`."""
+
+    @property
+    def bounded(self) -> bool:
+        return isinstance(self.mode, Bounded)
+
+    @property
+    def poll_ms(self) -> int:
+        return self.mode.poll_interval if isinstance(self.mode, Continuous) else 200
+
+    def read(self, spark: SparkSession, name: str) -> DataFrame:
+        reader = spark.readStream.name(name).format(self.format).schema(self._schema(spark))
+        options = {
+            "pathGlobFilter": self._glob(),
+            "maxBytesPerTrigger": str(MAX_BATCH_BYTES),
+            **FORMATS[self.format].read_options,
+        }
+        return reader.options(**options).load(str(self.path))
+
+    def peek(self, spark: SparkSession) -> DataFrame:
+        self.check()
+        reader = spark.read.format(self.format).options(pathGlobFilter=self._glob(), inferSchema="true")
+        return reader.options(**FORMATS[self.format].read_options).load(str(self.path))
+
+    def known_columns(self) -> Columns | None:
+        return known_columns(self.path, FORMATS[self.format])
+
+    def check(self) -> None:
+        if next(files_under(self.path, FORMATS[self.format]), None) is None:
+            raise ServiceError(
+                "schema-unknown",
+                f"no files matching format {self.format} found at path {self.path}",
+                hint="its columns are read from the first file, so put one there",
+            )
+
+    def _schema(self, spark: SparkSession) -> StructType:
+        return self.peek(spark).schema
+
+    def _glob(self) -> str:
+        return self.path.name if self.path.is_file() else FORMATS[self.format].glob
+
+
+class FileSink(_Files, Sink):
+    """Writes each batch as one directory of files, below the path."""
+
+    type: Literal["file"] = "file"
+    delivery = "exactly once: a replayed batch is recognised by its directory and not written again"
+
+    def write(self, batch: DataFrame, ref: BatchRef) -> int:
+        chosen = FORMATS[self.format]
+        note = BatchNote(**asdict(ref))
+        return publish(
+            self.path,
+            note,
+            batch,
+            lambda rows: rows.write.format(chosen.name).options(**chosen.write_options),
+        )

@@ -1,0 +1,253 @@
+"""Made-up rows: the same ones for the same seed, at a given rate, as many as asked for or without end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from pydantic import Field, field_validator
+
+from penstock.config import Frozen
+from penstock.connectors.contract import Source
+from penstock.sql.types import Column, Columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as Expression
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.datasource import DataSource
+
+SEQUENCE: Final = "penstock_sequence"
+ROWS_PER_PARTITION: Final = 500_000
+PACE_SECS: Final = 0.5
+_RANDOM_BITS: Final = 2**53
+
+
+class Sequence(Frozen):
+    """Counts up, one a row."""
+
+    kind: Literal["sequence"]
+    start: int = 0
+
+
+class Integer(Frozen):
+    """A whole number between two bounds, both included."""
+
+    kind: Literal["integer"]
+    min: int = 0
+    max: int = 100
+
+
+class Uniform(Frozen):
+    """A number between two bounds."""
+
+    kind: Literal["uniform"]
+    min: float = 0.0
+    max: float = 1.0
+    decimals: int | None = Field(None, ge=0, le=15)
+    """Round to this many digits."""
+
+
+class Choice(Frozen):
+    """One of a list of values."""
+
+    kind: Literal["choice"]
+    values: tuple[str, ...] | tuple[int, ...] | tuple[float, ...] = Field(min_length=1)
+
+
+class Text(Frozen):
+    """A text of hexadecimal digits."""
+
+    kind: Literal["text"]
+    length: int = Field(16, ge=1, le=64)
+
+
+class Boolean(Frozen):
+    """True or false."""
+
+    kind: Literal["boolean"]
+    probability: float = Field(0.5, ge=0, le=1)
+    """How often it is true."""
+
+
+class Timestamp(Frozen):
+    """When the row was made."""
+
+    kind: Literal["timestamp"]
+
+
+GeneratedColumn = Annotated[
+    Sequence | Integer | Uniform | Choice | Text | Boolean | Timestamp, Field(discriminator="kind")
+]
+
+
+class GeneratorSource(Source):
+    """Makes rows up. Row number N is the same in every run with the same seed, timestamps aside."""
+
+    type: Literal["generator"] = "generator"
+    columns: dict[str, GeneratedColumn]
+    """What each column holds: `sequence`, `integer`, `uniform`, `choice`, `text`, `boolean` or `timestamp`."""
+    rows: int | None = Field(None, ge=0)
+    """How many rows in all; without end when left out."""
+    rows_per_second: int | None = Field(None, ge=1)
+    """The pace. Default: 100 without `rows`, as fast as it can with `rows`."""
+    seed: int = 0
+
+    @field_validator("columns")
+    @classmethod
+    def _some_column(cls, columns: dict[str, GeneratedColumn]) -> dict[str, GeneratedColumn]:
+        if not columns:
+            raise ValueError("a generator needs at least one column")
+        return columns
+
+    @property
+    def bounded(self) -> bool:
+        return self.rows is not None
+
+    def read(self, spark: SparkSession, name: str) -> DataFrame:
+        spark.dataSource.register(_sequence_source())
+        pace = self.rows_per_second or (0 if self.bounded else 100)
+        stream = spark.readStream.name(name).format(SEQUENCE).option("pace", pace)
+        return self._rows((stream if self.rows is None else stream.option("rows", self.rows)).load())
+
+    def peek(self, spark: SparkSession) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        end = 1000 if self.rows is None else self.rows
+        return self._rows(spark.range(end).select(f.col("id").alias("number"), f.unix_millis(f.now()).alias("at_ms")))
+
+    def known_columns(self) -> Columns:
+        return tuple(Column(name, _sql_type(column)) for name, column in self.columns.items())
+
+    def _rows(self, numbers: DataFrame) -> DataFrame:
+        return numbers.select(
+            *(
+                _expression(column, self.seed, place).cast(_sql_type(column)).alias(name)
+                for place, (name, column) in enumerate(self.columns.items())
+            )
+        )
+
+
+def _sql_type(column: GeneratedColumn) -> str:
+    match column:
+        case Sequence() | Integer():
+            return "BIGINT"
+        case Uniform():
+            return "DOUBLE"
+        case Text():
+            return "STRING"
+        case Boolean():
+            return "BOOLEAN"
+        case Timestamp():
+            return "TIMESTAMP"
+        case Choice(values=values):
+            return {str: "STRING", int: "BIGINT", float: "DOUBLE"}[type(values[0])]
+
+
+def _expression(column: GeneratedColumn, seed: int, place: int) -> Expression:
+    """The column as a function of the row's number alone, so that a replayed batch has the same rows."""
+    from pyspark.sql import functions as f
+
+    noise = f.xxhash64(f.col("number"), f.lit(seed), f.lit(place))
+    fraction = f.pmod(noise, f.lit(_RANDOM_BITS)) / f.lit(float(_RANDOM_BITS))
+    match column:
+        case Sequence(start=start):
+            return f.col("number") + f.lit(start)
+        case Integer(min=low, max=high):
+            return f.lit(low) + f.floor(fraction * f.lit(high - low + 1))
+        case Uniform(min=low, max=high, decimals=decimals):
+            number = f.lit(low) + fraction * f.lit(high - low)
+            return number if decimals is None else f.round(number, decimals)
+        case Choice(values=values):
+            place_in_list = f.floor(fraction * f.lit(len(values))).cast("int")
+            return f.get(f.array(*(f.lit(v) for v in values)), place_in_list)
+        case Text(length=length):
+            return f.substring(f.sha2(noise.cast("string"), 256), 1, length)
+        case Boolean(probability=probability):
+            return fraction < f.lit(probability)
+        case Timestamp():
+            return f.timestamp_millis(f.col("at_ms"))
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def _sequence_source() -> type[DataSource]:
+    """A streaming source of row numbers and the moments they are due. Everything else is computed from them by Spark.
+
+    An offset holds the number of rows so far and the moment it was taken, so a batch between two offsets is the same
+    whenever it is read.
+    """
+    from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+    from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+
+    class Numbers(InputPartition):
+        def __init__(self, first: int, last: int, from_ms: float, step_ms: float) -> None:
+            self.first, self.last, self.from_ms, self.step_ms = first, last, from_ms, step_ms
+
+    class Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+        def __init__(self, rows: int | None, pace: int) -> None:
+            self.rows, self.pace = rows, pace
+            self.opened_ms = _now_ms()
+            self.draining = False
+
+        def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+            return {"rows": 0, "at_ms": self.opened_ms}
+
+        def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+            self.draining = True
+
+        def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+            done = start["rows"]
+            if self.draining and self.rows is None:
+                self.rows = done + self.pace  # an endless stream gives one second of rows to a run that drains
+            if self.rows is not None and done >= self.rows:
+                return start
+            if not self.pace:
+                return {"rows": self.rows, "at_ms": _now_ms()}
+            if self.draining:  # to return nothing new would end the run before the last row is due
+                time.sleep(max(PACE_SECS, 1.05 / self.pace))
+            now_ms = _now_ms()
+            due = done + int((now_ms - max(start["at_ms"], self.opened_ms)) * self.pace / 1000)
+            reached = due if self.rows is None else min(due, self.rows)
+            return {"rows": reached, "at_ms": now_ms} if reached > done else start
+
+        def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Numbers]:
+            count = end["rows"] - start["rows"]
+            step = (end["at_ms"] - start["at_ms"]) / count if count and self.pace else 0.0
+            origin = start["at_ms"] if self.pace else end["at_ms"]
+            firsts = range(start["rows"], end["rows"], ROWS_PER_PARTITION)
+            return [
+                Numbers(
+                    first,
+                    min(first + ROWS_PER_PARTITION, end["rows"]),
+                    origin + (first - start["rows"]) * step,
+                    step,
+                )
+                for first in firsts
+            ]
+
+        def read(self, partition: InputPartition) -> Iterator[Any]:
+            import numpy
+            import pyarrow
+
+            assert isinstance(partition, Numbers)
+            numbers = numpy.arange(partition.first, partition.last, dtype="int64")
+            moments = partition.from_ms + (numbers - partition.first) * partition.step_ms
+            columns = [pyarrow.array(numbers), pyarrow.array(moments.astype("int64"))]
+            yield pyarrow.RecordBatch.from_arrays(columns, names=["number", "at_ms"])
+
+    class SequenceSource(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return SEQUENCE
+
+        def schema(self) -> str:
+            return "number BIGINT, at_ms BIGINT"
+
+        def streamReader(self, schema: Any) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+            rows = self.options.get("rows")
+            return Reader(None if rows is None else int(rows), int(self.options["pace"]))
+
+    return SequenceSource

@@ -1,0 +1,44 @@
+"""The terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Final, Literal
+
+from pydantic import Field
+
+from penstock.config import settings_from
+from penstock.connectors.contract import BatchRef, Sink
+from penstock.sql.translate import OPERATION
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+KINDS: Final = {"i": "INSERT", "u": "UPDATE", "d": "DELETE"}
+
+
+class PrintSink(Sink):
+    """Prints each row to stdout: its kind, then one JSON object, one row a line."""
+
+    type: Literal["print"] = "print"
+    delivery = "at least once: a replayed batch is printed again"
+
+    sample_every: int | None = Field(None, ge=1)
+    """Print only every Nth row. Default: the setting `print_sink.sample_every`, which is 1."""
+
+    def write(self, batch: DataFrame, ref: BatchRef) -> int:
+        from pyspark.sql import functions as f
+
+        data = [f.col(f"`{name}`") for name in batch.columns if name != OPERATION]
+        kind = f.col(OPERATION) if OPERATION in batch.columns else f.lit("i")
+        options = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]X"}
+        lines = batch.select(kind.alias("kind"), f.to_json(f.struct(*data), options).alias("row"))
+        every = self.sample_every or settings_from(os.environ).print_sink.sample_every
+        count = 0
+        for line in lines.toLocalIterator(prefetchPartitions=True):
+            if count % every == 0:
+                sys.stdout.write(f"{KINDS.get(line['kind'], 'INSERT')} {line['row']}\n")
+            count += 1
+        sys.stdout.flush()
+        return count

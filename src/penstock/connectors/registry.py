@@ -1,0 +1,69 @@
+"""Which connectors there are. Built-ins are loaded by name when they are first used; others come by entry point."""
+
+from collections.abc import Iterable
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from penstock.connectors.contract import Connector, Sink, Source
+
+Role: TypeAlias = Literal["source", "sink"]
+ENTRY_POINTS: Final = "penstock.connectors"
+
+
+class BuiltIn(NamedTuple):
+    role: Role
+    type: str
+    module: str
+    name: str
+
+
+BUILT_INS: Final = (
+    BuiltIn("source", "file", "penstock.connectors.file", "FileSource"),
+    BuiltIn("source", "generator", "penstock.connectors.generator", "GeneratorSource"),
+    BuiltIn("source", "topic", "penstock.connectors.topic", "TopicSource"),
+    BuiltIn("sink", "blackhole", "penstock.connectors.blackhole", "BlackholeSink"),
+    BuiltIn("sink", "file", "penstock.connectors.file", "FileSink"),
+    BuiltIn("sink", "print", "penstock.connectors.print", "PrintSink"),
+    BuiltIn("sink", "topic", "penstock.connectors.topic", "TopicSink"),
+)
+
+
+def types(role: Role) -> tuple[str, ...]:
+    built_in = [b.type for b in BUILT_INS if b.role == role]
+    return tuple(sorted({*built_in, *(name for r, name in _plugins() if r == role)}))
+
+
+def find_source(type_name: str) -> type[Source] | None:
+    found = _find("source", type_name)
+    return found if found is not None and issubclass(found, Source) else None
+
+
+def find_sink(type_name: str) -> type[Sink] | None:
+    found = _find("sink", type_name)
+    return found if found is not None and issubclass(found, Sink) else None
+
+
+def all_connectors() -> Iterable[tuple[Role, type[Connector]]]:
+    for built_in in BUILT_INS:
+        found = _find(built_in.role, built_in.type)
+        assert found is not None
+        yield built_in.role, found
+
+
+def _find(role: Role, type_name: str) -> type[Connector] | None:
+    for built_in in BUILT_INS:
+        if built_in.role == role and built_in.type == type_name:
+            found: type[Connector] = getattr(import_module(built_in.module), built_in.name)
+            return found
+    for entry in entry_points(group=ENTRY_POINTS):
+        if entry.name == f"{role}:{type_name}":
+            plugin: type[Connector] = entry.load()
+            return plugin
+    return None
+
+
+def _plugins() -> Iterable[tuple[str, str]]:
+    for entry in entry_points(group=ENTRY_POINTS):
+        role, _, name = entry.name.partition(":")
+        yield role, name

@@ -1,0 +1,142 @@
+"""Embedded topics: a topic is a directory, so a project runs with nothing but Python and Java.
+
+People drop JSON Lines, CSV or Parquet files into it; models write Parquet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, Self
+
+from pydantic import Field
+
+from penstock.clients.batches import BatchNote, publish
+from penstock.clients.formats import FORMATS, MAX_BATCH_BYTES, Format, files_under, known_columns
+from penstock.config import Frozen
+from penstock.connectors.contract import BatchRef, Sink, Source
+from penstock.errors import ServiceError
+from penstock.sql.types import Column, Columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TOPICS: Final = Path(".penstock") / "topics"
+
+
+class TopicColumn(Frozen):
+    """A column of the rows in the topic."""
+
+    name: str
+    type: str
+
+
+class _Topic(Frozen):
+    topic: str = Field(min_length=1)
+    """The topic's name."""
+    directory: Path | None = None
+    """Where its files are; `.penstock/topics/<topic>` when left out."""
+
+    def path(self) -> Path:
+        return self.directory or TOPICS / self.topic
+
+    def at(self, root: Path) -> Self:
+        return self.model_copy(update={"directory": root / self.path()})
+
+
+class TopicSource(_Topic, Source):
+    """Reads the files of an embedded topic as they arrive."""
+
+    type: Literal["topic"] = "topic"
+    columns: tuple[TopicColumn, ...] = ()
+    """The columns of a row; found in the files when left out."""
+    formats: tuple[Literal["json", "csv", "parquet"], ...] = ("json", "csv", "parquet")
+    """The kinds of files to look for."""
+
+    @property
+    def poll_ms(self) -> int:
+        return 200
+
+    def told(self, columns: Columns) -> Self:
+        known = tuple(TopicColumn(name=c.name, type=c.type) for c in columns if c.type is not None)
+        return self.model_copy(update={"columns": known})
+
+    def read(self, spark: SparkSession, name: str) -> DataFrame:
+        self._make_directory()
+        schema = self._schema(spark)
+        streams = [
+            spark.readStream.name(f"{name}_{f.name}")
+            .format(f.name)
+            .schema(schema)
+            .options(
+                recursiveFileLookup="true",
+                pathGlobFilter=f.glob,
+                maxBytesPerTrigger=str(MAX_BATCH_BYTES),
+                **f.read_options,
+            )
+            .load(str(self.path()))
+            for f in self._formats()
+        ]
+        return reduce(lambda one, other: one.unionByName(other), streams)
+
+    def peek(self, spark: SparkSession) -> DataFrame:
+        self._make_directory()
+        schema = self._schema(spark)
+        tables = [_table(spark, self.path(), f, schema) for f in self._present()]
+        return (
+            reduce(lambda one, other: one.unionByName(other), tables) if tables else spark.createDataFrame([], schema)
+        )
+
+    def known_columns(self) -> Columns | None:
+        if self.columns:
+            return tuple(Column(c.name, c.type) for c in self.columns)
+        present = self._present()
+        return known_columns(self.path(), present[0]) if len(present) == 1 else None
+
+    def check(self) -> None:
+        self._make_directory()
+
+    def _schema(self, spark: SparkSession) -> str:
+        if self.columns:
+            return ", ".join(f"`{c.name.replace('`', '``')}` {c.type}" for c in self.columns)
+        for file_format in self._present():
+            return _table(spark, self.path(), file_format, None).schema.toDDL()
+        raise ServiceError(
+            "schema-unknown",
+            f"the topic `{self.topic}` has no columns declared and no files to find them in",
+            hint=f"declare `columns` on its source, or put a file into {self.path()}",
+        )
+
+    def _formats(self) -> list[Format]:
+        return [FORMATS[name] for name in self.formats]
+
+    def _present(self) -> list[Format]:
+        return [f for f in self._formats() if next(files_under(self.path(), f), None)]
+
+    def _make_directory(self) -> None:
+        try:
+            self.path().mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ServiceError("not-writable", f"cannot make {self.path()}: {error.strerror}") from error
+
+
+class TopicSink(_Topic, Sink):
+    """Appends each batch to an embedded topic as one directory of Parquet files."""
+
+    type: Literal["topic"] = "topic"
+    delivery = "exactly once: a replayed batch is recognised by its directory and not written again"
+
+    def write(self, batch: DataFrame, ref: BatchRef) -> int:
+        return publish(self.path(), BatchNote(**asdict(ref)), batch, lambda rows: rows.write.format("parquet"))
+
+
+def _table(spark: SparkSession, path: Path, file_format: Format, schema: str | None) -> DataFrame:
+    reader = spark.read.format(file_format.name).options(
+        recursiveFileLookup="true",
+        pathGlobFilter=file_format.glob,
+        inferSchema="true",
+        mergeSchema="true",
+        **file_format.read_options,
+    )
+    return (reader.schema(schema) if schema else reader).load(str(path))

@@ -1,0 +1,172 @@
+"""What can go wrong, as values and as exceptions.
+
+A stage of the line hands on `Diagnostic`s; an exception is raised where going on makes no sense::
+
+    PenstockError
+    ├── ProjectInvalid   exit 2   the documents are wrong; carries every diagnostic
+    ├── PlanRefused      exit 3   the documents are right, doing it now would not be
+    ├── ServiceError     exit 4   a system outside does not answer or refuses; may be retriable
+    └── QueryFailed      exit 5   a streaming query stopped with an error
+
+Anything else that escapes is a bug: exit 70, with its traceback.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from enum import StrEnum
+from types import MappingProxyType
+from typing import ClassVar, Self
+
+from penstock.codes import CODES
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A place in a file; line and column count from 1."""
+
+    file: str
+    line: int = 1
+    column: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
+
+class Severity(StrEnum):
+    ERROR = "error"
+    WARNING = "warning"
+    INFO = "info"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding about the documents: what, where, and what to do about it."""
+
+    code: str
+    message: str
+    origin: Origin | None = None
+    path: str = ""
+    hint: str | None = None
+    severity: Severity = Severity.ERROR
+    params: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        if self.code not in CODES:
+            raise ValueError(f"diagnostic code {self.code!r} is not in penstock.codes")
+
+    def to_json(self) -> dict[str, object]:
+        origin = self.origin
+        return {
+            "code": self.code,
+            "severity": self.severity.value,
+            "message": self.message,
+            "path": self.path,
+            "file": origin.file if origin else None,
+            "line": origin.line if origin else None,
+            "column": origin.column if origin else None,
+            "hint": self.hint,
+            "params": dict(self.params),
+        }
+
+    def __str__(self) -> str:
+        where = f"{self.origin}  " if self.origin else ""
+        what = f"{self.path}: {self.message}" if self.path else self.message
+        line = f"{where}{self.code}  {what}"
+        return f"{line}\n    hint: {self.hint}" if self.hint else line
+
+
+def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
+    return any(d.severity is Severity.ERROR for d in diagnostics)
+
+
+def nearest(word: str, candidates: Iterable[str]) -> str | None:
+    """The candidate a person most likely meant."""
+    known = sorted(set(candidates))
+    by_folded = {name.casefold(): name for name in reversed(known)}
+    found = get_close_matches(word.casefold(), by_folded, n=1, cutoff=0.6)
+    return by_folded[found[0]] if found else None
+
+
+def did_you_mean(word: str, candidates: Iterable[str], *, otherwise: str = "available") -> str | None:
+    """A hint that names the closest candidate, or lists what there is."""
+    known = sorted(set(candidates))
+    if close := nearest(word, known):
+        return f"did you mean `{close}`?"
+    if not known:
+        return None
+    shown = ", ".join(known[:8]) + (", …" if len(known) > 8 else "")
+    return f"{otherwise}: {shown}"
+
+
+class PenstockError(Exception):
+    """Base of all errors that a person is meant to read.
+
+    `context` grows outwards: each level that catches and re-raises says what it was trying to do.
+    """
+
+    exit_code: ClassVar[int] = 70
+    internal: ClassVar[bool] = False
+
+    def __init__(self, code: str, message: str, *, hint: str | None = None, retriable: bool = False) -> None:
+        if code not in CODES:
+            raise ValueError(f"error code {code!r} is not in penstock.codes")
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.hint = hint
+        self.retriable = retriable
+        self.context: list[str] = []
+
+    def during(self, doing: str) -> Self:
+        self.context.append(doing)
+        return self
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "code": self.code,
+            "message": self.message,
+            "hint": self.hint,
+            "context": self.context[::-1],
+            "internal": self.internal,
+            "retriable": self.retriable,
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{self.code}  {': '.join([*self.context[::-1], self.message])}"]
+        if self.hint:
+            lines.append(f"    hint: {self.hint}")
+        return "\n".join(lines)
+
+
+class ProjectInvalid(PenstockError):
+    """The documents cannot be used; `diagnostics` has every reason, not only the first."""
+
+    exit_code = 2
+
+    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+        errors = [d for d in diagnostics if d.severity is Severity.ERROR]
+        first = errors[0]
+        super().__init__(first.code, first.message, hint=first.hint)
+        self.diagnostics = tuple(diagnostics)
+
+    def __str__(self) -> str:
+        return "\n".join(str(d) for d in self.diagnostics)
+
+
+class PlanRefused(PenstockError):
+    """What was asked would lose or double something, or is not possible now."""
+
+    exit_code = 3
+
+
+class ServiceError(PenstockError):
+    """Java, a disk, a broker, a database: something outside did not do its part."""
+
+    exit_code = 4
+
+
+class QueryFailed(PenstockError):
+    """A streaming query ended with an error while it ran."""
+
+    exit_code = 5

@@ -1,0 +1,1 @@
+"""Names resolved: who reads from whom, in which order, with which columns."""

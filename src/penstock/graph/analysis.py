@@ -1,0 +1,61 @@
+"""What both formats do with a query once its inputs are known."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from penstock.errors import Diagnostic, Origin, Severity, did_you_mean
+from penstock.graph.graph import EventTime, Node
+from penstock.sql.columns import Analysis
+from penstock.sql.query import Problem
+
+
+class Place(Protocol):
+    """Anything that was written somewhere."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def origin(self) -> Origin: ...
+
+
+def as_diagnostics(problems: Iterable[Problem], label: str, origin_at: Callable[[int], Origin]) -> list[Diagnostic]:
+    """A query's problems, with their place in the file."""
+    return [
+        Diagnostic(p.code, p.message, origin_at(p.offset), f"{label}.sql", p.hint, params={"subject": p.subject})
+        for p in problems
+    ]
+
+
+def passed_event_time(analysis: Analysis, inputs: Sequence[Node]) -> EventTime | None:
+    """The event time of an input whose time column comes out unchanged, under its new name."""
+    times = {node.id: node.event_time for node in inputs if node.event_time}
+    for name, origin in analysis.passed.items():
+        time = times.get(origin.input)
+        if time is not None and time.column.casefold() == origin.name.casefold():
+            return EventTime(name, time.delay_ms)
+    return None
+
+
+def cycle_diagnostics(cycles: Iterable[list[str]], places: Callable[[str], Place]) -> list[Diagnostic]:
+    found = []
+    for cycle in cycles:
+        names = [node_id.partition(".")[2] for node_id in cycle]
+        place = places(cycle[0])
+        text = f"these read from each other in a circle: {' -> '.join(names)}"
+        hint = "take one of the references out"
+        found.append(Diagnostic("cycle", text, place.origin, place.label, hint, params={"path": " -> ".join(names)}))
+    return found
+
+
+def missing_key(key: Sequence[str], node: Node, origin: Origin, label: str) -> list[Diagnostic]:
+    """Key columns must be among the outputs, as far as those are known."""
+    if node.columns is None:
+        return []
+    present = [c.name for c in node.columns]
+    absent = [name for name in key if name.casefold() not in {p.casefold() for p in present}]
+    if not absent:
+        return []
+    shown = ", ".join(f'"{name}"' for name in absent)
+    text = f"columns [{shown}] not found in schema of node '{node.name}'. Available columns: [{', '.join(present)}]"
+    hint = did_you_mean(absent[0], present)
+    return [Diagnostic("primary-key-missing", text, origin, label, hint, Severity.ERROR, {"column": absent[0]})]

@@ -1,0 +1,96 @@
+"""Lineage as text: a tree, a Mermaid diagram, and what a change would touch."""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from penstock.graph.graph import Graph, Node
+
+HERE: Final = "← YOU ARE HERE"
+
+
+def selection(graph: Graph, focus: str | None, *, upstream: bool, downstream: bool) -> list[str]:
+    """The ids to show, in graph order: all, or what the focus is made from, what is made from it, or both."""
+    if focus is None:
+        return list(graph.nodes)
+    both = upstream == downstream
+    chosen: set[str] = set()
+    if upstream or both:
+        chosen |= graph.upstream(focus)
+    if downstream or both:
+        chosen |= graph.downstream(focus)
+    return [node_id for node_id in graph.nodes if node_id in chosen]
+
+
+def edges_among(graph: Graph, chosen: Iterable[str]) -> list[tuple[str, str]]:
+    present = set(chosen)
+    return [(origin, target) for origin, target in graph.edges if origin in present and target in present]
+
+
+def tree(graph: Graph, chosen: list[str], focus: str | None = None) -> str:
+    """One tree a root. A subtree is drawn once; where it comes up again there is `...`."""
+    edges = edges_among(graph, chosen)
+    below: dict[str, list[str]] = {node_id: [] for node_id in chosen}
+    for origin, target in edges:
+        below[origin].append(target)
+    with_origin = {target for _, target in edges}
+    roots = [node_id for node_id in chosen if node_id not in with_origin] or chosen[:1]
+    drawn: set[str] = set()
+    blocks = ["\n".join(_lines(graph, root, below, drawn, focus)) for root in roots]
+    return "\n\n".join(blocks)
+
+
+def _lines(graph: Graph, root: str, below: dict[str, list[str]], drawn: set[str], focus: str | None) -> Iterator[str]:
+    stack: list[tuple[str, str, str]] = [(root, "", "")]
+    while stack:
+        node_id, lead, indent = stack.pop()
+        if not node_id:
+            yield f"{lead}..."
+            continue
+        yield lead + _line(graph[node_id], focus)
+        children = below[node_id]
+        if node_id in drawn:
+            if children:
+                stack.append(("", f"{indent}└── ", ""))
+            continue
+        drawn.add(node_id)
+        for position in reversed(range(len(children))):
+            last = position == len(children) - 1
+            branch, deeper = ("└── ", "    ") if last else ("├── ", "│   ")
+            stack.append((children[position], indent + branch, indent + deeper))
+
+
+def _line(node: Node, focus: str | None) -> str:
+    return f"{node.name} ({node.label})" + (f" {HERE}" if node.id == focus else "")
+
+
+def impact(graph: Graph, focus: str) -> str:
+    """What a change to a node reaches."""
+    reached = [graph[n] for n in graph.nodes if n in graph.downstream(focus) and n != focus]
+    lines = []
+    for kind in ("model", "transform", "sink", "exposure"):
+        names = [n.name for n in reached if n.kind == kind]
+        if names:
+            lines.append(f"- {len(names)} {kind}{'s' if len(names) > 1 else ''}: {', '.join(names)}")
+    if not lines:
+        return f"Changes to {graph[focus].name} affect nothing else."
+    return "\n".join([f"⚠️  Changes to {graph[focus].name} will affect:", *lines])
+
+
+def mermaid(graph: Graph, chosen: list[str]) -> str:
+    lines = ["graph LR"]
+    lines += [f"    {_mermaid_id(graph[n])}[{_mermaid_text(graph[n].name)}]" for n in chosen]
+    lines += [
+        f"    {_mermaid_id(graph[origin])} --> {_mermaid_id(graph[target])}"
+        for origin, target in edges_among(graph, chosen)
+    ]
+    return "\n".join(lines)
+
+
+def _mermaid_id(node: Node) -> str:
+    kind = "sink" if node.materialized == "sink" else node.kind
+    return f"{kind}_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in node.name)
+
+
+def _mermaid_text(name: str) -> str:
+    plain = all(c.isalnum() or c in "_- " for c in name)
+    return name if plain else '"' + name.replace('"', "#quot;") + '"'

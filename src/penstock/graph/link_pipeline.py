@@ -1,0 +1,174 @@
+"""Linking the pipeline format."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.connectors.contract import Sink, Source
+from penstock.errors import Diagnostic, did_you_mean
+from penstock.graph.analysis import as_diagnostics, cycle_diagnostics, missing_key
+from penstock.graph.graph import Graph, Node
+from penstock.graph.order import topological
+from penstock.project.declared import Declared
+from penstock.project.pipeline import Pipeline
+from penstock.sql.columns import analyse
+from penstock.sql.dialects import PIPELINE
+from penstock.sql.query import Problem, Query, bind, parse, tables
+from penstock.sql.shape import stateful_constructs
+from penstock.sql.translate import OPERATION, carry_operation
+from penstock.sql.types import Column, Columns
+from penstock.transforms.sql import SqlTransform
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    declared: Declared[SqlTransform]
+    inputs: tuple[str, ...]
+    query: Query | None
+
+
+def link_pipeline(pipeline: Pipeline, schemas: Mapping[str, Columns]) -> tuple[Graph, list[Diagnostic]]:
+    diagnostics: list[Diagnostic] = []
+    readable = {
+        **{name.casefold(): f"source.{name}" for name in pipeline.sources},
+        **{name.casefold(): f"transform.{name}" for name in pipeline.transforms},
+        **{name.casefold(): f"refused.{name}" for name in pipeline.refused},
+    }
+    nodes: dict[str, Node] = {}
+    for name, source in pipeline.sources.items():
+        node, notes = _source(name, source, schemas)
+        nodes[node.id] = node
+        diagnostics.extend(notes)
+    transforms: dict[str, _Read] = {}
+    for name, transform in pipeline.transforms.items():
+        read, notes = _read_transform(transform, readable)
+        transforms[f"transform.{name}"] = read
+        diagnostics.extend(notes)
+    ordered, cycles = topological({node_id: read.inputs for node_id, read in transforms.items()})
+    diagnostics.extend(cycle_diagnostics(cycles, lambda node_id: transforms[node_id].declared))
+    for node_id in ordered:
+        nodes[node_id], notes = _transform(node_id, transforms[node_id], nodes)
+        diagnostics.extend(notes)
+    for name, sink in pipeline.sinks.items():
+        node, notes = _sink(name, sink, readable, nodes)
+        nodes[node.id] = node
+        diagnostics.extend(notes)
+    graph = Graph(pipeline.name, "pipeline", nodes)
+    if not diagnostics and not pipeline.refused:
+        diagnostics.extend(_orphans(graph, pipeline))
+    return graph, diagnostics
+
+
+def _source(name: str, declared: Declared[Source], schemas: Mapping[str, Columns]) -> tuple[Node, list[Diagnostic]]:
+    source = declared.value
+    node_id = f"source.{name}"
+    columns = schemas.get(node_id)
+    if columns is not None and OPERATION not in [c.name for c in columns]:
+        columns = (*columns, Column(OPERATION, "STRING"))
+    node = Node(node_id, "source", name, source, declared.origin, columns=columns, key=source.primary_key)
+    return node, missing_key(node.key, node, declared.origin_of("primary_key"), f"{declared.label}.primary_key")
+
+
+def _read_transform(declared: Declared[SqlTransform], readable: Mapping[str, str]) -> tuple[_Read, list[Diagnostic]]:
+    parsed = parse(declared.value.sql, PIPELINE)
+    if isinstance(parsed, Problem):
+        return _Read(declared, (), None), _sql_diagnostics([parsed], declared)
+    named = tables(parsed)
+    unknown = [
+        Problem(
+            "unknown-upstream",
+            f"source '{t.name}' not found",
+            t.offset,
+            did_you_mean(t.name, readable),
+            t.name,
+        )
+        for t in named
+        if t.name.casefold() not in readable
+    ]
+    if not named:
+        unknown = [Problem("sql-statement", "the SELECT reads from nothing", 0, "add FROM with the name of a source")]
+    inputs = dict.fromkeys(readable[t.name.casefold()] for t in named if t.name.casefold() in readable)
+    query = None if unknown else carry_operation(bind(parsed, readable))
+    return _Read(declared, tuple(inputs), query), _sql_diagnostics(unknown, declared)
+
+
+def _transform(node_id: str, read: _Read, nodes: Mapping[str, Node]) -> tuple[Node, list[Diagnostic]]:
+    declared = read.declared
+    inputs = [nodes[i] for i in read.inputs if i in nodes]
+    diagnostics: list[Diagnostic] = []
+    columns = None
+    if read.query is not None:
+        analysis = analyse(read.query, {n.id: n.columns for n in inputs})
+        refused = [
+            Problem(
+                "sql-unsupported",
+                f"unsupported plan: {construct.name}",
+                construct.offset,
+                "a transform projects, filters and unites; put the rest into a project's model",
+                construct.name,
+            )
+            for construct in stateful_constructs(read.query)
+        ]
+        diagnostics.extend(_sql_diagnostics([*analysis.problems, *refused], declared))
+        columns = analysis.columns
+    name = node_id.partition(".")[2]
+    node = Node(
+        node_id,
+        "transform",
+        name,
+        declared.value,
+        declared.origin,
+        inputs=tuple(n.id for n in inputs),
+        query=read.query,
+        columns=columns,
+        key=declared.value.primary_key,
+    )
+    key_origin = declared.origin_of("primary_key")
+    return node, [*diagnostics, *missing_key(node.key, node, key_origin, f"{declared.label}.primary_key")]
+
+
+def _sink(
+    name: str, declared: Declared[Sink], readable: Mapping[str, str], nodes: Mapping[str, Node]
+) -> tuple[Node, list[Diagnostic]]:
+    sink = declared.value
+    upstream_id = readable.get(sink.from_.casefold())
+    upstream = nodes.get(upstream_id) if upstream_id else None
+    diagnostics: list[Diagnostic] = []
+    if upstream_id is None:
+        text = f"sink '{name}': source '{sink.from_}' not found"
+        hint = did_you_mean(sink.from_, (n.partition(".")[2] for n in readable.values()))
+        origin = declared.origin_of("from")
+        params = {"name": sink.from_}
+        diagnostics.append(Diagnostic("unknown-upstream", text, origin, f"{declared.label}.from", hint, params=params))
+    node = Node(
+        f"sink.{name}",
+        "sink",
+        name,
+        sink,
+        declared.origin,
+        inputs=(upstream.id,) if upstream else (),
+        columns=upstream.columns if upstream else None,
+        key=sink.primary_key or (upstream.key if upstream else ()),
+    )
+    origin = declared.origin_of("primary_key")
+    return node, [*diagnostics, *missing_key(sink.primary_key, node, origin, f"{declared.label}.primary_key")]
+
+
+def _orphans(graph: Graph, pipeline: Pipeline) -> list[Diagnostic]:
+    written: dict[str, Declared[Any]] = {**pipeline.sources, **pipeline.transforms}
+    return [
+        Diagnostic(
+            "no-consumer",
+            "Source(s) and/or transform(s) have no consumers",
+            written[graph[node_id].name].origin,
+            written[graph[node_id].name].label,
+            "remove it or connect it to a transform or sink",
+            params={"name": graph[node_id].name},
+        )
+        for node_id, consumers in graph.consumers().items()
+        if not consumers and graph[node_id].kind != "sink"
+    ]
+
+
+def _sql_diagnostics(problems: list[Problem], declared: Declared[SqlTransform]) -> list[Diagnostic]:
+    return as_diagnostics(problems, declared.label, lambda offset: declared.origin_inside("sql", offset))

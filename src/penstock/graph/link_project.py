@@ -1,0 +1,279 @@
+"""Linking the project format."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from penstock.errors import Diagnostic, Origin, Severity, did_you_mean
+from penstock.graph.analysis import as_diagnostics, cycle_diagnostics, passed_event_time
+from penstock.graph.graph import EventTime, Graph, Node
+from penstock.graph.order import topological
+from penstock.project import stream_project as written
+from penstock.project.declared import Declared
+from penstock.project.parse import StreamProject
+from penstock.project.template import Reference, Rendered, render
+from penstock.sql.columns import analyse
+from penstock.sql.dialects import PROJECT
+from penstock.sql.query import Problem, Query, bind, offset_of, parse, tables
+from penstock.sql.shape import stateful_constructs, unsupported, windows
+from penstock.sql.types import Column, Columns, spark_type
+
+TOPIC_NAME: Final = re.compile(r"(?!\.\.?$)[A-Za-z0-9._-]{1,249}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A model whose text was read: what it refers to, and its query if it has a sound one."""
+
+    declared: Declared[written.Model]
+    inputs: tuple[str, ...]
+    rendered: Rendered | None
+    query: Query | None
+
+
+def link_project(project: StreamProject, schemas: Mapping[str, Columns]) -> tuple[Graph, list[Diagnostic]]:
+    diagnostics: list[Diagnostic] = []
+    nodes: dict[str, Node] = {}
+    for source in project.sources:
+        node, notes = _source(source, schemas)
+        nodes[node.id] = node
+        diagnostics.extend(notes)
+    known = [*nodes, *(f"model.{m.value.name}" for m in project.models), *sorted(project.refused)]
+    models: dict[str, _Read] = {}
+    for declared in project.models:
+        model, notes = _read_model(declared, known)
+        models[f"model.{declared.value.name}"] = model
+        diagnostics.extend(notes)
+    ordered, cycles = topological({node_id: model.inputs for node_id, model in models.items()})
+    diagnostics.extend(cycle_diagnostics(cycles, lambda node_id: models[node_id].declared))
+    gateway = project.runtime.conduktor is not None and project.runtime.conduktor.gateway is not None
+    for node_id in ordered:
+        node, notes = _model(node_id, models[node_id], nodes, gateway)
+        nodes[node_id] = node
+        diagnostics.extend(notes)
+    for exposure in project.exposures:
+        node, notes = _exposure(exposure, nodes, known)
+        nodes[node.id] = node
+        diagnostics.extend(notes)
+    return Graph(project.name, "project", nodes, project.runtime), diagnostics
+
+
+# Sources
+
+
+def _source(declared: Declared[written.Source], schemas: Mapping[str, Columns]) -> tuple[Node, list[Diagnostic]]:
+    source = declared.value
+    diagnostics = _topic_name(source.topic, declared, "topic")
+    columns: list[Column] = []
+    for position, column in enumerate(source.columns):
+        name = spark_type(column.type) if column.type else "STRING"
+        if name is None:
+            origin = declared.origin_of("columns", position, "type")
+            path = f"{declared.label}.columns.{column.name}.type"
+            diagnostics.append(Diagnostic("unknown-column-type", f"`{column.type}` is not a type", origin, path))
+        columns.append(Column(column.name, name))
+    event_time = None
+    if source.event_time is not None:
+        event_time = EventTime(source.event_time.column, source.event_time.watermark.delay_ms)
+        columns = [_as_time(c) if c.name == event_time.column else c for c in columns]
+        if columns and event_time.column not in [c.name for c in columns]:
+            text = f"the source has no column `{event_time.column}`"
+            hint = did_you_mean(event_time.column, [c.name for c in columns])
+            origin = declared.origin_of("event_time", "column")
+            path = f"{declared.label}.event_time.column"
+            diagnostics.append(Diagnostic("event-time-missing", text, origin, path, hint))
+    node_id = f"source.{source.name}"
+    node = Node(
+        node_id,
+        "source",
+        source.name,
+        source,
+        declared.origin,
+        columns=tuple(columns) or schemas.get(node_id),
+        event_time=event_time,
+        owner=source.owner,
+        tags=source.tags,
+        description=source.description,
+    )
+    return node, diagnostics
+
+
+def _as_time(column: Column) -> Column:
+    """An event time is a timestamp, however it was declared: text is parsed as one by the reader."""
+    return Column(column.name, "TIMESTAMP") if column.type in ("STRING", None) else column
+
+
+# Models
+
+
+def _read_model(declared: Declared[written.Model], known: list[str]) -> tuple[_Read, list[Diagnostic]]:
+    model = declared.value
+    diagnostics: list[Diagnostic] = []
+    named = [reference.id for reference in model.from_]
+    for position, node_id in enumerate(named):
+        if node_id not in known:
+            origin = declared.origin_of("from", position)
+            diagnostics.append(_unknown(node_id, known, declared, "from", origin))
+    if model.sql is None:
+        return _Read(declared, _known_only(named, known), None, None), diagnostics
+    rendered = render(model.sql)
+    for offset, text in rendered.problems:
+        origin = declared.origin_inside("sql", offset)
+        hint = 'write `{{ source("name") }}` or `{{ ref("name") }}`'
+        diagnostics.append(Diagnostic("template-syntax", text, origin, f"{declared.label}.sql", hint))
+    for reference in rendered.references:
+        if reference.id not in known:
+            origin = declared.origin_inside("sql", reference.offset)
+            diagnostics.append(_unknown(reference.id, known, declared, "sql", origin))
+    inputs = _known_only([*(r.id for r in rendered.references), *named], known)
+    query = None
+    if not rendered.problems:
+        query, problems = _query(rendered)
+        diagnostics.extend(_sql_diagnostics(problems, declared, rendered))
+    return _Read(declared, inputs, rendered, query), diagnostics
+
+
+def _query(rendered: Rendered) -> tuple[Query | None, list[Problem]]:
+    parsed = parse(rendered.sql, PROJECT)
+    if isinstance(parsed, Problem):
+        return None, [parsed]
+    referred: dict[str, Reference] = {r.id.casefold(): r for r in rendered.references}
+    problems = [
+        Problem("sql-unknown-table", f"`{t.name}` is read directly", t.offset, _table_hint(t.name), subject=t.name)
+        for t in tables(parsed)
+        if t.name.casefold() not in referred
+    ]
+    if not referred and not problems:
+        text = "the SELECT reads from nothing"
+        problems.append(Problem("sql-statement", text, 0, 'add FROM {{ source("name") }}'))
+    bound = bind(parsed, {folded: reference.id for folded, reference in referred.items()})
+    return (None if problems else bound), problems
+
+
+def _table_hint(name: str) -> str:
+    return f'write {{{{ source("{name}") }}}} or {{{{ ref("{name}") }}}}'
+
+
+def _model(node_id: str, read: _Read, nodes: Mapping[str, Node], gateway: bool) -> tuple[Node, list[Diagnostic]]:
+    declared, model = read.declared, read.declared.value
+    diagnostics = _topic_name(model.advanced.topic.name or model.name, declared, "name")
+    inputs = [nodes[i] for i in read.inputs if i in nodes]
+    columns, event_time, stateful = None, None, False
+    if read.query is not None and read.rendered is not None:
+        stateful = bool(stateful_constructs(read.query))
+        analysis = analyse(read.query, {n.id: n.columns for n in inputs})
+        problems = [*analysis.problems, *unsupported(read.query)]
+        if windows(read.query) and inputs and not any(n.event_time for n in inputs):
+            hint = "declare `event_time` on the source, and select its column in every model on the way"
+            text = "a window needs an input with event time"
+            problems.append(Problem("window-without-event-time", text, min(map(offset_of, windows(read.query))), hint))
+        diagnostics.extend(_sql_diagnostics(problems, declared, read.rendered))
+        columns = analysis.columns
+        event_time = passed_event_time(analysis, inputs)
+    elif model.sql is None and len(inputs) == 1:
+        columns, event_time = inputs[0].columns, inputs[0].event_time
+    materialized = _materialized(model, stateful, gateway)
+    if materialized == "sink" and model.advanced.connector is None:
+        text = "a sink needs a connector to write with"
+        hint = "add `advanced: {connector: {type: …, config: {…}}}`, or `sql:` if this is no sink"
+        path = f"{declared.label}.advanced.connector"
+        diagnostics.append(
+            Diagnostic("missing-field", text, declared.origin, path, hint, params={"field": "connector"})
+        )
+    if materialized == "virtual_topic" and not gateway:
+        text = "without a gateway this is a view inside the queries that read it"
+        hint = "configure `runtime.conduktor.gateway` if others are to read it"
+        origin = declared.origin_of("materialized")
+        path = f"{declared.label}.materialized"
+        diagnostics.append(Diagnostic("gateway-absent", text, origin, path, hint, Severity.INFO))
+    node = Node(
+        node_id,
+        "model",
+        model.name,
+        model,
+        declared.origin,
+        inputs=tuple(n.id for n in inputs),
+        materialized=materialized,
+        query=read.query,
+        columns=columns,
+        key=model.key,
+        event_time=event_time,
+        stateful=stateful,
+        owner=model.owner,
+        tags=model.tags,
+        description=model.description,
+    )
+    return node, diagnostics
+
+
+def _materialized(model: written.Model, stateful: bool, gateway: bool) -> written.Materialized:
+    if model.materialized is not None:
+        return model.materialized
+    if model.sql is None:
+        return "sink" if model.from_ else "topic"
+    if stateful:
+        return "spark"
+    return "virtual_topic" if gateway else "topic"
+
+
+def _sql_diagnostics(
+    problems: Iterable[Problem], declared: Declared[written.Model], rendered: Rendered
+) -> list[Diagnostic]:
+    return as_diagnostics(
+        problems, declared.label, lambda offset: declared.origin_inside("sql", rendered.written(offset))
+    )
+
+
+# Exposures and names
+
+
+def _exposure(
+    declared: Declared[written.Exposure], nodes: Mapping[str, Node], known: list[str]
+) -> tuple[Node, list[Diagnostic]]:
+    exposure = declared.value
+    diagnostics: list[Diagnostic] = []
+    for section in ("consumes", "depends_on", "produces"):
+        for position, reference in enumerate(getattr(exposure, section)):
+            if reference.id not in known:
+                origin = declared.origin_of(section, position)
+                diagnostics.append(_unknown(reference.id, known, declared, section, origin))
+    reads = [r.id for r in (*exposure.consumes, *exposure.depends_on)]
+    node_id = f"exposure.{exposure.name}"
+    node = Node(
+        node_id,
+        "exposure",
+        exposure.name,
+        exposure,
+        declared.origin,
+        inputs=_known_only(reads, nodes),
+        outputs=_known_only((r.id for r in exposure.produces), nodes),
+        owner=exposure.owner,
+        tags=exposure.tags,
+        description=exposure.description,
+    )
+    return node, diagnostics
+
+
+def _unknown(node_id: str, known: Iterable[str], declared: Declared[object], field: str, origin: Origin) -> Diagnostic:
+    kind, _, name = node_id.partition(".")
+    names = [n.partition(".")[2] for n in known if n.startswith(f"{kind}.")]
+    hint = did_you_mean(name, names)
+    other = "model" if kind == "source" else "source"
+    if f"{other}.{name}" in known:
+        call = "ref" if other == "model" else "source"
+        hint = f'there is a {other} of that name: write {call}("{name}")'
+    text = f"there is no {kind} `{name}`"
+    return Diagnostic(f"unknown-{kind}", text, origin, f"{declared.label}.{field}", hint, params={"name": name})
+
+
+def _known_only(node_ids: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
+    present = set(known)
+    return tuple(dict.fromkeys(node_id for node_id in node_ids if node_id in present))
+
+
+def _topic_name(name: str, declared: Declared[object], field: str) -> list[Diagnostic]:
+    if TOPIC_NAME.fullmatch(name):
+        return []
+    text = f"`{name}` cannot be a topic: use letters, digits, `.`, `_` and `-`, at most 249 of them"
+    return [Diagnostic("invalid-value", text, declared.origin_of(field), f"{declared.label}.{field}")]

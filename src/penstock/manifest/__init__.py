@@ -1,0 +1,1 @@
+"""The compiled project: one JSON document that says everything that would run."""

@@ -1,0 +1,1 @@
+"""What would change: the compiled project against what is deployed."""

@@ -1,0 +1,117 @@
+"""diff: Manifest and Deployed -> Plan. Pure: it looks at two values and nothing else."""
+
+from collections.abc import Collection, Iterator
+
+from penstock.connectors import registry
+from penstock.errors import Diagnostic
+from penstock.manifest.model import Manifest, QuerySpec
+from penstock.plan.state import Deployed
+from penstock.plan.steps import (
+    CreateTopic,
+    Plan,
+    RebuildQuery,
+    RestartQuery,
+    ResumeQuery,
+    RetireQuery,
+    StartQuery,
+    Step,
+)
+
+
+def diff(
+    manifest: Manifest,
+    deployed: Deployed,
+    *,
+    select: Collection[str] = (),
+    allow_rebuild: Collection[str] = (),
+) -> Plan:
+    """The steps from what is deployed to what the manifest says. `select` restricts them to queries by name."""
+    chosen = [q for q in manifest.queries if not select or q.name in select]
+    steps: list[Step] = [
+        CreateTopic(topic)
+        for topic in manifest.topics
+        if topic.name not in deployed.topics and _wanted(topic.node, chosen, manifest, bool(select))
+    ]
+    steps += [_query_step(query, deployed, allow_rebuild) for query in chosen]
+    if not select:
+        present = {q.name for q in manifest.queries}
+        steps += [RetireQuery(name) for name in deployed.queries if name not in present]
+    refusals = [*_not_runnable(manifest, chosen), *_not_allowed(steps)]
+    return Plan(manifest, tuple(steps), tuple(refusals))
+
+
+def _wanted(node_id: str, chosen: list[QuerySpec], manifest: Manifest, restricted: bool) -> bool:
+    written = any(output.node == node_id for query in chosen for output in query.outputs)
+    return written or (not restricted and manifest.producer(node_id) is None)
+
+
+def _query_step(query: QuerySpec, deployed: Deployed, allow_rebuild: Collection[str]) -> Step:
+    before = deployed.queries.get(query.name)
+    kept = query.name in deployed.checkpoints
+    if before is None:
+        unknown = "its checkpoint is there, but no record of what it ran"
+        return RestartQuery(query, unknown) if kept else StartQuery(query)
+    if not kept:
+        return RebuildQuery(query, "its checkpoint is gone", query.name in allow_rebuild)
+    if before.fingerprint == query.fingerprint:
+        return ResumeQuery(query)
+    reasons = list(_differences(before, query))
+    breaking = [reason for reason, breaks in reasons if breaks]
+    if breaking:
+        return RebuildQuery(query, "; ".join(breaking), query.name in allow_rebuild)
+    return RestartQuery(query, "; ".join(reason for reason, _ in reasons))
+
+
+def _differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool]]:
+    """What changed, and whether Spark refuses to go on with the old checkpoint because of it.
+
+    Filters, projections, inputs and outputs of a query without state may change freely: its checkpoint holds only how
+    far each named input was read. State is another matter: its layout follows from the SQL.
+    """
+    stateful = before.stateful or after.stateful
+    if before.stateful != after.stateful:
+        yield ("it keeps state now" if after.stateful else "it no longer keeps state"), True
+    elif [s.sql for s in before.steps] != [s.sql for s in after.steps]:
+        yield "its SQL changed" + (", and its state belongs to the old SQL" if stateful else ""), stateful
+    gone = {i.name for i in before.inputs} - {i.name for i in after.inputs}
+    new = {i.name for i in after.inputs} - {i.name for i in before.inputs}
+    if gone or new:
+        yield "it reads from other inputs", stateful
+    elif before.inputs != after.inputs:
+        yield "an input is read in another way", False
+    if before.outputs != after.outputs:
+        yield "it is written to another place or in another way", False
+    if before.fan_out != after.fan_out:
+        yield "its rows are shared out in another way", False
+
+
+def _not_allowed(steps: list[Step]) -> Iterator[Diagnostic]:
+    for step in steps:
+        if isinstance(step, RebuildQuery) and not step.allowed:
+            yield Diagnostic(
+                "rebuild-refused",
+                f"`{step.query.name}` must be rebuilt: {step.reason}",
+                hint=f"add `--allow-rebuild {step.query.name}`; rows it has written stay, and are written again",
+                params={"name": step.query.name},
+            )
+
+
+def _not_runnable(manifest: Manifest, chosen: list[QuerySpec]) -> Iterator[Diagnostic]:
+    available = {*registry.types("source"), *registry.types("sink")}
+    for query in chosen:
+        types = {
+            *(str(i.source["type"]) for i in query.inputs),
+            *(str(o.sink["type"]) for o in query.outputs),
+        }
+        for missing in sorted(types - available):
+            text = f"`{query.name}` needs the connector `{missing}`, which is not available"
+            hint = (
+                "remove `runtime.kafka` to run on embedded topics"
+                if missing == "kafka"
+                else "choose others with --select"
+            )
+            yield Diagnostic("not-runnable-here", text, hint=hint, params={"query": query.name, "connector": missing})
+    if not manifest.spark.master.startswith("local"):
+        text = f"embedded topics are directories of this machine, out of reach for `{manifest.spark.master}`"
+        hint = "leave `runtime.spark.master` out to run here"
+        yield Diagnostic("not-runnable-here", text, hint=hint, params={"master": manifest.spark.master})

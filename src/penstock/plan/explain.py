@@ -1,0 +1,73 @@
+"""explain: a plan as lines for people and as JSON for programs."""
+
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from penstock.plan.steps import (
+    CreateTopic,
+    Plan,
+    RebuildQuery,
+    RestartQuery,
+    ResumeQuery,
+    RetireQuery,
+    StartQuery,
+    Step,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One step in words. `sign`: + new, ~ changed, ! needs consent, - gone, = as it was."""
+
+    sign: str
+    action: str
+    subject: str
+    name: str
+    reason: str
+    risk: str = "none"
+
+
+def explain(step: Step) -> Line:
+    match step:
+        case CreateTopic(topic):
+            return Line("+", "create", "topic", topic.name, "it does not exist yet")
+        case StartQuery(query):
+            return Line("+", "start", "query", query.name, "new; begins with the earliest rows")
+        case ResumeQuery(query):
+            return Line("=", "resume", "query", query.name, "unchanged; goes on where it stopped")
+        case RestartQuery(query, reason):
+            return Line("~", "restart", "query", query.name, f"{reason}; goes on where it stopped")
+        case RebuildQuery(query, reason):
+            risk = "rows written so far stay in its output, and are written again"
+            return Line("!", "rebuild", "query", query.name, f"{reason}; begins again with the earliest rows", risk)
+        case RetireQuery(name):
+            return Line("-", "retire", "query", name, "no longer in the project; its checkpoint and output stay")
+    assert_never(step)
+
+
+def summary(plan: Plan) -> str:
+    lines = [explain(step) for step in plan.changes]
+    if not lines:
+        return "No changes."
+    counts = {sign: sum(line.sign == sign for line in lines) for sign in "+~!-"}
+    words = {"+": "to create", "~": "to change", "!": "to rebuild", "-": "to retire"}
+    return "Plan: " + ", ".join(f"{counts[sign]} {words[sign]}" for sign in "+~!-" if counts[sign])
+
+
+def to_json(plan: Plan) -> dict[str, Any]:
+    return {
+        "project": plan.manifest.project.name,
+        "revision": plan.manifest.revision,
+        "changes": len(plan.changes),
+        "steps": [
+            {
+                "action": ln.action,
+                "subject": ln.subject,
+                "name": ln.name,
+                "reason": ln.reason,
+                "risk": ln.risk,
+            }
+            for ln in map(explain, plan.steps)
+        ],
+        "refusals": [refusal.to_json() for refusal in plan.refusals],
+    }

@@ -1,0 +1,117 @@
+"""Deployed state: what was started, from which revision. A table of JSON documents, in SQLite by default."""
+
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from penstock.errors import ServiceError
+from penstock.manifest.model import QuerySpec
+from penstock.plan.place import Place
+
+_CREATE: Final = """
+CREATE TABLE IF NOT EXISTS state (
+    namespace TEXT, key TEXT, data TEXT NOT NULL, created_at DATETIME DEFAULT CURRENT_TIMESTAMP,
+    PRIMARY KEY (namespace, key)
+)"""
+_PUT: Final = """
+INSERT INTO state (namespace, key, data) VALUES (?, ?, ?)
+ON CONFLICT (namespace, key) DO UPDATE SET data = excluded.data"""
+
+
+class StateStore(Protocol):
+    """Documents by key. A namespace keeps projects apart that share a store."""
+
+    def get(self, namespace: str, prefix: str) -> Mapping[str, Any]: ...
+    def put(self, namespace: str, documents: Mapping[str, Any]) -> None: ...
+    def remove(self, namespace: str, keys: list[str]) -> None: ...
+
+
+class SqliteStore:
+    """A file. Reading one that is not there finds nothing and makes nothing."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def get(self, namespace: str, prefix: str) -> dict[str, Any]:
+        """The documents whose keys start with `prefix`."""
+        if not self.file.exists():
+            return {}
+        with self._connection() as connection:
+            rows = connection.execute(
+                "SELECT key, data FROM state WHERE namespace = ? AND substr(key, 1, ?) = ? ORDER BY key",
+                (namespace, len(prefix), prefix),
+            ).fetchall()
+        return {key: json.loads(data) for key, data in rows}
+
+    def put(self, namespace: str, documents: Mapping[str, Any]) -> None:
+        """Write all of them or none."""
+        self._make_directory()
+        with self._connection() as connection:
+            connection.executemany(_PUT, [(namespace, k, json.dumps(v)) for k, v in documents.items()])
+
+    def remove(self, namespace: str, keys: list[str]) -> None:
+        with self._connection() as connection:
+            connection.executemany("DELETE FROM state WHERE namespace = ? AND key = ?", [(namespace, k) for k in keys])
+
+    def _make_directory(self) -> None:
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ServiceError("not-writable", f"cannot make {self.file.parent}: {error.strerror}") from error
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        try:
+            connection = sqlite3.connect(self.file, timeout=10)
+            try:
+                with connection:
+                    connection.execute(_CREATE)
+                    yield connection
+            finally:
+                connection.close()
+        except sqlite3.OperationalError as error:
+            code = "not-writable" if "readonly" in str(error) or "unable to open" in str(error) else "state-unreadable"
+            raise ServiceError(code, f"the state file {self.file}: {error}") from error
+        except sqlite3.DatabaseError as error:
+            raise ServiceError("state-unreadable", f"the state file {self.file}: {error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    """What earlier runs recorded and left: queries with their full definition, topics, checkpoints by query name."""
+
+    revision: str | None
+    queries: Mapping[str, QuerySpec]
+    topics: frozenset[str]
+    checkpoints: frozenset[str]
+
+
+NOTHING: Final = Deployed(None, {}, frozenset(), frozenset())
+
+
+def read_deployed(store: StateStore, place: Place) -> Deployed:
+    documents = store.get(place.namespace, "")
+    queries = {
+        key.removeprefix("query:"): QuerySpec.model_validate(document)
+        for key, document in documents.items()
+        if key.startswith("query:")
+    }
+    return Deployed(
+        documents.get("revision"),
+        queries,
+        frozenset(place.existing_topics()),
+        frozenset(place.existing_checkpoints()),
+    )
+
+
+def record_query(store: StateStore, place: Place, revision: str, query: QuerySpec) -> None:
+    document = query.model_dump(mode="json", by_alias=True)
+    store.put(place.namespace, {"revision": revision, f"query:{query.name}": document})
+
+
+def forget_query(store: StateStore, place: Place, name: str) -> None:
+    store.remove(place.namespace, [f"query:{name}", f"progress:{name}"])

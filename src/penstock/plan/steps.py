@@ -1,0 +1,73 @@
+"""The steps of a plan. `explain` prints them and the runtime carries them out: both match over the same list."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from penstock.errors import Diagnostic
+from penstock.manifest.model import Manifest, QuerySpec, TopicSpec
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopic:
+    """The topic is not there yet."""
+
+    topic: TopicSpec
+
+
+@dataclass(frozen=True, slots=True)
+class StartQuery:
+    """A query that has never run: it begins with the earliest rows."""
+
+    query: QuerySpec
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeQuery:
+    """Nothing changed: it goes on where it stopped."""
+
+    query: QuerySpec
+
+
+@dataclass(frozen=True, slots=True)
+class RestartQuery:
+    """The change fits the checkpoint: it goes on where it stopped, with the new definition."""
+
+    query: QuerySpec
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildQuery:
+    """The change does not fit the checkpoint: a new one begins with the earliest rows."""
+
+    query: QuerySpec
+    reason: str
+    allowed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RetireQuery:
+    """The query is no longer in the project. Its checkpoint and its output stay on disk."""
+
+    name: str
+
+
+Step: TypeAlias = CreateTopic | StartQuery | ResumeQuery | RestartQuery | RebuildQuery | RetireQuery
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Steps in the order they are to be taken. With `refusals` they must not be."""
+
+    manifest: Manifest
+    steps: tuple[Step, ...]
+    refusals: tuple[Diagnostic, ...] = ()
+
+    @property
+    def changes(self) -> tuple[Step, ...]:
+        return tuple(step for step in self.steps if not isinstance(step, ResumeQuery))
+
+    @property
+    def queries(self) -> tuple[QuerySpec, ...]:
+        """What will be running afterwards, every query after those it reads from."""
+        return tuple(s.query for s in self.steps if not isinstance(s, CreateTopic | RetireQuery))

@@ -1,0 +1,1 @@
+"""What a person wrote: loading it, and the models of both formats."""

@@ -1,0 +1,208 @@
+"""YAML files as plain values that still know where each of them stands."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import yaml
+
+from penstock.errors import Diagnostic, Origin
+
+Step: TypeAlias = str | int
+MAX_VALUES: Final = 1_000_000
+_TAG: Final = "tag:yaml.org,2002:"
+_scalars: Final = yaml.constructor.SafeConstructor()
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One file. `value` is what it says; `origin` and `inside` find the place of any part of it."""
+
+    file: str
+    text: str
+    root: yaml.Node | None
+    value: Any
+
+    def origin(self, *path: Step, key: bool = False) -> Origin:
+        """Where the value at `path` starts, or its key. A path that ends early gives its last part."""
+        node, at = self.root, self.root
+        for step in path:
+            pair = _child(node, step)
+            if pair is None:
+                break
+            at, node = pair
+        chosen = at if key else node
+        if chosen is None:
+            return Origin(self.file)
+        return Origin(self.file, chosen.start_mark.line + 1, chosen.start_mark.column + 1)
+
+    def inside(self, path: tuple[Step, ...], offset: int) -> Origin:
+        """Where character `offset` of the text at `path` stands in the file.
+
+        Folding and indentation only ever change white space, so the two texts are aligned by everything else.
+        """
+        node = self.root
+        for step in path:
+            pair = _child(node, step)
+            node = pair[1] if pair else None
+        if not isinstance(node, yaml.ScalarNode):
+            return self.origin(*path)
+        start, end = node.start_mark.index, node.end_mark.index
+        raw = self.text
+        if node.style in ("|", ">"):
+            start = raw.find("\n", start) + 1
+        elif node.style in ("'", '"'):
+            start += 1
+        ahead = sum(not c.isspace() for c in node.value[:offset])
+        for position in range(start, end):
+            if raw[position].isspace():
+                continue
+            if ahead == 0:
+                break
+            ahead -= 1
+        else:
+            position = max(start, end - 1)
+        line_start = raw.rfind("\n", 0, position) + 1
+        return Origin(self.file, raw.count("\n", 0, position) + 1, position - line_start + 1)
+
+
+def read(path: Path, shown_as: str) -> tuple[Document | None, list[Diagnostic]]:
+    """A file as a document; None when there is nothing to go on with."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        return None, [Diagnostic("file-unreadable", f"cannot be read: {reason}", Origin(shown_as))]
+    return read_text(text, shown_as)
+
+
+def read_text(text: str, shown_as: str) -> tuple[Document | None, list[Diagnostic]]:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    try:
+        root = loader.get_single_node()
+    except yaml.MarkedYAMLError as error:
+        return None, [_syntax_error(error, shown_as)]
+    except yaml.YAMLError as error:
+        return None, [Diagnostic("yaml-syntax", str(error).splitlines()[0], Origin(shown_as))]
+    finally:
+        loader.dispose()
+    if root is None:
+        return None, [Diagnostic("file-empty", "the file has no content", Origin(shown_as))]
+    builder = _Builder(shown_as)
+    value = builder.value(root, ())
+    return Document(shown_as, text, root, value), builder.diagnostics
+
+
+class _Builder:
+    """Turns nodes into values once, and notes what YAML itself would pass over in silence."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.diagnostics: list[Diagnostic] = []
+        self._built = 0
+        self._open: set[int] = set()
+
+    def value(self, node: yaml.Node, path: tuple[Step, ...]) -> Any:
+        self._built += 1
+        if id(node) in self._open or self._built > MAX_VALUES:
+            if self._built <= MAX_VALUES + 1:
+                self._note("yaml-alias", node, path, "an alias expands without end")
+                self._built = MAX_VALUES + 1
+            return None
+        match node:
+            case yaml.ScalarNode():
+                return _scalar(node)
+            case yaml.SequenceNode():
+                self._open.add(id(node))
+                items = [self.value(item, (*path, i)) for i, item in enumerate(node.value)]
+                self._open.discard(id(node))
+                return items
+            case yaml.MappingNode():
+                self._open.add(id(node))
+                mapping = self._mapping(node, path)
+                self._open.discard(id(node))
+                return mapping
+        raise AssertionError(f"YAML has no node of type {type(node).__name__}")
+
+    def _mapping(self, node: yaml.MappingNode, path: tuple[Step, ...]) -> dict[str, Any]:
+        mapping: dict[str, Any] = {}
+        merged: dict[str, Any] = {}
+        lines: dict[str, int] = {}
+        for key_node, value_node in node.value:
+            if key_node.tag == f"{_TAG}merge":
+                base = self.value(value_node, path)
+                for part in base if isinstance(base, list) else [base]:
+                    merged.update({k: v for k, v in part.items() if k not in merged} if isinstance(part, dict) else {})
+                continue
+            key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
+            if key is None:
+                self._note("yaml-key-not-text", key_node, path, "a key must be text, not a list or a mapping")
+                continue
+            if key_node.tag == f"{_TAG}bool":
+                reads = "true" if _scalar(key_node) else "false"
+                text = f"YAML reads the key `{key}` as {reads}"
+                self._note("yaml-boolean-key", key_node, (*path, key), text, f'write "{key}" with quotes')
+                continue
+            if key_node.tag != f"{_TAG}str":
+                self._note(
+                    "yaml-key-not-text",
+                    key_node,
+                    (*path, key),
+                    f"the key `{key}` is not text",
+                    "put it in quotes",
+                )
+            if key in mapping:
+                text = f"the key `{key}` stands here and in line {lines[key]}"
+                self._note("yaml-duplicate-key", key_node, (*path, key), text, "keep one of the two")
+                continue
+            lines[key] = key_node.start_mark.line + 1
+            mapping[key] = self.value(value_node, (*path, key))
+        return {**merged, **mapping} if merged else mapping
+
+    def _note(self, code: str, node: yaml.Node, path: tuple[Step, ...], text: str, hint: str | None = None) -> None:
+        origin = Origin(self.file, node.start_mark.line + 1, node.start_mark.column + 1)
+        shown = ".".join(str(step) for step in path)
+        subject = {"key": str(path[-1])} if path else {}
+        self.diagnostics.append(Diagnostic(code, text, origin, shown, hint, params=subject))
+
+
+def _scalar(node: yaml.ScalarNode) -> Any:
+    tag = node.tag
+    if tag == f"{_TAG}str" or tag == f"{_TAG}timestamp" or (tag == f"{_TAG}int" and ":" in node.value):
+        return node.value  # dates and times of day stay as they were written
+    if tag.startswith(_TAG):
+        try:
+            return _scalars.construct_object(node)
+        except (yaml.YAMLError, ValueError):
+            return node.value
+    return node.value
+
+
+def _child(node: yaml.Node | None, step: Step) -> tuple[yaml.Node, yaml.Node] | None:
+    """The key node and value node one step down."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in _pairs(node):
+            if isinstance(key, yaml.ScalarNode) and key.value == str(step):
+                return key, value
+    elif isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        return node.value[step], node.value[step]
+    return None
+
+
+def _pairs(node: yaml.MappingNode) -> Iterator[tuple[yaml.Node, yaml.Node]]:
+    yield from node.value
+    for key, value in node.value:
+        if key.tag == f"{_TAG}merge" and isinstance(value, yaml.MappingNode):
+            yield from value.value
+
+
+def _syntax_error(error: yaml.MarkedYAMLError, file: str) -> Diagnostic:
+    mark = error.problem_mark or error.context_mark
+    origin = Origin(file, mark.line + 1, mark.column + 1) if mark else Origin(file)
+    problem = (error.problem or "the file is not YAML").strip()
+    text = f"{error.context.strip()}: {problem}" if error.context else problem
+    hint = "indent with spaces" if "\\t" in problem or "tab" in problem else None
+    if error.context_mark and mark and error.context_mark.line != mark.line:
+        hint = hint or f"look at line {error.context_mark.line + 1} too"
+    return Diagnostic("yaml-syntax", text, origin, hint=hint)

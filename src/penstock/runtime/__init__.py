@@ -1,0 +1,1 @@
+"""Spark: sessions, queries, and what becomes of them. The only room that imports pyspark at module level."""

@@ -1,0 +1,116 @@
+"""A QuerySpec as Spark DataFrames."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from penstock.connectors import registry
+from penstock.connectors.contract import Sink, Source
+from penstock.errors import PlanRefused
+from penstock.manifest.model import Input, Manifest, QuerySpec
+from penstock.sql.translate import OPERATION
+from penstock.sql.types import Column, Columns
+
+
+def quoted(view: str) -> str:
+    return "`" + view.replace("`", "``") + "`"
+
+
+class Frames:
+    """Builds the streams of a manifest. The columns of a model are those that Spark itself finds for its query."""
+
+    def __init__(self, manifest: Manifest, root: Path, spark: SparkSession) -> None:
+        self.manifest = manifest
+        self.root = root
+        self._spark = spark
+        self._columns: dict[str, Columns] = {}
+
+    def session(self, poll_ms: int = 10) -> SparkSession:
+        """A session of its own: views of one query are never seen by another."""
+        session = self._spark.newSession()
+        session.conf.set("spark.sql.streaming.pollingDelay", f"{poll_ms}ms")
+        return session
+
+    def connect(self, config: Mapping[str, object]) -> Source:
+        model = registry.find_source(str(config["type"]))
+        if model is None:
+            raise PlanRefused("not-runnable-here", f"the connector `{config['type']}` is not available")
+        return model.model_validate(config).at(self.root)
+
+    def source(self, entry: Input) -> Source:
+        source = self.connect(entry.source)
+        producer = self.manifest.producer(entry.node)
+        return source if producer is None else source.told(self.columns_of(entry.node, producer))
+
+    def sink(self, config: Mapping[str, object]) -> Sink:
+        model = registry.find_sink(str(config["type"]))
+        if model is None:
+            raise PlanRefused("not-runnable-here", f"the connector `{config['type']}` is not available")
+        return model.model_validate(config).at(self.root)
+
+    def columns_of(self, node_id: str, producer: QuerySpec) -> Columns:
+        if node_id not in self._columns:
+            session = self.session()
+            self.open_inputs(producer, session)
+            frame = self.run_steps(producer, session)[producer.outputs[0].view]
+            self._columns[node_id] = tuple(Column(c.name, c.dataType.simpleString()) for c in frame.schema)
+        return self._columns[node_id]
+
+    def open_inputs(self, query: QuerySpec, session: SparkSession) -> dict[str, DataFrame]:
+        """The query's streams by view name, each registered as that view."""
+        streams = {}
+        for entry in query.inputs:
+            stream = self.source(entry).read(session, entry.name)
+            stream = prepared(stream, entry)
+            if query.stateful and entry.event_time is not None:
+                stream = stream.withWatermark(entry.event_time.column, f"{entry.event_time.delay_ms} milliseconds")
+            stream.createOrReplaceTempView(quoted(entry.view))
+            streams[entry.view] = stream
+        return streams
+
+    def run_steps(self, query: QuerySpec, session: SparkSession) -> dict[str, DataFrame]:
+        """Every view of the query, the steps applied in order."""
+        for step in query.steps:
+            session.sql(step.sql).createOrReplaceTempView(quoted(step.view))
+        views = {*(i.view for i in query.inputs), *(s.view for s in query.steps)}
+        return {view: session.table(quoted(view)) for view in views}
+
+
+def prepared(frame: DataFrame, entry: Input) -> DataFrame:
+    """The rows of an input as its readers expect them: with their operation, and with event time as a timestamp."""
+    if entry.with_operation and OPERATION not in frame.columns:
+        frame = frame.withColumn(OPERATION, f.lit("i"))
+    time = entry.event_time.column if entry.event_time else None
+    match dict(frame.dtypes).get(time) if time else None:
+        case "bigint" | "int":
+            return frame.withColumn(str(time), f.timestamp_millis(f.col(quoted(str(time)))))
+        case "string":
+            return frame.withColumn(str(time), f.to_timestamp(f.col(quoted(str(time)))))
+        case _:
+            return frame
+
+
+def shared_read(streams: Mapping[str, DataFrame]) -> DataFrame:
+    """One stream that carries the rows of all: a column per stream, filled in its own rows only."""
+    if len(streams) == 1:
+        return next(iter(streams.values()))
+    frames = []
+    for place, stream in enumerate(streams.values()):
+        cells = [
+            (f.struct("*") if other == place else f.lit(None).cast(frame.schema)).alias(f"in_{other}")
+            for other, frame in enumerate(streams.values())
+        ]
+        frames.append(stream.select(f.lit(place).alias("which"), *cells))
+    whole = frames[0]
+    for frame in frames[1:]:
+        whole = whole.union(frame)
+    return whole
+
+
+def split_read(batch: DataFrame, views: list[str]) -> dict[str, DataFrame]:
+    """A batch of `shared_read`, taken apart again."""
+    if len(views) == 1:
+        return {views[0]: batch}
+    return {view: batch.where(f.col("which") == place).select(f"in_{place}.*") for place, view in enumerate(views)}

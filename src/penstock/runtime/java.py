@@ -1,0 +1,65 @@
+"""Find a Java that Spark can use, before Spark fails to."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from penstock.errors import ServiceError
+
+OLDEST: Final = 17
+HINT: Final = (
+    "Debian or Ubuntu: `sudo apt-get install openjdk-17-jre-headless`; macOS: `brew install openjdk@17`; "
+    "anywhere: `pip install install-jdk && python -c \"import jdk; jdk.install('17', jre=True)\"`"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    home: Path
+    version: int
+
+
+def find_java() -> Java:
+    """The first Java that is new enough: JAVA_HOME, then PATH, then what `install-jdk` has installed."""
+    seen: list[Java] = []
+    for home in _homes():
+        version = _version(home)
+        if version is not None:
+            if version >= OLDEST:
+                return Java(home, version)
+            seen.append(Java(home, version))
+    if seen:
+        found = f"Java {seen[0].version} in {seen[0].home}"
+        raise ServiceError("java-too-old", f"Spark needs Java {OLDEST} or newer, found {found}", hint=HINT)
+    raise ServiceError("java-missing", f"Spark needs Java {OLDEST} or newer, and there is none here", hint=HINT)
+
+
+def _homes() -> Iterator[Path]:
+    if home := os.environ.get("JAVA_HOME"):
+        yield Path(home)
+    if command := shutil.which("java"):
+        yield Path(command).resolve().parent.parent
+    for folder in (Path(sys.prefix) / "jdk", Path.home() / ".jdk", Path.home() / ".jre"):
+        for found in sorted(folder.glob("*"), reverse=True):
+            yield found / "Contents" / "Home" if (found / "Contents" / "Home").is_dir() else found
+
+
+def _version(home: Path) -> int | None:
+    java = home / "bin" / "java"
+    if not java.is_file():
+        return None
+    try:
+        text = (home / "release").read_text(encoding="utf-8")
+    except OSError:
+        try:
+            text = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30).stderr
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+    found = re.search(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)', text)
+    return int(found[1]) if found else None

@@ -1,0 +1,49 @@
+"""A few rows of a node, as they are now."""
+
+from pathlib import Path
+from typing import Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from penstock.errors import ServiceError
+from penstock.manifest.model import Manifest, QuerySpec
+from penstock.runtime.frames import Frames, prepared, quoted
+from penstock.runtime.start import failure_of
+
+JSON_OPTIONS: Final = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]X"}
+
+
+def peek(manifest: Manifest, node_id: str, root: Path, spark: SparkSession, limit: int) -> list[str]:
+    """At most `limit` rows, each as one JSON object."""
+    frames = Frames(manifest, root, spark)
+    try:
+        if node_id in manifest.streams:
+            frame = frames.connect(manifest.streams[node_id]).peek(spark)
+        else:
+            frame = _computed(manifest, node_id, frames)
+        rows = frame.limit(limit).select(f.to_json(f.struct("*"), JSON_OPTIONS).alias("row")).collect()
+    except ServiceError as error:
+        if error.code == "schema-unknown" and manifest.producer(node_id):
+            return []  # a model that has not written anything yet
+        raise
+    except PySparkException as error:
+        raise failure_of(error).during(f"showing `{node_id}`") from error
+    return [row["row"] for row in rows]
+
+
+def _computed(manifest: Manifest, node_id: str, frames: Frames) -> DataFrame:
+    """A view or transform, made by its SQL from what its inputs hold now."""
+    query = next(q for q in manifest.queries if any(s.view == node_id for s in q.steps))
+    session = frames.session()
+    for entry in query.inputs:
+        rows = prepared(frames.connect(entry.source).peek(session), entry)
+        rows.createOrReplaceTempView(quoted(entry.view))
+    needed = _steps_up_to(query, node_id)
+    return frames.run_steps(needed, session)[node_id]
+
+
+def _steps_up_to(query: QuerySpec, node_id: str) -> QuerySpec:
+    last = next(place for place, step in enumerate(query.steps) if step.view == node_id)
+    return query.model_copy(update={"steps": query.steps[: last + 1]})

@@ -1,0 +1,121 @@
+"""The Spark session: one JVM, ours alone, silent on the terminal, and gone when we are."""
+
+import os
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from penstock.errors import ServiceError
+from penstock.manifest.model import SparkSpec
+from penstock.runtime.java import find_java
+
+KEPT_LOGS: Final = 10
+
+DEFAULTS: Final[Mapping[str, str]] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    # A checkpoint begun without these two can never take another set of sources.
+    "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true",
+    "spark.sql.streaming.offsetLog.formatVersion": "2",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Filters inside the readers would hide rows from the counts of what came in.
+    "spark.sql.json.filterPushdown.enabled": "false",
+    "spark.sql.csv.filterPushdown.enabled": "false",
+    "spark.sql.parquet.filterPushdown": "false",
+}
+
+
+def settings(spec: SparkSpec, home: Path) -> dict[str, str]:
+    """Every Spark property: defaults for a laptop, then what the project says."""
+    cores = str(os.cpu_count() or 2)
+    local = spec.master.startswith("local")
+    return {
+        "spark.master": spec.master,
+        "spark.app.name": "penstock",
+        "spark.sql.shuffle.partitions": cores,
+        "spark.sql.warehouse.dir": str(home / "warehouse"),
+        **({"spark.driver.memory": _driver_memory(), "spark.driver.host": "127.0.0.1"} if local else {}),
+        **({"spark.driver.bindAddress": "127.0.0.1"} if local else {}),
+        **DEFAULTS,
+        **{key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in spec.config.items()},
+    }
+
+
+@contextmanager
+def spark_session(spec: SparkSpec, logs: Path) -> Iterator[SparkSession]:
+    """A session with all output of Spark in a file below `logs`. Ends with its JVM."""
+    java = find_java()
+    log = _new_log(logs)
+    conf = SparkConf(loadDefaults=False)
+    for key, value in settings(spec, logs.parent.absolute()).items():
+        conf.set(key, value)
+    before = os.environ.get("JAVA_HOME")
+    os.environ["JAVA_HOME"] = str(java.home)
+    try:
+        with log.open("ab") as sink:
+            # A session of its own: Ctrl-C is ours to answer. Its stdin is a pipe: it ends when we do, whatever ends us.
+            gateway = launch_gateway(  # type: ignore[no-untyped-call]
+                conf, {"stdout": sink, "stderr": sink, "start_new_session": True}
+            )
+        session = SparkSession(SparkContext(conf=conf, gateway=gateway))
+    except PySparkRuntimeError as error:
+        text = f"Spark did not start: {_last_error(log) or error}"
+        raise ServiceError("spark-start", text, hint=f"the whole log is in {log}") from error
+    finally:
+        if before is None:
+            del os.environ["JAVA_HOME"]
+        else:
+            os.environ["JAVA_HOME"] = before
+    try:
+        yield session
+    finally:
+        _close(session, gateway.proc)
+
+
+def _close(session: SparkSession, jvm: "subprocess.Popen[bytes]") -> None:
+    with suppress(Exception):
+        session.stop()
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    if jvm.stdin is not None:
+        jvm.stdin.close()
+    try:
+        jvm.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        jvm.kill()
+        jvm.wait()
+
+
+def _new_log(logs: Path) -> Path:
+    try:
+        logs.mkdir(parents=True, exist_ok=True)
+        for old in sorted(logs.glob("spark-*.log"))[: -KEPT_LOGS + 1]:
+            old.unlink(missing_ok=True)
+        log = logs / f"spark-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+        log.touch()
+    except OSError as error:
+        raise ServiceError("not-writable", f"cannot write Spark's log to {logs}: {error.strerror}") from error
+    return log
+
+
+def _last_error(log: Path) -> str | None:
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return next((line.strip() for line in reversed(lines) if "Exception" in line or "Error" in line), None)
+
+
+def _driver_memory() -> str:
+    """A quarter of the machine, between 1 and 8 GB."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return f"{max(1, min(8, total // 4 // 2**30))}g"

@@ -1,0 +1,197 @@
+"""start: Plan -> Run. Carries out the steps of a plan and keeps the queries."""
+
+import threading
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import assert_never
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.connectors.contract import BatchRef, Sink
+from penstock.errors import PenstockError, QueryFailed, ServiceError
+from penstock.manifest.model import QuerySpec, TopicSpec
+from penstock.plan.place import Place
+from penstock.plan.state import StateStore, forget_query, record_query
+from penstock.plan.steps import (
+    CreateTopic,
+    Plan,
+    RebuildQuery,
+    RestartQuery,
+    ResumeQuery,
+    RetireQuery,
+    StartQuery,
+)
+from penstock.runtime.checkpoint import batch_offsets, checkpoint_id, set_aside
+from penstock.runtime.frames import Frames, quoted, shared_read, split_read
+from penstock.runtime.progress import ProgressBoard, QueryListener
+
+
+@dataclass(frozen=True, slots=True)
+class _Live:
+    """A query that Spark is running, and the error of our own that ended it, if one did."""
+
+    spec: QuerySpec
+    query: StreamingQuery
+    failures: list[PenstockError]
+
+
+class Run:
+    """The live queries of one plan."""
+
+    def __init__(self, plan: Plan, spark: SparkSession, place: Place, store: StateStore) -> None:
+        self.plan = plan
+        self.board = ProgressBoard([q.name for q in plan.queries])
+        self._place = place
+        self._store = store
+        self._frames = Frames(plan.manifest, place.root, spark)
+        self._live: dict[str, _Live] = {}
+        self._stopping = threading.Event()
+
+    def prepare(self) -> None:
+        """Everything that must be so before the first query starts."""
+        for step in self.plan.steps:
+            match step:
+                case CreateTopic(topic):
+                    self._create_topic(topic)
+                case RebuildQuery(query):
+                    set_aside(self._place.checkpoint(query.name))
+                case RetireQuery(name):
+                    forget_query(self._store, self._place, name)
+                case StartQuery() | ResumeQuery() | RestartQuery():
+                    pass
+                case _:
+                    assert_never(step)
+
+    def run_once(self, idle: Callable[[], None]) -> None:
+        """Process what is there, wave by wave: a query begins when those it reads from are done."""
+        for wave in waves(self.plan.queries):
+            for query in wave:
+                if not self._stopping.is_set():
+                    self._start(query, drain=True)
+            self._wait(idle)
+
+    def run_on(self, idle: Callable[[], None]) -> None:
+        """Run all queries until `stop`, or until all of them came to an end by themselves."""
+        for query in self.plan.queries:
+            self._start(query, drain=False)
+        self._wait(idle)
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def close(self) -> None:
+        """End whatever still runs. A batch that is under way is thrown away and done again next time."""
+        for name, live in self._live.items():
+            if live.query.isActive:
+                live.query.stop()
+                self.board.ended(name, "stopped")
+        self._live.clear()
+
+    def _wait(self, idle: Callable[[], None]) -> None:
+        while self._live and not self._stopping.is_set():
+            for name, live in list(self._live.items()):
+                if not live.query.isActive:
+                    del self._live[name]
+                    self._settle(live)
+            idle()
+
+    def _settle(self, live: _Live) -> None:
+        error = live.query.exception()
+        if error is None:
+            self.board.ended(live.spec.name, "finished")
+            return
+        failure = live.failures[0] if live.failures else failure_of(error)
+        self.board.ended(live.spec.name, "failed", failure.message)
+        raise failure.during(f"query `{live.spec.name}`")
+
+    def _start(self, spec: QuerySpec, *, drain: bool) -> None:
+        try:
+            self._live[spec.name] = self._launch(spec, drain=drain)
+        except PySparkException as error:
+            raise failure_of(error).during(f"query `{spec.name}`") from error
+        record_query(self._store, self._place, self.plan.manifest.revision, spec)
+
+    def _launch(self, spec: QuerySpec, *, drain: bool) -> _Live:
+        sources = [self._frames.source(entry) for entry in spec.inputs]
+        session = self._frames.session(min(source.poll_ms for source in sources))
+        session.streams.addListener(QueryListener(self.board, spec.name))
+        streams = self._frames.open_inputs(spec, session)
+        checkpoint = self._place.checkpoint(spec.name).absolute()
+        failures: list[PenstockError] = []
+        sinks = [(output.view, self._frames.sink(output.sink)) for output in spec.outputs]
+        if spec.fan_out:
+            whole, views = shared_read(streams), list(streams)
+        else:
+            (view, _), views = sinks[0], []
+            whole = self._frames.run_steps(spec, session)[view]
+
+        def write(batch: DataFrame, batch_id: int) -> None:
+            ref = BatchRef(spec.name, checkpoint_id(checkpoint), batch_id, batch_offsets(checkpoint, batch_id))
+            try:
+                if views:
+                    self._fan_out(spec, batch, views, sinks, ref)
+                else:
+                    self.board.written(spec.name, sinks[0][1].write(batch, ref))
+            except PenstockError as error:
+                failures.append(error)
+                raise
+
+        writer = (
+            whole.writeStream.queryName(spec.name).option("checkpointLocation", str(checkpoint)).foreachBatch(write)
+        )
+        if drain or all(source.bounded for source in sources):
+            writer = writer.trigger(availableNow=True)
+        self.board.started(spec.name)
+        return _Live(spec, writer.start(), failures)
+
+    def _fan_out(
+        self,
+        spec: QuerySpec,
+        batch: DataFrame,
+        views: list[str],
+        sinks: Collection[tuple[str, Sink]],
+        ref: BatchRef,
+    ) -> None:
+        """One read, several sinks: the batch is kept until the last of them has it."""
+        batch.persist()
+        try:
+            for view, frame in split_read(batch, views).items():
+                frame.createOrReplaceTempView(quoted(view))
+            frames = self._frames.run_steps(spec, batch.sparkSession)
+            for view, sink in sinks:
+                self.board.written(spec.name, sink.write(frames[view], ref))
+        finally:
+            batch.unpersist()
+
+    def _create_topic(self, topic: TopicSpec) -> None:
+        directory = self._place.topics / topic.name
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ServiceError("not-writable", f"cannot make {directory}: {error.strerror}") from error
+
+
+def start(plan: Plan, spark: SparkSession, place: Place, store: StateStore) -> Run:
+    run = Run(plan, spark, place, store)
+    run.prepare()
+    return run
+
+
+def waves(queries: Collection[QuerySpec]) -> list[list[QuerySpec]]:
+    """Queries in groups: each group reads only from those before it."""
+    writer = {output.node: query.name for query in queries for output in query.outputs}
+    depth: dict[str, int] = {}
+    for query in queries:
+        upstream = [writer[i.node] for i in query.inputs if i.node in writer]
+        depth[query.name] = 1 + max((depth[name] for name in upstream), default=-1)
+    deepest = max(depth.values(), default=-1)
+    return [[q for q in queries if depth[q.name] == level] for level in range(deepest + 1)]
+
+
+def failure_of(error: PySparkException) -> QueryFailed:
+    """Spark's error in one sentence; the rest is in the log."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    named = [line for line in lines if line.startswith("[")]
+    return QueryFailed("query-failed", next(iter(named or lines), "Spark gave no reason"))

@@ -1,0 +1,25 @@
+"""The SQL that people write: Flink SQL in projects, Postgres-like SQL in pipelines."""
+
+from typing import Final
+
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.dialects.postgres import Postgres
+from sqlglot.dialects.spark import Spark
+from sqlglot.tokenizer_core import TokenType
+
+
+class Flink(Spark):
+    """Flink SQL as a small difference to Spark SQL, which shares its quoting and most of its types."""
+
+    class Tokenizer(Spark.Tokenizer):
+        KEYWORDS = {
+            **Spark.Tokenizer.KEYWORDS,
+            "BYTES": TokenType.BINARY,
+            "ROW": TokenType.STRUCT,
+            "TIMESTAMP_LTZ": TokenType.TIMESTAMPTZ,
+        }
+
+
+PROJECT: Final[type[Dialect]] = Flink
+PIPELINE: Final[type[Dialect]] = Postgres
+SPARK: Final[type[Dialect]] = Spark

@@ -1,0 +1,91 @@
+"""What kind of query a tree is: stateless, stateful, and which constructs made it so."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from sqlglot import exp
+
+from penstock.sql.query import Problem, Query, offset_of
+
+GROUP_WINDOWS: Final = frozenset({"TUMBLE", "HOP", "SESSION"})
+_MODEL_CALLS: Final = frozenset({"ML_PREDICT", "ML_EVALUATE"})
+_AGGREGATES: Final = frozenset({"COLLECT", "LISTAGG"})
+
+
+@dataclass(frozen=True, slots=True)
+class Construct:
+    """A part of a query that needs memory of earlier rows. `way_out` is empty when it runs as it is."""
+
+    name: str
+    offset: int
+    way_out: str = ""
+
+
+def stateful_constructs(query: Query) -> tuple[Construct, ...]:
+    return tuple(sorted(_constructs(query.tree), key=lambda c: c.offset))
+
+
+def group_window(node: exp.Expr) -> exp.Anonymous | None:
+    """The node as a call of TUMBLE, HOP or SESSION, if it is one."""
+    is_window = isinstance(node, exp.Anonymous) and node.name.upper() in GROUP_WINDOWS
+    return node if is_window and isinstance(node, exp.Anonymous) else None
+
+
+def windows(query: Query) -> tuple[exp.Anonymous, ...]:
+    return tuple(call for node in query.tree.find_all(exp.Anonymous) if (call := group_window(node)))
+
+
+def unsupported(query: Query) -> tuple[Problem, ...]:
+    """The constructs that cannot run as a stream yet, each with what to do instead."""
+    return tuple(
+        Problem("sql-unsupported", f"{c.name} cannot run as a stream here", c.offset, c.way_out, subject=c.name)
+        for c in stateful_constructs(query)
+        if c.way_out
+    )
+
+
+def _constructs(tree: exp.Expr) -> Iterator[Construct]:
+    for node in tree.walk():
+        match node:
+            case exp.Group():
+                windowed = any(group_window(e) for e in node.expressions)
+                way_out = "" if windowed else "group by a window: TUMBLE, HOP or SESSION over the event time"
+                yield Construct("GROUP BY" if windowed else "GROUP BY without a window", offset_of(node), way_out)
+            case exp.Join() if not isinstance(node.this, exp.Unnest | exp.Lateral):
+                outer = node.side in {"LEFT", "RIGHT", "FULL"} or node.kind in {"SEMI", "ANTI"}
+                name = f"{node.side or node.kind} JOIN".strip() if outer else "JOIN"
+                yield Construct(name, offset_of(node), "use an inner join" if outer else "")
+            case exp.Distinct() if isinstance(node.parent, exp.Select):
+                yield Construct("SELECT DISTINCT", offset_of(node.parent), "remove duplicates in the reader")
+            case exp.Window():
+                yield Construct("OVER", offset_of(node), "aggregate in a window: TUMBLE, HOP or SESSION")
+            case exp.Order() if isinstance(node.parent, exp.Query):
+                yield Construct("ORDER BY", offset_of(node), "a stream has no end to sort; leave it out")
+            case exp.Limit() | exp.Fetch():
+                yield Construct("LIMIT", offset_of(node), "a stream has no end to cut; leave it out")
+            case exp.Union() if node.args.get("distinct"):
+                yield Construct("UNION", offset_of(node), "write UNION ALL")
+            case exp.Intersect() | exp.Except():
+                yield Construct(node.key.upper(), offset_of(node), "use an inner join")
+            case exp.In() if node.args.get("query"):
+                yield Construct("IN (SELECT …)", offset_of(node), "use an inner join")
+            case exp.Exists():
+                yield Construct("EXISTS (SELECT …)", offset_of(node), "use an inner join")
+            case exp.MatchRecognize():
+                yield Construct("MATCH_RECOGNIZE", offset_of(node), "match in a window: SESSION with FILTER aggregates")
+            case exp.Anonymous() if node.name.upper() in _MODEL_CALLS:
+                yield Construct(node.name.upper(), offset_of(node), "score the rows in a consumer of the topic")
+            case exp.AggFunc() | exp.Anonymous() if _ungrouped_aggregate(node):
+                yield Construct(
+                    "an aggregate without GROUP BY", offset_of(node), "group by a window over the event time"
+                )
+            case _:
+                pass
+
+
+def _ungrouped_aggregate(node: exp.Expr) -> bool:
+    aggregates = isinstance(node, exp.AggFunc) or (isinstance(node, exp.Anonymous) and node.name.upper() in _AGGREGATES)
+    select = node.parent_select
+    in_over = isinstance(node.parent, exp.Window)
+    return aggregates and not in_over and select is not None and select.args.get("group") is None

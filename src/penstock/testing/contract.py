@@ -1,0 +1,50 @@
+"""The contract of a sink, as checks that any connector can be put through.
+
+Each check writes with the sink and reads back with a function that the caller gives, from the system itself and never
+from our own counters. A check returns nothing and raises AssertionError.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.connectors.contract import BatchRef, Sink
+
+FIRST = BatchRef("contract", "00000000-0000-0000-0000-000000000000", 0, ('numbers:{"rows":3}',))
+
+
+@dataclass(frozen=True, slots=True)
+class SinkContract:
+    """A sink under test, and how to read back the `id`s it has written."""
+
+    sink: Sink
+    spark: SparkSession
+    written_ids: Callable[[], list[int]]
+
+    def checks(self) -> Iterator[tuple[str, Callable[[], None]]]:
+        yield "writes every row", self.writes_every_row
+        yield "an empty batch leaves nothing", self.an_empty_batch_leaves_nothing
+        yield "a replayed batch leaves no duplicates", self.a_replayed_batch_leaves_no_duplicates
+        yield "a new checkpoint writes again", self.a_new_checkpoint_writes_again
+
+    def rows(self, *ids: int) -> DataFrame:
+        return self.spark.createDataFrame([(i, f"röw {i}", None) for i in ids], "id BIGINT, name STRING, note STRING")
+
+    def writes_every_row(self) -> None:
+        assert self.sink.write(self.rows(1, 2, 3), FIRST) == 3
+        assert sorted(self.written_ids()) == [1, 2, 3]
+
+    def an_empty_batch_leaves_nothing(self) -> None:
+        assert self.sink.write(self.rows(), FIRST) == 0
+        assert self.written_ids() == []
+
+    def a_replayed_batch_leaves_no_duplicates(self) -> None:
+        self.sink.write(self.rows(1, 2, 3), FIRST)
+        assert self.sink.write(self.rows(1, 2, 3), FIRST) == 0
+        assert sorted(self.written_ids()) == [1, 2, 3]
+
+    def a_new_checkpoint_writes_again(self) -> None:
+        self.sink.write(self.rows(1), FIRST)
+        self.sink.write(self.rows(2), replace(FIRST, checkpoint_id="11111111-1111-1111-1111-111111111111"))
+        assert sorted(self.written_ids()) == [1, 2]
