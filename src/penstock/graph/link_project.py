@@ -1,7 +1,7 @@
 """Linking the project format."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +16,7 @@ from penstock.project.template import Reference, Rendered, render
 from penstock.sql.columns import analyse
 from penstock.sql.dialects import PROJECT
 from penstock.sql.query import Problem, Query, bind, offset_of, parse, tables
-from penstock.sql.shape import stateful_constructs, unsupported, windows
+from penstock.sql.shape import Construct, stateful_constructs, unsupported, windows
 from penstock.sql.types import Column, Columns, spark_type
 
 TOPIC_NAME: Final = re.compile(r"(?!\.\.?$)[A-Za-z0-9._-]{1,249}")
@@ -30,6 +30,7 @@ class _Read:
     inputs: tuple[str, ...]
     rendered: Rendered | None
     query: Query | None
+    constructs: tuple[Construct, ...] = ()
 
 
 def link_project(project: StreamProject, schemas: Mapping[str, Columns]) -> tuple[Graph, list[Diagnostic]]:
@@ -39,7 +40,7 @@ def link_project(project: StreamProject, schemas: Mapping[str, Columns]) -> tupl
         node, notes = _source(source, schemas)
         nodes[node.id] = node
         diagnostics.extend(notes)
-    known = [*nodes, *(f"model.{m.value.name}" for m in project.models), *sorted(project.refused)]
+    known = {*nodes, *(f"model.{m.value.name}" for m in project.models), *project.refused}
     models: dict[str, _Read] = {}
     for declared in project.models:
         model, notes = _read_model(declared, known)
@@ -107,7 +108,7 @@ def _as_time(column: Column) -> Column:
 # Models
 
 
-def _read_model(declared: Declared[written.Model], known: list[str]) -> tuple[_Read, list[Diagnostic]]:
+def _read_model(declared: Declared[written.Model], known: Collection[str]) -> tuple[_Read, list[Diagnostic]]:
     model = declared.value
     diagnostics: list[Diagnostic] = []
     named = [reference.id for reference in model.from_]
@@ -127,17 +128,18 @@ def _read_model(declared: Declared[written.Model], known: list[str]) -> tuple[_R
             origin = declared.origin_inside("sql", reference.offset)
             diagnostics.append(_unknown(reference.id, known, declared, "sql", origin))
     inputs = _known_only([*(r.id for r in rendered.references), *named], known)
-    query = None
+    query: Query | None = None
+    constructs: tuple[Construct, ...] = ()
     if not rendered.problems:
-        query, problems = _query(rendered)
+        query, constructs, problems = _query(rendered)
         diagnostics.extend(_sql_diagnostics(problems, declared, rendered))
-    return _Read(declared, inputs, rendered, query), diagnostics
+    return _Read(declared, inputs, rendered, query, constructs), diagnostics
 
 
-def _query(rendered: Rendered) -> tuple[Query | None, list[Problem]]:
+def _query(rendered: Rendered) -> tuple[Query | None, tuple[Construct, ...], list[Problem]]:
     parsed = parse(rendered.sql, PROJECT)
     if isinstance(parsed, Problem):
-        return None, [parsed]
+        return None, (), [parsed]
     referred: dict[str, Reference] = {r.id.casefold(): r for r in rendered.references}
     problems = [
         Problem("sql-unknown-table", f"`{t.name}` is read directly", t.offset, _table_hint(t.name), subject=t.name)
@@ -147,8 +149,9 @@ def _query(rendered: Rendered) -> tuple[Query | None, list[Problem]]:
     if not referred and not problems:
         text = "the SELECT reads from nothing"
         problems.append(Problem("sql-statement", text, 0, 'add FROM {{ source("name") }}'))
+    constructs = stateful_constructs(parsed)
     bound = bind(parsed, {folded: reference.id for folded, reference in referred.items()})
-    return (None if problems else bound), problems
+    return (None if problems else bound), constructs, problems
 
 
 def _table_hint(name: str) -> str:
@@ -161,10 +164,10 @@ def _model(node_id: str, read: _Read, nodes: Mapping[str, Node], gateway: bool) 
     inputs = [nodes[i] for i in read.inputs if i in nodes]
     columns, event_time, stateful = None, None, False
     if read.query is not None and read.rendered is not None:
-        stateful = bool(stateful_constructs(read.query))
+        stateful = bool(read.constructs)
         analysis = analyse(read.query, {n.id: n.columns for n in inputs})
-        problems = [*analysis.problems, *unsupported(read.query)]
-        if windows(read.query) and inputs and not any(n.event_time for n in inputs):
+        problems = [*analysis.problems, *unsupported(read.constructs)]
+        if stateful and windows(read.query) and inputs and not any(n.event_time for n in inputs):
             hint = "declare `event_time` on the source, and select its column in every model on the way"
             text = "a window needs an input with event time"
             problems.append(Problem("window-without-event-time", text, min(map(offset_of, windows(read.query))), hint))
@@ -229,7 +232,7 @@ def _sql_diagnostics(
 
 
 def _exposure(
-    declared: Declared[written.Exposure], nodes: Mapping[str, Node], known: list[str]
+    declared: Declared[written.Exposure], nodes: Mapping[str, Node], known: Collection[str]
 ) -> tuple[Node, list[Diagnostic]]:
     exposure = declared.value
     diagnostics: list[Diagnostic] = []
@@ -255,7 +258,9 @@ def _exposure(
     return node, diagnostics
 
 
-def _unknown(node_id: str, known: Iterable[str], declared: Declared[object], field: str, origin: Origin) -> Diagnostic:
+def _unknown(
+    node_id: str, known: Collection[str], declared: Declared[object], field: str, origin: Origin
+) -> Diagnostic:
     kind, _, name = node_id.partition(".")
     names = [n.partition(".")[2] for n in known if n.startswith(f"{kind}.")]
     hint = did_you_mean(name, names)
@@ -267,9 +272,8 @@ def _unknown(node_id: str, known: Iterable[str], declared: Declared[object], fie
     return Diagnostic(f"unknown-{kind}", text, origin, f"{declared.label}.{field}", hint, params={"name": name})
 
 
-def _known_only(node_ids: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
-    present = set(known)
-    return tuple(dict.fromkeys(node_id for node_id in node_ids if node_id in present))
+def _known_only(node_ids: Iterable[str], known: Collection[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(node_id for node_id in node_ids if node_id in known))
 
 
 def _topic_name(name: str, declared: Declared[object], field: str) -> list[Diagnostic]:

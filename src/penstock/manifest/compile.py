@@ -26,8 +26,8 @@ from penstock.manifest.model import (
 )
 from penstock.project.stream_project import Model
 from penstock.project.stream_project import Source as ProjectSource
-from penstock.sql.dialects import SPARK
-from penstock.sql.query import Query, rename_tables, select_all, tables
+from penstock.sql.dialects import PROJECT
+from penstock.sql.query import rename_tables, select_all, tables
 from penstock.sql.translate import to_spark
 
 
@@ -132,9 +132,9 @@ class _Assembly:
         self._uses: Counter[str] = Counter()
 
     def add_model(self, node: Node) -> None:
-        query = node.query or select_all(node.inputs, SPARK)
+        query = node.query or select_all(node.inputs, PROJECT)
         bound = rename_tables(query, self._use)
-        self.steps.append(Step(view=node.id, node=node.id, sql=to_spark(Query(bound.tree, SPARK))))
+        self.steps.append(Step(view=node.id, node=node.id, sql=to_spark(bound)))
 
     def _use(self, node_id: str) -> str:
         self._uses[node_id] += 1

@@ -12,7 +12,7 @@ from sqlglot.schema import MappingSchema
 
 from penstock.errors import did_you_mean
 from penstock.sql.query import Problem, Query
-from penstock.sql.types import Column, Columns, type_text
+from penstock.sql.types import Column, Columns, data_type, type_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,19 +33,17 @@ class Analysis:
 
 
 def analyse(query: Query, inputs: Mapping[str, Columns | None]) -> Analysis:
-    schema = MappingSchema(dialect=query.dialect)
-    for name, columns in inputs.items():
-        if columns is not None:
-            table = exp.Table(this=exp.to_identifier(name, quoted=True))
-            types = {c.name: exp.DataType.build(c.type or "unknown", dialect="spark") for c in columns}
-            schema.add_table(table, types, dialect=query.dialect)
+    known: dict[str, object] = {
+        name: {c.name.casefold(): data_type(c.type or "unknown") for c in columns}
+        for name, columns in inputs.items()
+        if columns is not None
+    }
+    schema = MappingSchema(known, dialect=query.dialect, normalize=False)
+    tree: exp.Expr = query.taken()
+    spelled = _spellings(tree, inputs)
     try:
         tree = qualify(
-            query.tree.copy(),
-            schema=schema,
-            dialect=query.dialect,
-            validate_qualify_columns=False,
-            quote_identifiers=False,
+            tree, schema=schema, dialect=query.dialect, validate_qualify_columns=False, quote_identifiers=False
         )
     except SqlglotError as error:
         return Analysis(None, {}, (Problem("sql-unknown-column", str(error).splitlines()[0]),))
@@ -54,15 +52,30 @@ def analyse(query: Query, inputs: Mapping[str, Columns | None]) -> Analysis:
     if problems or not scopes or not isinstance(tree, exp.Query) or tree.is_star:
         return Analysis(None, {}, problems)
     typed = annotate_types(tree, schema=schema, dialect=query.dialect)
-    columns = tuple(Column(e.alias_or_name, _type_of(e)) for e in typed.selects)
-    return Analysis(columns, _passed(scopes[-1]), ())
+    passed = _passed(scopes[-1])
+    given = {InputColumn(name, c.name.casefold()): c.type for name, columns in inputs.items() for c in columns or ()}
+    columns = tuple(
+        Column(
+            spelled.get(e.alias_or_name, e.alias_or_name),
+            given.get(passed[e.alias_or_name]) if e.alias_or_name in passed else _computed_type(e),
+        )
+        for e in typed.selects
+    )
+    return Analysis(columns, {spelled.get(name, name): origin for name, origin in passed.items()}, ())
 
 
-def _type_of(projection: exp.Expr) -> str | None:
+def _spellings(tree: exp.Expr, inputs: Mapping[str, Columns | None]) -> dict[str, str]:
+    """Names as people wrote them, by the folded form that analysis works with."""
+    spelled = {c.name.casefold(): c.name for columns in inputs.values() for c in columns or ()}
+    spelled.update((i.name.casefold(), i.name) for i in tree.find_all(exp.Identifier))
+    return spelled
+
+
+def _computed_type(projection: exp.Expr) -> str | None:
     """Computed decimals are left open: Spark widens them by rules of its own."""
-    computed = not isinstance(projection.unalias(), exp.Column | exp.Cast)
-    decimal = projection.type is not None and projection.type.is_type("decimal")
-    return None if computed and decimal else type_text(projection.type)
+    cast = isinstance(projection.unalias(), exp.Cast)
+    decimal = projection.type is not None and projection.type.this is exp.DType.DECIMAL
+    return None if decimal and not cast else type_text(projection.type)
 
 
 def _unresolved(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[Problem]:

@@ -20,6 +20,6 @@ class Flink(Spark):
         }
 
 
-PROJECT: Final[type[Dialect]] = Flink
-PIPELINE: Final[type[Dialect]] = Postgres
-SPARK: Final[type[Dialect]] = Spark
+PROJECT: Final[Dialect] = Flink()
+PIPELINE: Final[Dialect] = Postgres()
+SPARK: Final[Dialect] = Spark()

@@ -3,8 +3,10 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
 
-from sqlglot import exp
+from sqlglot import exp, parse_one
 from sqlglot import parse as parse_statements
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, TokenError
@@ -21,12 +23,42 @@ class Problem:
     subject: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
-    """One SELECT, or a set operation over several. The tree is never changed: rewriting works on copies."""
+Edit: TypeAlias = Callable[[exp.Query], None]
+"""A change to a tree, made in place."""
 
-    tree: exp.Query
-    dialect: type[Dialect]
+
+@dataclass(frozen=True)
+class Query:
+    """One SELECT, or a set operation over several: a text, and edits to the tree it parses to.
+
+    A tree is cheaper to parse again than to copy. So there is at most one at a time: whoever wants to change it
+    takes it away, and it is parsed again if somebody looks for it later.
+    """
+
+    text: str
+    dialect: Dialect
+    edits: tuple[Edit, ...] = ()
+
+    @cached_property
+    def tree(self) -> exp.Query:
+        """For looking at only."""
+        tree = parse_one(self.text, read=self.dialect)
+        assert isinstance(tree, exp.Query)
+        for edit in self.edits:
+            edit(tree)
+        return tree
+
+    def taken(self) -> exp.Query:
+        """A tree of the caller's own, to be changed at will."""
+        tree = self.tree
+        del self.__dict__["tree"]
+        return tree
+
+    def edited(self, edit: Edit) -> "Query":
+        query = Query(self.text, self.dialect, (*self.edits, edit))
+        query.__dict__["tree"] = tree = self.taken()
+        edit(tree)
+        return query
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +67,7 @@ class TableName:
     offset: int
 
 
-def parse(text: str, dialect: type[Dialect]) -> Query | Problem:
+def parse(text: str, dialect: Dialect) -> Query | Problem:
     try:
         statements = [s for s in parse_statements(text, read=dialect) if s is not None]
     except ParseError as error:
@@ -49,58 +81,60 @@ def parse(text: str, dialect: type[Dialect]) -> Query | Problem:
     if not isinstance(tree, exp.Query):
         kind = tree.key.upper()
         return Problem("sql-statement", f"expected a SELECT statement, found {kind}", _offset(tree))
-    return Query(tree, dialect)
+    query = Query(text, dialect)
+    query.__dict__["tree"] = tree
+    return query
 
 
 def tables(query: Query) -> tuple[TableName, ...]:
     """The tables read, in order of appearance, without the query's own CTEs."""
-    local = {cte.alias.casefold() for cte in query.tree.find_all(exp.CTE)}
-    found = [
-        TableName(_full_name(table), _offset(table))
-        for table in query.tree.find_all(exp.Table)
-        if table.db or table.name.casefold() not in local
-    ]
+    found = [TableName(_full_name(table), _offset(table)) for table in _outer_tables(query.tree)]
     return tuple(sorted((t for t in found if t.name), key=lambda t: t.offset))
 
 
 def bind(query: Query, names: Mapping[str, str]) -> Query:
     """The query with tables renamed (`names`: old name, folded -> new); each keeps its old name as alias."""
-    tree = query.tree.copy()
-    for table in list(tree.find_all(exp.Table)):
-        written = _full_name(table)
-        if (bound := names.get(written.casefold())) is None:
-            continue
-        if not table.alias:
-            plain = written.rpartition(".")[2]
-            table.set("alias", exp.TableAlias(this=exp.to_identifier(plain, quoted=True)))
-        table.set("this", exp.to_identifier(bound, quoted=True))
-        table.set("db", None)
-        table.set("catalog", None)
-    return Query(tree, query.dialect)
+
+    def edit(tree: exp.Query) -> None:
+        for table in list(tree.find_all(exp.Table)):
+            written = _full_name(table)
+            if (bound := names.get(written.casefold())) is None:
+                continue
+            if not table.alias:
+                plain = written.rpartition(".")[2]
+                table.set("alias", exp.TableAlias(this=exp.to_identifier(plain, quoted=True)))
+            table.set("this", exp.to_identifier(bound, quoted=True))
+            table.set("db", None)
+            table.set("catalog", None)
+
+    return query.edited(edit)
 
 
 def rename_tables(query: Query, rename: Callable[[str], str]) -> Query:
     """The query with each table's name, occurrence by occurrence, put through `rename`."""
-    local = {cte.alias.casefold() for cte in query.tree.find_all(exp.CTE)}
-    tree = query.tree.copy()
-    for table in list(tree.find_all(exp.Table)):
-        if table.name.casefold() not in local:
-            table.set("this", exp.to_identifier(rename(table.name), quoted=True))
-    return Query(tree, query.dialect)
+    renamed = [rename(table.name) for table in _outer_tables(query.tree)]
+
+    def edit(tree: exp.Query) -> None:
+        for table, name in zip(_outer_tables(tree), renamed, strict=True):
+            table.set("this", exp.to_identifier(name, quoted=True))
+
+    return query.edited(edit)
 
 
-def select_all(names: Sequence[str], dialect: type[Dialect]) -> Query:
+def select_all(names: Sequence[str], dialect: Dialect) -> Query:
     """All rows of all the tables, one after the other."""
-    everything = [exp.select("*").from_(exp.Table(this=exp.to_identifier(name, quoted=True))) for name in names]
-    tree: exp.Query = everything[0]
-    for other in everything[1:]:
-        tree = exp.union(tree, other, distinct=False)
-    return Query(tree, dialect)
+    quoted = ("`" + name.replace("`", "``") + "`" for name in names)
+    return Query(" UNION ALL ".join(f"SELECT * FROM {name}" for name in quoted), dialect)
 
 
 def offset_of(node: exp.Expr) -> int:
     """Where a node stands in the text, by the first of its names that knows."""
     return _offset(node)
+
+
+def _outer_tables(tree: exp.Query) -> list[exp.Table]:
+    local = {cte.alias.casefold() for cte in tree.find_all(exp.CTE)}
+    return [table for table in tree.find_all(exp.Table) if table.db or table.name.casefold() not in local]
 
 
 def _full_name(table: exp.Table) -> str:

@@ -1,6 +1,6 @@
 """What kind of query a tree is: stateless, stateful, and which constructs made it so."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -36,11 +36,11 @@ def windows(query: Query) -> tuple[exp.Anonymous, ...]:
     return tuple(call for node in query.tree.find_all(exp.Anonymous) if (call := group_window(node)))
 
 
-def unsupported(query: Query) -> tuple[Problem, ...]:
-    """The constructs that cannot run as a stream yet, each with what to do instead."""
+def unsupported(constructs: Iterable[Construct]) -> tuple[Problem, ...]:
+    """The constructs that cannot run as a stream, each with what to do instead."""
     return tuple(
         Problem("sql-unsupported", f"{c.name} cannot run as a stream here", c.offset, c.way_out, subject=c.name)
-        for c in stateful_constructs(query)
+        for c in constructs
         if c.way_out
     )
 

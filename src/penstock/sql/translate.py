@@ -56,7 +56,7 @@ RULES: Final[tuple[Rule, ...]] = (name_projections, group_windows)
 
 
 def to_spark(query: Query) -> str:
-    tree = query.tree.copy()
+    tree = query.taken()
     for rule in RULES:
         tree = rule(tree)
     return tree.sql(SPARK, identify=True)
@@ -64,10 +64,12 @@ def to_spark(query: Query) -> str:
 
 def carry_operation(query: Query) -> Query:
     """The query with `_gs_op` among its outputs: appended where a projection leaves it out, never twice."""
-    tree = query.tree.copy()
-    local = {cte.alias.casefold(): cte.this for cte in tree.find_all(exp.CTE)}
-    _append_operation(tree, local, set())
-    return Query(tree, query.dialect)
+
+    def edit(tree: exp.Query) -> None:
+        local = {cte.alias.casefold(): cte.this for cte in tree.find_all(exp.CTE)}
+        _append_operation(tree, local, set())
+
+    return query.edited(edit)
 
 
 def _append_operation(node: exp.Expr, local: dict[str, exp.Expr], done: set[int]) -> None:

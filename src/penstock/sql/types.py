@@ -1,7 +1,8 @@
 """Columns and the names of their types."""
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from functools import cache
+from typing import Final, TypeAlias
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -20,19 +21,34 @@ class Column:
 Columns: TypeAlias = tuple[Column, ...]
 
 
+@cache
+def data_type(text: str) -> exp.DataType:
+    """A Spark type as sqlglot knows it. Shared: never to be changed."""
+    return exp.DataType.build(text, dialect=SPARK)
+
+
+@cache
 def spark_type(text: str) -> str | None:
     """The Spark type for a type as people write it: `VARCHAR(20)`, `TIMESTAMP(3)`, `ROW<a INT>`; None if it is none."""
     try:
         parsed = exp.DataType.build(text, dialect=PROJECT)
     except SqlglotError:
         return None
-    if parsed.is_type(*exp.DataType.TEXT_TYPES):
-        return "STRING"  # Spark keeps no length on a column of a stream
-    return None if parsed.is_type("unknown", "userdefined") else parsed.sql(SPARK)
+    return None if parsed.this is exp.DType.USERDEFINED else type_text(parsed)
 
 
-def type_text(data_type: exp.DataType | None) -> str | None:
+_PLAIN: Final = {
+    kind: exp.DataType(this=kind).sql(SPARK)
+    for kind in (exp.DType.BIGINT, exp.DType.INT, exp.DType.DOUBLE, exp.DType.BOOLEAN, exp.DType.DATE)
+} | {exp.DType.TIMESTAMP: "TIMESTAMP", exp.DType.TIMESTAMPTZ: "TIMESTAMP"}
+
+
+def type_text(inferred: exp.DataType | None) -> str | None:
     """The Spark text of an inferred type; None where inference gave up."""
-    if data_type is None or data_type.is_type("unknown", "null"):
+    if inferred is None or inferred.this in (exp.DType.UNKNOWN, exp.DType.NULL):
         return None
-    return "STRING" if data_type.is_type(*exp.DataType.TEXT_TYPES) else data_type.sql(SPARK)
+    if inferred.this in exp.DataType.TEXT_TYPES:
+        return "STRING"  # Spark keeps no length on a column of a stream
+    if not inferred.expressions:
+        return _PLAIN.get(inferred.this) or inferred.sql(SPARK)
+    return inferred.sql(SPARK)

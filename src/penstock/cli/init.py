@@ -1,0 +1,52 @@
+from collections.abc import Iterator
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from penstock.cli import output
+from penstock.cli.options import Format, FormatOption
+from penstock.cli.sample import write_minute
+from penstock.errors import PlanRefused, ServiceError
+
+MINUTES = 10
+ORDERS_A_MINUTE = 1000
+
+
+def command(
+    target: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="Where to write the project; made if absent.")],
+    form: FormatOption = Format.TEXT,
+) -> None:
+    """Write a small project that runs: sources, models, exposures, and orders to read."""
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise PlanRefused("target-exists", f"{target} exists and is not empty", hint="choose another directory")
+    try:
+        written = write_project(target, target.resolve().name)
+        for minute in range(MINUTES):
+            write_minute(target, minute, ORDERS_A_MINUTE)
+    except OSError as error:
+        raise ServiceError("not-writable", f"cannot write to {target}: {error.strerror}") from error
+    if form is Format.JSON:
+        output.put_json({"directory": str(target), "files": written})
+        return
+    output.put(f"Wrote {target} with {MINUTES * ORDERS_A_MINUTE:,} orders to read. Next:")
+    output.put(f"  cd {target}\n  penstock lineage\n  penstock run --once\n  penstock show revenue_by_minute")
+
+
+def write_project(target: Path, name: str) -> list[str]:
+    """The files of the quickstart, under a name of their own."""
+    written = []
+    for path, text in template_files():
+        file = target / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text.replace("__NAME__", name), encoding="utf-8")
+        written.append(path)
+    return written
+
+
+def template_files() -> Iterator[tuple[str, str]]:
+    root = Path(str(files("penstock.cli"))) / "quickstart"
+    for file in sorted(root.rglob("*")):
+        if file.is_file():
+            yield str(file.relative_to(root)), file.read_text(encoding="utf-8")

@@ -1,0 +1,86 @@
+"""A project or pipeline in, everything that can be said about it without Spark out, compared with files.
+
+A case is a directory below `cases`; what is expected stands in its `expected`. Sentences are pinned here and nowhere
+else. `pytest tests/golden --update-golden` writes the files anew: read the difference before it is committed.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.line import Checked, check, compiled
+from penstock.errors import Diagnostic, ProjectInvalid
+from penstock.graph import lineage
+from penstock.plan.diff import diff
+from penstock.plan.explain import explain, summary
+from penstock.plan.state import NOTHING
+from penstock.plan.steps import Plan
+
+CASES = Path(__file__).parent / "cases"
+NAMES = sorted(path.name for path in CASES.iterdir())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_outputs_are_as_expected(name: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(CASES / name)
+    found = dict(_outputs())
+    folder = CASES / name / "expected"
+    if request.config.getoption("--update-golden"):
+        folder.mkdir(exist_ok=True)
+        for stale in {file.name for file in folder.iterdir()} - found.keys():
+            (folder / stale).unlink()
+        for file, text in found.items():
+            (folder / file).write_text(text, encoding="utf-8")
+    expected = {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir()}
+    assert found.keys() == expected.keys()
+    for file, text in expected.items():
+        assert found[file] == text, f"{name}/expected/{file}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_second_compilation_is_byte_identical(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(CASES / name)
+    assert dict(_outputs()) == dict(_outputs())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_cases_called_invalid_are_and_others_are_not(name: str) -> None:
+    expected = {file.name for file in (CASES / name / "expected").iterdir()}
+    assert ("manifest.json" not in expected) == name.startswith("invalid_")
+
+
+def _outputs() -> Iterator[tuple[str, str]]:
+    """File names and texts, for the case in the current directory."""
+    pipeline = Path("pipeline.yml")
+    try:
+        checked = check(pipeline if pipeline.exists() else Path())
+    except ProjectInvalid as invalid:
+        yield "diagnostics.txt", _diagnostics(invalid.diagnostics)
+        return
+    if checked.notes:
+        yield "diagnostics.txt", _diagnostics(checked.notes)
+    yield from _sound(checked)
+
+
+def _sound(checked: Checked) -> Iterator[tuple[str, str]]:
+    graph = checked.graph
+    everything = list(graph.nodes)
+    yield "lineage.txt", lineage.tree(graph, everything) + "\n"
+    yield "lineage.mmd", lineage.mermaid(graph, everything) + "\n"
+    manifest = compiled(checked)
+    yield "manifest.json", manifest.to_json()
+    yield "plan.txt", _plan(diff(manifest, NOTHING))
+
+
+def _diagnostics(diagnostics: tuple[Diagnostic, ...]) -> str:
+    return "".join(f"{d.severity.value}: {d}\n" for d in diagnostics)
+
+
+def _plan(plan: Plan) -> str:
+    """As the command prints it, refusals at the end."""
+    lines = [summary(plan)]
+    for line in map(explain, plan.steps):
+        lines.append(f"  {line.sign} {line.action} {line.subject} {line.name}: {line.reason}")
+    lines += [str(refusal) for refusal in plan.refusals]
+    return "\n".join(lines) + "\n"
