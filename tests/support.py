@@ -1,4 +1,4 @@
-"""What tests of several rooms share: writing documents, walking the line without Spark, and finding a place in a text."""
+"""What tests of several rooms share: writing documents, walking the line without Spark, places in a text."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -79,8 +79,6 @@ def _diagnostics(diagnostics: tuple[Diagnostic, ...]) -> str:
 
 def _plan(plan: Plan) -> str:
     """As the command prints it, refusals at the end."""
-    lines = [summary(plan)]
-    for line in map(explain, plan.steps):
-        lines.append(f"  {line.sign} {line.action} {line.subject} {line.name}: {line.reason}")
-    lines += [str(refusal) for refusal in plan.refusals]
+    steps = [f"  {ln.sign} {ln.action} {ln.subject} {ln.name}: {ln.reason}" for ln in map(explain, plan.steps)]
+    lines = [summary(plan), *steps, *map(str, plan.refusals)]
     return "\n".join(lines) + "\n"

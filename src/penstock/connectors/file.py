@@ -17,7 +17,6 @@ from penstock.sql.types import Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 
 def _format(value: object) -> object:
@@ -67,35 +66,36 @@ class FileSource(_Files, Source):
         return self.mode.poll_interval if isinstance(self.mode, Continuous) else 200
 
     def read(self, spark: SparkSession, name: str) -> DataFrame:
-        reader = spark.readStream.name(name).format(self.format).schema(self._schema(spark))
-        options = {
-            "pathGlobFilter": self._glob(),
-            "maxBytesPerTrigger": str(MAX_BATCH_BYTES),
-            **FORMATS[self.format].read_options,
-        }
-        return reader.options(**options).load(str(self.path))
+        reader = spark.readStream.name(name).format(self.format).schema(self.peek(spark).schema)
+        return reader.options(maxBytesPerTrigger=str(MAX_BATCH_BYTES), **self._options()).load(str(self.path))
 
     def peek(self, spark: SparkSession) -> DataFrame:
         self.check()
-        reader = spark.read.format(self.format).options(pathGlobFilter=self._glob(), inferSchema="true")
-        return reader.options(**FORMATS[self.format].read_options).load(str(self.path))
+        return spark.read.format(self.format).options(inferSchema="true", **self._options()).load(str(self.path))
 
     def known_columns(self) -> Columns | None:
         return known_columns(self.path, FORMATS[self.format])
 
     def check(self) -> None:
-        if next(files_under(self.path, FORMATS[self.format]), None) is None:
+        self._first()
+
+    def _options(self) -> dict[str, str]:
+        """Directories named `key=value` become columns; any others are just looked into."""
+        chosen = FORMATS[self.format]
+        partitioned = any("=" in part for part in self._first().relative_to(self.path).parts[:-1])
+        glob = self.path.name if self.path.is_file() else chosen.glob
+        lookup = {"pathGlobFilter": glob, "recursiveFileLookup": "false" if partitioned else "true"}
+        return {**lookup, **chosen.read_options}
+
+    def _first(self) -> Path:
+        first = next(files_under(self.path, FORMATS[self.format]), None)
+        if first is None:
             raise ServiceError(
                 "schema-unknown",
                 f"no files matching format {self.format} found at path {self.path}",
                 hint="its columns are read from the first file, so put one there",
             )
-
-    def _schema(self, spark: SparkSession) -> StructType:
-        return self.peek(spark).schema
-
-    def _glob(self) -> str:
-        return self.path.name if self.path.is_file() else FORMATS[self.format].glob
+        return first
 
 
 class FileSink(_Files, Sink):

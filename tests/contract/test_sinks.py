@@ -1,0 +1,37 @@
+"""Every sink that promises something about replays, put through the public contract."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.connectors.contract import Sink
+from penstock.connectors.file import FileSink
+from penstock.connectors.registry import BUILT_INS
+from penstock.connectors.topic import TopicSink
+from penstock.testing.contract import SinkContract
+
+SINKS: dict[str, Callable[[Path], Sink]] = {
+    "topic": lambda folder: TopicSink(from_="rows", topic="rows", directory=folder),
+    "file": lambda folder: FileSink(from_="rows", path=folder, format="json"),
+}
+KEEP_NOTHING = {"blackhole": "discards all rows", "print": "prints a replayed batch again, and says so"}
+CHECKS = [name for name in vars(SinkContract) if name.startswith(("writes_", "a_", "an_"))]
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("type_name", SINKS)
+def test_contract(type_name: str, check: str, tmp_path: Path, spark: SparkSession) -> None:
+    sink = SINKS[type_name](tmp_path / "out")
+    suffix = "json" if type_name == "file" else "parquet"
+
+    def written_ids() -> list[int]:
+        files = [str(f) for f in (tmp_path / "out").glob(f"*-*/part-*.{suffix}")]
+        return [row["id"] for row in spark.read.format(suffix).load(files).collect()] if files else []
+
+    getattr(SinkContract(sink, spark, written_ids), check)()
+
+
+def test_every_sink_is_either_under_contract_or_excused_with_a_reason() -> None:
+    assert {b.type for b in BUILT_INS if b.role == "sink"} == SINKS.keys() | KEEP_NOTHING.keys()

@@ -1,0 +1,189 @@
+"""Whole runs: start, stop, kill, start again."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from tests.process.cli import background, penstock, wait_until
+
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture
+def quickstart(tmp_path: Path) -> Path:
+    made = penstock("init", "shop", cwd=tmp_path)
+    assert made.returncode == 0, made.stderr
+    return tmp_path / "shop"
+
+
+def ids(project: Path, topic: str) -> list[int]:
+    """Order ids in a topic, read with pyarrow: no code of ours between the files and the count."""
+    from pyarrow.parquet import read_table
+
+    files = (project / ".penstock" / "topics" / topic).glob("*-*/part-*.parquet")
+    return sorted(i for file in files for i in read_table(file, columns=["order_id"])["order_id"].to_pylist())
+
+
+def paid_ids(project: Path) -> list[int]:
+    """What must come out, from the input files alone."""
+    files = (project / ".penstock" / "topics" / "orders.raw.v1").glob("*.jsonl")
+    orders = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+    return sorted(o["order_id"] for o in orders if o["status"] == "paid" and o["amount"] > 0)
+
+
+def test_a_new_project_runs_shows_and_has_nothing_left_to_do(quickstart: Path) -> None:
+    first = penstock("run", "--once", "--format", "json", cwd=quickstart)
+    assert first.returncode == 0, first.stderr
+    queries = {q["query"]: q for q in json.loads(first.stdout)["queries"]}
+    assert list(queries) == ["orders_clean", "large_orders", "revenue_by_minute"]
+    assert queries["orders_clean"]["rows_in"] == 10_000
+    assert {"batches", "rows_in", "rows_out", "seconds"} <= queries["orders_clean"].keys()
+    assert ids(quickstart, "orders.clean.v1") == paid_ids(quickstart)
+
+    shown = penstock("show", "revenue_by_minute", "--limit", "3", "--format", "json", cwd=quickstart)
+    rows = json.loads(shown.stdout)
+    assert len(rows) == 3
+    assert set(rows[0]) == {"country", "minute", "orders", "revenue"}
+
+    status = json.loads(penstock("status", "--format", "json", cwd=quickstart).stdout)
+    assert status["running"] is False
+    assert {q["state"] for q in status["queries"]} == {"finished"}
+    plan = json.loads(penstock("plan", "--format", "json", cwd=quickstart).stdout)
+    assert plan["changes"] == 0
+
+
+KILL = """
+import os, signal, sys
+from penstock.cli.main import main
+from penstock.clients import batches
+
+moment = sys.argv.pop(1)
+replace = os.replace
+
+def killing(source, target):
+    if moment == "before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(source, target)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+batches.os.replace = killing
+main()
+"""
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_kill_around_the_write_leaves_no_duplicates_and_no_gap(quickstart: Path, moment: str, tmp_path: Path) -> None:
+    """`before` the batch is renamed into place, and `after` that but before Spark commits it."""
+    script = tmp_path / "kill.py"
+    script.write_text(KILL)
+    command = [sys.executable, str(script), moment, "run", "--once", "--select", "orders_clean"]
+    killed = subprocess.run(command, cwd=quickstart, capture_output=True, text=True, timeout=120)
+    assert killed.returncode == -signal.SIGKILL
+    checkpoint = quickstart / ".penstock" / "shop" / "default" / "checkpoints" / "orders_clean"
+    assert (checkpoint / "offsets" / "0").exists()
+    assert not (checkpoint / "commits" / "0").exists()
+    assert ids(quickstart, "orders.clean.v1") == ([] if moment == "before" else paid_ids(quickstart))
+
+    again = penstock("run", "--once", "--select", "orders_clean", cwd=quickstart)
+    assert again.returncode == 0, again.stderr
+    assert (checkpoint / "commits" / "0").exists()
+    assert ids(quickstart, "orders.clean.v1") == paid_ids(quickstart)
+
+
+def test_a_run_goes_on_until_it_is_stopped_and_keeps_others_out(quickstart: Path) -> None:
+    with background("run", cwd=quickstart) as runner:
+        wait_until(lambda: len(ids(quickstart, "orders.clean.v1")) > 0, "the first rows")
+        second = penstock("run", "--once", cwd=quickstart)
+        assert second.returncode == 3
+        assert "already-running" in second.stderr
+        assert re.search(rf"\b{runner.pid}\b", second.stderr)
+        status = json.loads(penstock("status", "--format", "json", cwd=quickstart).stdout)
+        assert (status["running"], status["pid"]) == (True, runner.pid)
+
+        late = {"order_id": 999_999, "customer_id": 1, "country": "de", "status": "paid", "amount": 5.0}
+        topic = quickstart / ".penstock" / "topics" / "orders.raw.v1"
+        (topic / "_late").write_text(json.dumps({**late, "ordered_at": "2026-01-01T10:00:00Z"}) + "\n")
+        (topic / "_late").rename(topic / "late.jsonl")
+        wait_until(lambda: 999_999 in ids(quickstart, "orders.clean.v1"), "a row that came while it ran")
+
+        stopped = penstock("stop", cwd=quickstart)
+        assert stopped.returncode == 0, stopped.stderr
+        assert runner.wait(timeout=20) == 0
+    assert penstock("stop", cwd=quickstart).returncode == 0
+    assert ids(quickstart, "orders.clean.v1") == paid_ids(quickstart)
+
+
+def test_a_killed_runner_takes_its_jvm_with_it_and_frees_the_lock(quickstart: Path) -> None:
+    with background("run", cwd=quickstart) as runner:
+        wait_until(lambda: bool(children(runner.pid)), "a JVM")
+        wait_until(lambda: len(ids(quickstart, "orders.clean.v1")) > 0, "the first rows")
+        jvms = children(runner.pid)
+        runner.send_signal(signal.SIGKILL)
+        runner.wait(timeout=10)
+        wait_until(lambda: not any(alive(pid) for pid in jvms), "the end of the JVM")
+    status = json.loads(penstock("status", "--format", "json", cwd=quickstart).stdout)
+    assert status["running"] is False
+    assert "running" not in {q["state"] for q in status["queries"]}
+
+
+def children(pid: int) -> list[int]:
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout
+    return [int(line) for line in listed.split()]
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{pid}/stat")
+    return not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def test_a_pipeline_is_found_by_its_environment_variable_and_prints_rows_only(tmp_path: Path) -> None:
+    (tmp_path / "numbers.yml").write_text(
+        textwrap.dedent(
+            """
+            sources:
+              numbers: {type: generator, rows: 3, columns: {n: {kind: sequence}}}
+            transforms: {}
+            sinks:
+              out: {type: print, from: numbers}
+            """
+        )
+    )
+    for name in ("PENSTOCK", "STREAMLING"):
+        located = {f"{name}__PIPELINE_DEFINITION_LOCATION": "numbers.yml"}
+        done = penstock("run", cwd=tmp_path, env=located)
+        assert done.returncode == 0, done.stderr
+        expected = [f'INSERT {{"n":{n}}}' for n in range(3)] if name == "PENSTOCK" else []
+        assert done.stdout.splitlines() == expected
+        assert "WARN" not in done.stderr
+
+
+def test_without_java_there_is_an_answer_and_no_traceback(quickstart: Path, tmp_path: Path) -> None:
+    nothing = {"PATH": "/nowhere", "JAVA_HOME": "", "HOME": str(tmp_path)}
+    done = penstock("run", "--once", cwd=quickstart, env=nothing)
+    assert done.returncode == 4
+    assert "java-missing" in done.stderr
+    assert "apt-get install" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (quickstart / ".penstock" / "state.db").exists()
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    penstock("init", "shop", cwd=tmp_path)
+    home = tmp_path / "shop" / ".penstock"
+    home.rename(tmp_path / "elsewhere")
+    home.write_text("a file where a directory must be")
+    done = penstock("run", "--once", cwd=tmp_path / "shop")
+    assert done.returncode == 4
+    assert "not-writable" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,87 @@
+"""A project or pipeline that a test writes, runs inside the shared Spark session, and reads back."""
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from penstock.cli.line import check, compiled, planned
+from penstock.errors import PlanRefused
+from penstock.plan.place import Place
+from penstock.plan.state import SqliteStore
+from penstock.runtime.peek import peek
+from penstock.runtime.progress import QueryProgress
+from penstock.runtime.start import start
+
+ORDERS = """
+sources:
+  - name: orders
+    topic: orders.v1
+    columns:
+      - {name: id, type: BIGINT}
+      - {name: country, type: STRING}
+      - {name: amount, type: DOUBLE}
+      - {name: at, type: TIMESTAMP(3)}
+    event_time:
+      column: at
+      watermark: {max_out_of_orderness_ms: 0}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    root: Path
+    spark: SparkSession
+    entry: str = "."
+
+    @property
+    def place(self) -> Place:
+        return check(self.root / self.entry).place
+
+    def write(self, files: Mapping[str, str]) -> "Running":
+        for name, text in files.items():
+            path = self.root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(dedent(text), encoding="utf-8")
+        return self
+
+    def drop(self, topic: str, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Put a file of JSON Lines into an embedded topic, as a producer would."""
+        folder = self.root / ".penstock" / "topics" / topic
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+    def run(self, *, select: Iterable[str] = (), allow_rebuild: Iterable[str] = ()) -> dict[str, QueryProgress]:
+        """`run --once`, without a process of its own."""
+        checked = check(self.root / self.entry)
+        plan = planned(checked, compiled(checked), select=tuple(select), allow_rebuild=tuple(allow_rebuild))
+        if plan.refusals:
+            raise PlanRefused(plan.refusals[0].code, plan.refusals[0].message)
+        run = start(plan, self.spark, checked.place, SqliteStore(checked.place.state_file))
+        try:
+            run.run_once(lambda: time.sleep(0.02))
+        finally:
+            run.close()
+        return {row.query: row for row in run.board.snapshot()}
+
+    def topic(self, name: str) -> list[dict[str, Any]]:
+        """The rows of an embedded topic that a model has written, read with Spark alone."""
+        folder = self.root / ".penstock" / "topics" / name
+        table = self.spark.read.option("recursiveFileLookup", "true").parquet(str(folder))
+        return [row.asDict(recursive=True) for row in table.collect()]
+
+    def show(self, node_id: str, limit: int = 100) -> list[dict[str, Any]]:
+        checked = check(self.root / self.entry)
+        lines = peek(compiled(checked), node_id, checked.root, self.spark.newSession(), limit)
+        return [json.loads(line) for line in lines]
+
+
+def order(
+    number: int, *, country: str = "DE", amount: float = 10.0, at: str = "2026-01-01T00:00:00Z"
+) -> dict[str, Any]:
+    return {"id": number, "country": country, "amount": amount, "at": at}

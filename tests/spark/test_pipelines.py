@@ -1,0 +1,155 @@
+"""Pipelines: generated and file rows through SQL into several sinks."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.spark.running import Running
+
+
+@pytest.fixture
+def pipeline(running: Running) -> Running:
+    return Running(running.root, running.spark, "pipeline.yml")
+
+
+def json_rows(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for file in folder.glob("*/part-*.json") for line in file.read_text().splitlines()]
+
+
+GENERATOR = """
+sources:
+  raw.events:
+    type: generator
+    rows: 50
+    seed: 3
+    columns:
+      id: {kind: sequence, start: 1}
+      amount: {kind: integer, min: 1, max: 6}
+      word: {kind: choice, values: [a, b]}
+"""
+
+
+def test_a_generator_makes_the_same_rows_for_the_same_seed(pipeline: Running) -> None:
+    document = GENERATOR + "transforms: {}\nsinks:\n  out: {type: file, from: raw.events, path: %s, format: json}\n"
+    pipeline.write({"pipeline.yml": document % "one"}).run()
+    first = json_rows(pipeline.root / "one")
+    other = Running(pipeline.root, pipeline.spark, "second.yml").write({"second.yml": document % "two"})
+    other.run()
+    assert sorted(row["id"] for row in first) == list(range(1, 51))
+    assert {row["amount"] for row in first} == {1, 2, 3, 4, 5, 6}
+    assert sorted(first, key=lambda r: r["id"]) == sorted(json_rows(pipeline.root / "two"), key=lambda r: r["id"])
+
+
+def test_a_finished_bounded_pipeline_has_nothing_left_to_do(pipeline: Running) -> None:
+    pipeline.write({"pipeline.yml": GENERATOR + "transforms: {}\nsinks:\n  out: {type: blackhole, from: raw.events}\n"})
+    assert pipeline.run()["raw.events"].rows_out == 50
+    assert pipeline.run()["raw.events"].rows_in == 0
+
+
+def test_several_sinks_share_one_read(pipeline: Running, capsys: pytest.CaptureFixture[str]) -> None:
+    pipeline.write(
+        {
+            "pipeline.yml": GENERATOR
+            + """
+transforms:
+  small:
+    type: sql
+    primary_key: id
+    sql: SELECT id FROM raw.events WHERE id <= 3
+sinks:
+  shown: {type: print, from: small}
+  kept: {type: file, from: raw.events, path: kept, format: parquet}
+"""
+        }
+    )
+    progress = pipeline.run()["raw.events"]
+    assert (progress.rows_in, progress.rows_out) == (50, 53)
+    assert sorted(capsys.readouterr().out.splitlines()) == [f'INSERT {{"id":{n}}}' for n in (1, 2, 3)]
+
+
+def test_sources_with_different_columns_are_united(pipeline: Running) -> None:
+    pipeline.write(
+        {
+            "pipeline.yml": """
+            sources:
+              a: {type: generator, rows: 2, columns: {id: {kind: sequence}, x: {kind: boolean}}}
+              b: {type: generator, rows: 3, columns: {name: {kind: text}, id: {kind: sequence, start: 10}}}
+            transforms:
+              both:
+                type: sql
+                primary_key: id
+                sql: SELECT id FROM a UNION ALL SELECT id FROM b
+            sinks:
+              all: {type: file, from: both, path: all, format: json}
+              only_b: {type: file, from: b, path: b, format: csv}
+            """
+        }
+    )
+    pipeline.run()
+    rows = json_rows(pipeline.root / "all")
+    assert sorted(row["id"] for row in rows) == [0, 1, 10, 11, 12]
+    assert {row["_gs_op"] for row in rows} == {"i"}
+    lines = [ln for f in (pipeline.root / "b").glob("*/part-*.csv") for ln in f.read_text().splitlines()]
+    assert sum(line.startswith("name,id,_gs_op") for line in lines) >= 1
+
+
+def test_the_operation_of_a_row_is_kept_and_never_doubled(
+    pipeline: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipeline.write(
+        {
+            "in/rows.json": '{"id": 1, "_gs_op": "d"}\n{"id": 2, "_gs_op": "u"}\n{"id": 3, "_gs_op": "i"}\n',
+            "pipeline.yml": """
+            sources:
+              changes: {type: file, path: in, format: json, mode: {type: bounded}}
+            transforms:
+              renamed:
+                type: sql
+                primary_key: key
+                sql: SELECT id AS key FROM (SELECT id FROM changes) AS inner_rows
+            sinks:
+              out: {type: print, from: renamed}
+            """,
+        }
+    )
+    pipeline.run()
+    lines = sorted(capsys.readouterr().out.splitlines())
+    assert lines == ['DELETE {"key":1}', 'INSERT {"key":3}', 'UPDATE {"key":2}']
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "json", "csv"])
+def test_a_file_sink_writes_what_a_file_source_reads(pipeline: Running, file_format: str) -> None:
+    pipeline.write(
+        {
+            "pipeline.yml": GENERATOR
+            + f"transforms: {{}}\nsinks:\n  out: {{type: file, from: raw.events, path: out, format: {file_format}}}\n",
+            "back.yml": f"""
+            sources:
+              written: {{type: file, path: out, format: {file_format}, mode: {{type: bounded}}, primary_key: id}}
+            transforms: {{}}
+            sinks:
+              counted: {{type: file, from: written, path: back, format: json}}
+            """,
+        }
+    )
+    pipeline.run()
+    back = Running(pipeline.root, pipeline.spark, "back.yml")
+    assert back.run()["written"].rows_in == 50
+    assert sorted(int(row["id"]) for row in json_rows(pipeline.root / "back")) == list(range(1, 51))
+
+
+def test_a_transform_can_be_shown(pipeline: Running) -> None:
+    pipeline.write(
+        {
+            "pipeline.yml": GENERATOR
+            + """
+transforms:
+  small: {type: sql, primary_key: id, sql: SELECT id FROM raw.events WHERE id <= 3}
+sinks:
+  out: {type: blackhole, from: small}
+"""
+        }
+    )
+    assert sorted(row["id"] for row in pipeline.show("transform.small")) == [1, 2, 3]

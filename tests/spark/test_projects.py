@@ -1,0 +1,284 @@
+"""Projects on embedded topics: rows in, rows out, again and again."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import PlanRefused, QueryFailed
+from tests.spark.running import ORDERS, Running, order
+
+PAID = """
+project:
+  name: shop
+models:
+  - name: large
+    sql: |
+      SELECT id, UPPER(country) AS country, amount
+      FROM {{ source("orders") }}
+      WHERE amount >= 10
+"""
+
+
+def test_a_row_goes_from_file_to_topic(running: Running) -> None:
+    running.write({"stream_project.yml": PAID, "sources/orders.yml": ORDERS})
+    running.drop("orders.v1", "a.jsonl", [order(1, country="de"), order(2, amount=3), order(3, country="fr")])
+    progress = running.run()["large"]
+    assert (progress.rows_in, progress.rows_out, progress.batches) == (3, 2, 1)
+    rows = sorted(running.topic("large"), key=lambda row: row["id"])
+    assert rows == [{"id": 1, "country": "DE", "amount": 10.0}, {"id": 3, "country": "FR", "amount": 10.0}]
+
+
+def test_a_second_run_reads_only_what_is_new(running: Running) -> None:
+    running.write({"stream_project.yml": PAID, "sources/orders.yml": ORDERS})
+    running.drop("orders.v1", "a.jsonl", [order(1), order(2)])
+    running.run()
+    running.drop("orders.v1", "b.jsonl", [order(3)])
+    assert running.run()["large"].rows_in == 1
+    assert running.run()["large"].rows_in == 0
+    assert sorted(row["id"] for row in running.topic("large")) == [1, 2, 3]
+
+
+def test_json_csv_and_parquet_may_lie_side_by_side(running: Running) -> None:
+    running.write({"stream_project.yml": PAID, "sources/orders.yml": ORDERS})
+    folder = running.root / ".penstock" / "topics" / "orders.v1"
+    running.drop("orders.v1", "a.jsonl", [order(1)])
+    (folder / "b.csv").write_text("id,country,amount,at\n2,de,20,2026-01-01T00:00:00Z\n")
+    rows = running.spark.createDataFrame([(3, "it", 30.0)], "id BIGINT, country STRING, amount DOUBLE")
+    rows.selectExpr("*", "TIMESTAMP '2026-01-01' AS at").write.parquet(str(folder / "c"))
+    running.run()
+    assert sorted(row["id"] for row in running.topic("large")) == [1, 2, 3]
+
+
+def test_one_call_carries_a_row_through_a_chain_with_a_window_at_its_end(running: Running) -> None:
+    running.write(
+        {
+            "sources/orders.yml": ORDERS,
+            "stream_project.yml": """
+            project: {name: shop}
+            models:
+              - name: by_minute
+                sql: |
+                  SELECT country, TUMBLE_START(happened, INTERVAL '1' MINUTE) AS minute, COUNT(*) AS n, SUM(amount)
+                  FROM {{ ref("clean") }}
+                  GROUP BY country, TUMBLE(happened, INTERVAL '1' MINUTE)
+              - name: clean
+                sql: SELECT id, country, amount, at AS happened FROM {{ source("orders") }}
+            """,
+        }
+    )
+    times = ["00:00:10", "00:00:50", "00:01:05", "00:03:00"]
+    running.drop("orders.v1", "a.jsonl", [order(n, at=f"2026-01-01T{t}Z") for n, t in enumerate(times)])
+    progress = running.run()
+    assert progress["clean"].rows_out == 4
+    rows = sorted(running.topic("by_minute"), key=lambda row: row["minute"])
+    assert [(row["minute"].minute, row["n"], row["_col_3"]) for row in rows] == [(0, 2, 20.0), (1, 1, 10.0)]
+
+
+@pytest.mark.parametrize(
+    ("window", "expected"),
+    [
+        ("HOP(at, INTERVAL '1' MINUTE, INTERVAL '2' MINUTE)", [("23:59", 1), ("00:00", 2), ("00:01", 1)]),
+        ("SESSION(at, INTERVAL '1' MINUTE)", [("00:00", 2)]),
+    ],
+)
+def test_hopping_and_session_windows_give_the_rows_they_should(
+    running: Running, window: str, expected: list[tuple[str, int]]
+) -> None:
+    name, _, rest = window.partition("(")
+    running.write(
+        {
+            "sources/orders.yml": ORDERS,
+            "stream_project.yml": f"""
+            project: {{name: shop}}
+            models:
+              - name: counted
+                sql: |
+                  SELECT {name}_START({rest} AS began, COUNT(*) AS n
+                  FROM {{{{ source("orders") }}}} GROUP BY {window}
+            """,
+        }
+    )
+    times = ["00:00:30", "00:01:10", "01:00:00"]
+    running.drop("orders.v1", "a.jsonl", [order(n, at=f"2026-01-01T{t}Z") for n, t in enumerate(times)])
+    running.run()
+    rows = sorted(running.topic("counted"), key=lambda row: row["began"])
+    assert [(row["began"].strftime("%H:%M"), row["n"]) for row in rows] == expected
+
+
+def test_a_virtual_topic_without_a_gateway_runs_inside_its_reader(running: Running) -> None:
+    running.write(
+        {
+            "sources/orders.yml": ORDERS,
+            "stream_project.yml": """
+            project: {name: shop}
+            models:
+              - name: german
+                materialized: virtual_topic
+                sql: SELECT * FROM {{ source("orders") }} WHERE country = 'DE'
+              - name: ids
+                sql: SELECT id FROM {{ ref("german") }}
+            """,
+        }
+    )
+    running.drop("orders.v1", "a.jsonl", [order(1), order(2, country="FR")])
+    assert list(running.run()) == ["ids"]
+    assert [row["id"] for row in running.topic("ids")] == [1]
+    assert [row["id"] for row in running.show("model.german")] == [1]
+
+
+def test_a_source_that_is_read_twice_is_read_under_two_names(running: Running) -> None:
+    running.write(
+        {
+            "sources/orders.yml": ORDERS,
+            "stream_project.yml": """
+            project: {name: shop}
+            models:
+              - name: twice
+                sql: |
+                  SELECT id, 'a' AS side FROM {{ source("orders") }}
+                  UNION ALL
+                  SELECT id, 'b' AS side FROM {{ source("orders") }}
+            """,
+        }
+    )
+    running.drop("orders.v1", "a.jsonl", [order(1)])
+    running.run()
+    assert sorted(row["side"] for row in running.topic("twice")) == ["a", "b"]
+
+
+def test_checkpoints_begin_in_the_form_that_can_change_later(running: Running) -> None:
+    running.write({"stream_project.yml": PAID, "sources/orders.yml": ORDERS})
+    running.drop("orders.v1", "a.jsonl", [order(1)])
+    running.run()
+    log = (running.place.checkpoint("large") / "offsets" / "0").read_text().splitlines()
+    assert log[0] == "v2"
+    assert [line.partition(":")[0] for line in log[2:]] == ["source_orders_json"]
+
+
+def test_new_sql_without_state_goes_on_where_the_old_stopped(running: Running) -> None:
+    running.write({"stream_project.yml": PAID, "sources/orders.yml": ORDERS})
+    running.drop("orders.v1", "a.jsonl", [order(1)])
+    running.run()
+    running.write({"stream_project.yml": PAID.replace("amount >= 10", "amount >= 0")})
+    running.drop("orders.v1", "b.jsonl", [order(2, amount=1)])
+    assert running.run()["large"].rows_in == 1
+    assert sorted(row["id"] for row in running.topic("large")) == [1, 2]
+
+
+def test_new_sql_with_state_is_refused_until_a_rebuild_is_allowed(running: Running) -> None:
+    counted = """
+    project: {name: shop}
+    models:
+      - name: counted
+        sql: |
+          SELECT country, COUNT(*) AS n FROM {{ source("orders") }}
+          GROUP BY country, TUMBLE(at, INTERVAL '1' MINUTE)
+    """
+    running.write({"stream_project.yml": counted, "sources/orders.yml": ORDERS})
+    running.drop("orders.v1", "a.jsonl", [order(1), order(2, at="2026-01-01T00:05:00Z")])
+    running.run()
+    running.write({"stream_project.yml": counted.replace("COUNT(*) AS n", "COUNT(*) AS n, MAX(amount) AS top")})
+    with pytest.raises(PlanRefused) as refused:
+        running.run()
+    assert refused.value.code == "rebuild-refused"
+    assert running.run(allow_rebuild=["counted"])["counted"].rows_in == 2
+    kept = [path.name for path in running.place.checkpoint("counted").parent.iterdir()]
+    assert len(kept) == 2
+    assert any("@" in name for name in kept)
+
+
+def test_a_lost_checkpoint_does_not_start_over_in_silence(running: Running) -> None:
+    running.write({"stream_project.yml": PAID, "sources/orders.yml": ORDERS})
+    running.drop("orders.v1", "a.jsonl", [order(1)])
+    running.run()
+    running.place.checkpoint("large").rename(running.root / "lost")
+    with pytest.raises(PlanRefused) as refused:
+        running.run()
+    assert refused.value.code == "rebuild-refused"
+
+
+def test_a_replayed_batch_leaves_no_duplicates_and_no_gap(running: Running) -> None:
+    running.write({"stream_project.yml": PAID, "sources/orders.yml": ORDERS})
+    running.drop("orders.v1", "a.jsonl", [order(1), order(2)])
+    running.run()
+    commit = running.place.checkpoint("large") / "commits"
+    for file in (commit / "0", commit / ".0.crc"):
+        file.unlink(missing_ok=True)
+    running.drop("orders.v1", "b.jsonl", [order(3)])
+    progress = running.run()["large"]
+    assert progress.batches == 2
+    assert sorted(row["id"] for row in running.topic("large")) == [1, 2, 3]
+
+
+def test_an_old_copy_of_a_checkpoint_is_refused_rather_than_trusted(running: Running) -> None:
+    running.write({"stream_project.yml": PAID, "sources/orders.yml": ORDERS})
+    running.drop("orders.v1", "a.jsonl", [order(1)])
+    running.run()
+    note = next((running.root / ".penstock" / "topics" / "large").glob("*/_batch.json"))
+    note.write_text(json.dumps({**json.loads(note.read_text()), "offsets": ["elsewhere:7"]}))
+    commits = running.place.checkpoint("large") / "commits"
+    for file in (commits / "0", commits / ".0.crc"):
+        file.unlink(missing_ok=True)
+    with pytest.raises(QueryFailed) as failed:
+        running.run()
+    assert failed.value.code == "batch-conflict"
+
+
+def test_a_row_that_is_not_what_was_declared_stops_the_query_and_names_it(running: Running) -> None:
+    running.write({"stream_project.yml": PAID, "sources/orders.yml": ORDERS})
+    running.drop("orders.v1", "a.jsonl", [order(1), {"id": "not a number"}])
+    with pytest.raises(QueryFailed) as failed:
+        running.run()
+    assert failed.value.code == "query-failed"
+    assert failed.value.context == ["query `large`"]
+
+
+def test_a_model_sink_writes_with_one_of_our_connectors(running: Running, tmp_path: Path) -> None:
+    running.write(
+        {
+            "sources/orders.yml": ORDERS,
+            "stream_project.yml": """
+            project: {name: shop}
+            models:
+              - name: export
+                from: [{source: orders}]
+                advanced:
+                  connector:
+                    type: file
+                    config: {path: exported, format: json}
+            """,
+        }
+    )
+    running.drop("orders.v1", "a.jsonl", [order(1), order(2)])
+    running.run()
+    lines = [line for file in (tmp_path / "exported").glob("*/*.json") for line in file.read_text().splitlines()]
+    assert sorted(json.loads(line)["id"] for line in lines if "id" in json.loads(line)) == [1, 2]
+
+
+def test_show_gives_rows_of_sources_and_models(running: Running) -> None:
+    running.write({"stream_project.yml": PAID, "sources/orders.yml": ORDERS})
+    running.drop("orders.v1", "a.jsonl", [order(1)])
+    assert running.show("model.large") == []
+    running.run()
+    assert running.show("model.large") == [{"id": 1, "country": "DE", "amount": 10.0}]
+    assert running.show("source.orders")[0]["at"].startswith("2026-01-01T00:00:00")
+    assert running.show("source.orders")[0]["at"].endswith("Z")
+
+
+def test_columns_that_nobody_declared_are_found_in_the_files(running: Running) -> None:
+    running.write(
+        {
+            "stream_project.yml": """
+            project: {name: shop}
+            sources:
+              - {name: events, topic: events}
+            models:
+              - name: out
+                sql: SELECT n + 1 AS n FROM {{ source("events") }}
+            """
+        }
+    )
+    running.drop("events", "a.jsonl", [{"n": 1}])
+    running.run()
+    assert running.topic("out") == [{"n": 2}]

@@ -1,0 +1,198 @@
+import pytest
+
+from penstock.errors import Origin
+from tests.support import codes, only, spot
+from tests.unit.conftest import PIPELINE, Check, Findings
+
+NUMBERS = "{type: generator, columns: {id: {kind: sequence}}}"
+
+
+def test_unknown_keys_are_reported_at_every_level_and_all_at_once(pipeline: Findings) -> None:
+    text = f"""
+        version: 1
+        sources:
+          a: {{type: generator, columns: {{id: {{kind: sequence, strt: 1}}}}, row: 5}}
+          b: {{type: file, path: x, format: csv, mode: {{type: bounded}}}}
+        transforms:
+          t: {{type: sql, primary_key: id, sequel: x, sql: SELECT id FROM a}}
+        sinks:
+          o: {{type: print, from: t, sample: 3}}
+          p: {{type: file, from: b, path: out, format: csv, pth: x}}
+        sorces:
+          x: {NUMBERS}
+    """
+    found = pipeline(text)
+    assert codes(found) == ["unknown-field"] * 7
+    assert [(d.path, d.hint) for d in found] == [
+        ("version", "available: sinks, sources, transforms"),
+        ("sources.a.columns.id.strt", "did you mean `start`?"),
+        ("sources.a.row", "did you mean `rows`?"),
+        ("transforms.t.sequel", "did you mean `sql`?"),
+        ("sinks.o.sample", "did you mean `sample_every`?"),
+        ("sinks.p.pth", "did you mean `path`?"),
+        ("sorces", "did you mean `sources`?"),
+    ]
+    assert [d.origin for d in found] == [spot(PIPELINE, text, d.params["field"]) for d in found]
+
+
+@pytest.mark.parametrize(
+    ("column", "hint"),
+    [
+        ("{kind: integer, mn: 3}", "did you mean `min`?"),
+        ("{kind: uniform, decimal: 3}", "did you mean `decimals`?"),
+        ("{kind: choice, values: [a], value: b}", "did you mean `values`?"),
+        ("{kind: boolean, probabilty: 1}", "did you mean `probability`?"),
+    ],
+)
+def test_the_nearest_field_is_sought_among_those_of_the_kind_that_was_chosen(
+    pipeline: Findings, column: str, hint: str
+) -> None:
+    found = pipeline(f"sources: {{a: {{type: generator, columns: {{c: {column}}}}}}}\nsinks: {{}}\n")
+    assert only(found, "unknown-field").hint == hint
+
+
+@pytest.mark.parametrize(
+    ("node", "code", "path"),
+    [
+        ("{type: prnt, from: a}", "unknown-type", "sinks.o.type"),
+        ("{type: 3, from: a}", "missing-field", "sinks.o.type"),
+        ("{from: a}", "missing-field", "sinks.o.type"),
+        ("{type: print}", "missing-field", "sinks.o.from"),
+        ("hello", "wrong-shape", "sinks.o"),
+        ("", "wrong-shape", "sinks.o"),
+        ("{type: file, from: a, format: csv}", "missing-field", "sinks.o.path"),
+        ("{type: file, from: a, path: x, format: avro}", "unknown-value", "sinks.o.format"),
+        ("{type: print, from: a, sample_every: 0}", "invalid-value", "sinks.o.sample_every"),
+        ("{type: print, from: [a]}", "wrong-type", "sinks.o.from"),
+    ],
+)
+def test_a_sink_that_cannot_be_used_is_reported(pipeline: Findings, node: str, code: str, path: str) -> None:
+    found = only(pipeline(f"sources:\n  a: {NUMBERS}\nsinks:\n  o: {node}\n"))
+    assert (found.code, found.path) == (code, path)
+    assert found.origin is not None
+    assert found.origin.line == 4
+
+
+def test_an_unknown_type_is_reported_with_the_nearest_and_else_with_all(pipeline: Findings) -> None:
+    text = """
+        sources:
+          a: {type: genrator}
+          b: {type: kafka}
+        transforms:
+          t: {type: sqll}
+        sinks:
+          o: {type: blackhol, from: a}
+    """
+    found = pipeline(text)
+    assert codes(found) == ["unknown-type"] * 4
+    assert [d.params["type"] for d in found] == ["genrator", "kafka", "sqll", "blackhol"]
+    assert [d.origin for d in found] == [spot(PIPELINE, text, d.params["type"]) for d in found]
+    assert [d.hint for d in found] == [
+        "did you mean `generator`?",
+        "available: file, generator, topic",
+        "did you mean `sql`?",
+        "did you mean `blackhole`?",
+    ]
+
+
+def test_the_nearest_field_is_sought_among_those_of_the_mode_that_was_chosen(pipeline: Findings) -> None:
+    mode = "{type: continuous, pol_interval: 5s}"
+    found = pipeline(f"sources: {{a: {{type: file, path: x, format: csv, mode: {mode}}}}}\nsinks: {{}}\n")
+    assert only(found, "unknown-field").hint == "did you mean `poll_interval`?"
+
+
+def test_a_wrong_kind_of_column_is_reported_at_the_word(pipeline: Findings) -> None:
+    text = """
+        sources:
+          a: {type: generator, columns: {id: {kind: sequnce}}}
+          b: {type: file, path: x, format: csv, mode: {type: bonded}}
+        sinks: {}
+    """
+    found = pipeline(text)
+    assert codes(found) == ["unknown-value"] * 2
+    assert [d.hint for d in found] == ["did you mean `sequence`?", "did you mean `bounded`?"]
+    assert [d.origin for d in found] == [spot(PIPELINE, text, "sequnce"), spot(PIPELINE, text, "bonded")]
+
+
+def test_a_column_without_a_kind_is_a_missing_field(pipeline: Findings) -> None:
+    found = only(pipeline("sources:\n  a: {type: generator, columns: {id: {}}}\nsinks: {}\n"))
+    assert found.code == "missing-field"
+    assert found.params == {"field": "kind"}
+
+
+def test_sections_that_are_no_mappings_are_reported_each(pipeline: Findings) -> None:
+    found = pipeline("sources: []\ntransforms: x\nsinks: 3\n")
+    assert [(d.code, d.path) for d in found] == [
+        ("wrong-shape", "sources"),
+        ("wrong-shape", "transforms"),
+        ("wrong-shape", "sinks"),
+    ]
+    assert all(d.hint for d in found)
+
+
+@pytest.mark.parametrize("section", ["sources", "sinks"])
+def test_a_pipeline_without_sources_or_sinks_is_reported(pipeline: Findings, section: str) -> None:
+    other = "sinks" if section == "sources" else "sources"
+    found = only(pipeline(f"{other}: {{}}\n"))
+    assert (found.code, found.params) == ("missing-field", {"field": section})
+    assert found.origin == Origin(PIPELINE)
+
+
+def test_a_list_at_top_level_is_the_wrong_shape(pipeline: Findings) -> None:
+    found = only(pipeline("- sources\n"))
+    assert (found.code, found.origin) == ("wrong-shape", Origin(PIPELINE, 1, 1))
+
+
+def test_a_pipeline_may_stand_below_definition(check: Check) -> None:
+    text = f"""
+        definition:
+          sources: {{a: {NUMBERS}}}
+          sinks: {{o: {{type: print, from: b}}}}
+    """
+    found = only(check({PIPELINE: text}, PIPELINE)[1])
+    assert (found.code, found.path) == ("unknown-upstream", "sinks.o.from")
+    assert found.origin == spot(PIPELINE, text, "b}}")
+
+
+def test_json_is_read_like_yaml(check: Check) -> None:
+    text = '{"sources": {"a": {"type": "generator", "columns": {"id": {"kind": "sequence"}}}},\n "sinks": {"o": 3}}\n'
+    found = only(check({"feed.json": text}, "feed.json")[1])
+    assert (found.code, found.origin) == ("wrong-shape", Origin("feed.json", 2, 17))
+
+
+def test_names_are_shared_by_all_nodes_whatever_their_case(pipeline: Findings) -> None:
+    text = f"""
+        sources:
+          a: {NUMBERS}
+          A: {NUMBERS}
+        transforms:
+          a: {{type: sql, primary_key: id, sql: SELECT id FROM a}}
+        sinks:
+          a: {{type: print, from: a}}
+    """
+    found = pipeline(text)
+    assert codes(found) == ["duplicate-name"] * 3
+    assert [d.path for d in found] == ["sources.A", "transforms.a", "sinks.a"]
+    assert [d.params["name"] for d in found] == ["A", "a", "a"]
+    assert all(f"{PIPELINE}:2:3" in d.message for d in found)
+
+
+def test_two_equal_keys_in_a_pipeline_are_reported_with_both_lines(pipeline: Findings) -> None:
+    text = f"sources:\n  a: {NUMBERS}\n  a: {NUMBERS}\nsinks:\n  o: {{type: print, from: a}}\n"
+    found = only(pipeline(text))
+    assert (found.code, found.path) == ("yaml-duplicate-key", "sources.a")
+    assert found.origin == Origin(PIPELINE, 3, 3)
+    assert "line 2" in found.message
+
+
+def test_a_reference_to_a_node_that_could_not_be_read_is_no_second_mistake(pipeline: Findings) -> None:
+    text = """
+        sources:
+          a: {type: generatr}
+        transforms:
+          t: {type: sql, primary_key: id, sql: SELECT id FROM a}
+        sinks:
+          o: {type: print, from: t}
+          p: {type: print, from: a}
+    """
+    assert codes(pipeline(text)) == ["unknown-type"]
