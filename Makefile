@@ -20,10 +20,10 @@ quick: setup ## Only the tests that need no Spark
 	@$(BIN)/pytest -q -m "not spark and not process"
 
 format: setup ## Format the code
-	@$(BIN)/ruff format src tests bench && $(BIN)/ruff check --fix src tests bench
+	@$(BIN)/ruff format src tests bench scripts && $(BIN)/ruff check --fix src tests bench scripts
 
 docs: setup ## Write the generated references and schemas anew
-	@$(BIN)/python -m scripts.generate_docs
+	@$(BIN)/python scripts/generate_docs.py
 
 bench: setup ## Run the benchmarks
 	@$(BIN)/python bench/validate.py && $(BIN)/python bench/embedded.py

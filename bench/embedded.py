@@ -2,8 +2,8 @@
 
     python bench/embedded.py [--rows 1000000] [--repeat 5]
 
-Both read the same JSON Lines files, filter and project, and write Parquet, as streams that drain what is there. They take
-turns in one Spark session; each round has a new checkpoint and a new target. Bar: ours within 1.2 x of by hand.
+Both read the same JSON Lines files, filter and project, and write Parquet, as streams that drain what is there. They
+take turns in one Spark session; each round has a new checkpoint and a new target. Bar: ours within 1.2 x of by hand.
 """
 
 import argparse

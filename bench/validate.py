@@ -52,7 +52,7 @@ def write_project(root: Path, models: int) -> None:
 def _model(number: int) -> str:
     place = number % 10
     origin = f'source("orders_{number // 10 % 20}")' if place == 0 else f'ref("model_{number - 1:04d}")'
-    head = f"  - name: model_{number:04d}\n    description: Model {number}\n    owner: team\n    tags: [bench]\n    sql: |\n"
+    head = f"  - name: model_{number:04d}\n    description: Model {number}\n    owner: team\n    sql: |\n"
     if place == 9:
         sql = (
             "SELECT country, TUMBLE_START(ordered_at, INTERVAL '1' HOUR) AS hour, COUNT(*) AS orders,\n"

@@ -30,7 +30,9 @@ def _duration_text(milliseconds: int) -> str:
     return f"{milliseconds}ms"
 
 
-Duration = Annotated[int, BeforeValidator(_duration_ms), PlainSerializer(_duration_text)]
+Duration = Annotated[
+    int, BeforeValidator(_duration_ms, json_schema_input_type=str | int), PlainSerializer(_duration_text)
+]
 """Milliseconds; written as `500ms`, `5s`, `2m`."""
 
 
@@ -44,7 +46,11 @@ def _join_names(names: tuple[str, ...]) -> str:
     return ",".join(names)
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_split_names), PlainSerializer(_join_names)]
+Names = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_split_names, json_schema_input_type=str | list[str]),
+    PlainSerializer(_join_names),
+]
 """Column names; written as one comma-separated string."""
 
 

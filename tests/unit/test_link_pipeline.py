@@ -193,7 +193,7 @@ def test_columns_that_nobody_knows_are_nothing_to_complain_about(pipeline: Findi
         sources:
           people: {type: file, path: nowhere, format: json}
         transforms:
-          t: {type: sql, primary_key: anything, sql: SELECT whatever FROM people WHERE more > 3}
+          t: {type: sql, primary_key: whatever, sql: SELECT whatever FROM people WHERE more > 3}
         sinks:
           o: {type: blackhole, from: t}
     """

@@ -23,7 +23,10 @@ def _format(value: object) -> object:
     return "json" if value in ("ndjson", "jsonl") else value
 
 
-FileFormat = Annotated[Literal["parquet", "json", "csv"], BeforeValidator(_format)]
+FileFormat = Annotated[
+    Literal["parquet", "json", "csv"],
+    BeforeValidator(_format, json_schema_input_type=Literal["parquet", "json", "ndjson", "jsonl", "csv"]),
+]
 
 
 class Bounded(Frozen):

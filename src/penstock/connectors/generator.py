@@ -28,6 +28,7 @@ class Sequence(Frozen):
 
     kind: Literal["sequence"]
     start: int = 0
+    """The first number."""
 
 
 class Integer(Frozen):
@@ -35,7 +36,9 @@ class Integer(Frozen):
 
     kind: Literal["integer"]
     min: int = 0
+    """The smallest number."""
     max: int = 100
+    """The largest number."""
 
 
 class Uniform(Frozen):
@@ -43,7 +46,9 @@ class Uniform(Frozen):
 
     kind: Literal["uniform"]
     min: float = 0.0
+    """The lower bound."""
     max: float = 1.0
+    """The upper bound."""
     decimals: int | None = Field(None, ge=0, le=15)
     """Round to this many digits."""
 
@@ -53,6 +58,7 @@ class Choice(Frozen):
 
     kind: Literal["choice"]
     values: tuple[str, ...] | tuple[int, ...] | tuple[float, ...] = Field(min_length=1)
+    """What to choose from, each as likely as the others: all text, or all numbers."""
 
 
 class Text(Frozen):
@@ -60,6 +66,7 @@ class Text(Frozen):
 
     kind: Literal["text"]
     length: int = Field(16, ge=1, le=64)
+    """How many digits."""
 
 
 class Boolean(Frozen):
@@ -92,6 +99,7 @@ class GeneratorSource(Source):
     rows_per_second: int | None = Field(None, ge=1)
     """The pace. Default: 100 without `rows`, as fast as it can with `rows`."""
     seed: int = 0
+    """Another seed, other rows."""
 
     @field_validator("columns")
     @classmethod

@@ -29,7 +29,9 @@ class TopicColumn(Frozen):
     """A column of the rows in the topic."""
 
     name: str
+    """The column's name."""
     type: str
+    """Its Spark SQL type."""
 
 
 class _Topic(Frozen):

@@ -23,7 +23,7 @@ def _one_or_many(value: object) -> object:
 class Kafka(Frozen):
     """The Kafka cluster that holds the topics. Without it, topics are directories."""
 
-    bootstrap_servers: Annotated[tuple[str, ...], BeforeValidator(_one_or_many)]
+    bootstrap_servers: Annotated[tuple[str, ...], BeforeValidator(_one_or_many, json_schema_input_type=str | list[str])]
     """One `host:port`, several separated by commas, or a list."""
     bootstrap_servers_internal: str | None = None
     security_protocol: str | None = None
@@ -156,7 +156,10 @@ def _references(value: object) -> object:
     return [{"ref": item} if isinstance(item, str) else item for item in value] if isinstance(value, list) else value
 
 
-References = Annotated[tuple[NodeReference, ...], BeforeValidator(_references)]
+References = Annotated[
+    tuple[NodeReference, ...],
+    BeforeValidator(_references, json_schema_input_type=str | NodeReference | list[str | NodeReference]),
+]
 
 
 class Topic(Frozen):
@@ -204,7 +207,15 @@ class Model(Frozen):
     """What a model without SQL reads; it is then a sink."""
     key: Names = ()
     """The column or columns that identify a row."""
-    materialized: Annotated[Materialized, BeforeValidator(_materialized)] | None = None
+    materialized: (
+        Annotated[
+            Materialized,
+            BeforeValidator(
+                _materialized, json_schema_input_type=Literal["topic", "virtual_topic", "spark", "flink", "sink"]
+            ),
+        ]
+        | None
+    ) = None
     """`topic`, `virtual_topic`, `spark` (or `flink`), `sink`; inferred from the SQL when left out."""
     advanced: Advanced = Advanced()
 

@@ -16,6 +16,7 @@ class Flink(Spark):
             **Spark.Tokenizer.KEYWORDS,
             "BYTES": TokenType.BINARY,
             "ROW": TokenType.STRUCT,
+            "SESSION": TokenType.VAR,  # the name of a window function
             "TIMESTAMP_LTZ": TokenType.TIMESTAMPTZ,
         }
 

@@ -1,0 +1,264 @@
+"""Writes what can be told from the code itself: references, JSON schemas for editors, and the quickstart example.
+
+    python scripts/generate_docs.py
+
+A test compares the files with what this would write, so they cannot go stale.
+"""
+
+import ast
+import inspect
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import typer
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, models_json_schema
+from pydantic_core import core_schema
+
+from penstock.cli.init import write_project
+from penstock.cli.main import COMMANDS, app
+from penstock.codes import CODES
+from penstock.config import Frozen
+from penstock.connectors.contract import Connector, Sink
+from penstock.connectors.registry import all_connectors
+from penstock.project import stream_project
+from penstock.transforms.registry import TRANSFORMS
+
+ROOT = Path(__file__).parent.parent
+SOURCE_NOTE = "<!-- Written by scripts/generate_docs.py: change the code, then run `make docs`. -->\n"
+EXIT_CODES = """## Exit codes
+
+| code | meaning |
+|---|---|
+| 0 | done |
+| 2 | the documents are wrong |
+| 3 | refused: what was asked would lose or double something, or is not possible now |
+| 4 | a system outside does not do its part: Java, a disk, a broker |
+| 5 | a streaming query failed |
+| 70 | a bug in Penstock, with its traceback |"""
+SCHEMA = "https://json-schema.org/draft/2020-12/schema"
+
+
+def generated() -> Iterator[tuple[str, str]]:
+    """Paths below the repository and what belongs into them."""
+    yield "docs/reference/diagnostics.md", diagnostics()
+    yield "docs/reference/connectors.md", connectors()
+    yield "docs/reference/project.md", project_format()
+    yield "docs/reference/commands.md", commands()
+    yield "docs/schema/stream_project.schema.json", _json(project_schema())
+    yield "docs/schema/pipeline.schema.json", _json(pipeline_schema())
+    with tempfile.TemporaryDirectory() as folder:
+        for path in write_project(Path(folder), "quickstart"):
+            yield f"examples/quickstart/{path}", (Path(folder) / path).read_text(encoding="utf-8")
+
+
+# References
+
+
+def diagnostics() -> str:
+    rows = "\n".join(f"| `{code}` | {text} |" for code, text in CODES.items())
+    head = "# Diagnostics\n\nEvery message of `penstock` carries one of these codes."
+    return f"{SOURCE_NOTE}\n{head}\n\n| code | what it means |\n|---|---|\n{rows}\n"
+
+
+def connectors() -> str:
+    parts = [SOURCE_NOTE, "# Sources, transforms and sinks of a pipeline"]
+    for role, connector in all_connectors():
+        parts.append(f"## {role} `{connector.model_fields['type'].default}`\n\n{_summary(connector)}")
+        if issubclass(connector, Sink):
+            parts.append(f"Delivery: {connector.delivery}.")
+        parts.append(_fields_table(connector))
+        parts += [
+            f"`{nested.__name__.lower()}`: {_summary(nested)}\n\n{_fields_table(nested)}"
+            for nested in _nested(connector)
+        ]
+    for name, transform in TRANSFORMS.items():
+        parts.append(f"## transform `{name}`\n\n{_summary(transform)}\n\n{_fields_table(transform)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def project_format() -> str:
+    parts = [
+        SOURCE_NOTE,
+        "# The project format",
+        "What can be written in `stream_project.yml` and in the files below `sources/`, `models/` and `exposures/`.",
+    ]
+    sections: dict[str, type[Frozen]] = {
+        "project": stream_project.ProjectHeader,
+        "runtime": stream_project.Runtime,
+        "sources[]": stream_project.Source,
+        "models[]": stream_project.Model,
+        "exposures[]": stream_project.Exposure,
+    }
+    for name, model in sections.items():
+        parts.append(f"## `{name}`\n\n{_summary(model)}\n\n{_fields_table(model)}")
+        parts += [
+            f"### `{nested.__name__}`\n\n{_summary(nested)}\n\n{_fields_table(nested)}" for nested in _nested(model)
+        ]
+    return "\n\n".join(parts) + "\n"
+
+
+def commands() -> str:
+    group: Any = typer.main.get_command(app)
+    parts = [SOURCE_NOTE, "# Commands"]
+    for name in COMMANDS:
+        command = group.get_command(None, name)
+        rows = [_parameter(parameter) for parameter in command.params if parameter.name != "help"]
+        table = "| argument | meaning |\n|---|---|\n" + "\n".join(rows)
+        parts.append(f"## `penstock {name}`\n\n{command.help}\n\n{table}")
+    parts.append(EXIT_CODES)
+    return "\n\n".join(parts) + "\n"
+
+
+def _parameter(parameter: Any) -> str:
+    if parameter.param_type_name == "option":
+        shown = ", ".join(f"`{option}`" for option in parameter.opts)
+    else:
+        shown = f"`{parameter.metavar or parameter.name.upper()}`"
+    return f"| {shown} | {getattr(parameter, 'help', '') or ''} |"
+
+
+def _summary(model: type[BaseModel]) -> str:
+    return inspect.cleandoc(model.__doc__ or "")
+
+
+def _fields_table(model: type[BaseModel]) -> str:
+    docs = field_docs(model)
+    rows = []
+    for name, field in model.model_fields.items():
+        if name == "type" and issubclass(model, Connector):
+            continue
+        default = "required" if field.is_required() else _default(field.get_default(call_default_factory=True))
+        rows.append(f"| `{field.alias or name}` | {default} | {docs.get(name, '')} |")
+    return "| field | default | meaning |\n|---|---|---|\n" + "\n".join(rows) if rows else ""
+
+
+def _default(value: Any) -> str:
+    if value is None or value == () or value == {} or isinstance(value, BaseModel):
+        return ""
+    return f"`{json.dumps(value, default=str)}`"
+
+
+def _nested(model: type[BaseModel]) -> list[type[BaseModel]]:
+    """Models inside a model, each once, in order of appearance."""
+    found: dict[type[BaseModel], None] = {}
+
+    def walk(annotation: Any) -> None:
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            if annotation not in found:
+                found[annotation] = None
+                for field in annotation.model_fields.values():
+                    walk(field.annotation)
+            return
+        for argument in getattr(annotation, "__args__", ()):
+            walk(argument)
+
+    for field in model.model_fields.values():
+        walk(field.annotation)
+    return list(found)
+
+
+def field_docs(model: type[BaseModel]) -> dict[str, str]:
+    """The text below each field, from the source: reading it at import time would slow every start down."""
+    docs: dict[str, str] = {}
+    for cls in reversed(model.__mro__):
+        module = inspect.getmodule(cls)
+        if module is not None and cls.__module__.startswith("penstock."):
+            docs.update(_docs_in(module).get(cls.__name__, {}))
+    return docs
+
+
+@cache
+def _docs_in(module: ModuleType) -> Mapping[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for node in ast.parse(inspect.getsource(module)).body:
+        if not isinstance(node, ast.ClassDef):
+            continue
+        fields = found.setdefault(node.name, {})
+        for statement, following in zip(node.body, node.body[1:], strict=False):
+            match statement, following:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                    fields[name] = " ".join(inspect.cleandoc(text).split())
+                case _:
+                    pass
+    return found
+
+
+# JSON schemas
+
+
+class DescribedSchema(GenerateJsonSchema):
+    """Adds the text below each field as its description."""
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> dict[str, Any]:
+        made = super().model_schema(schema)
+        cls = schema["cls"]
+        docs = field_docs(cls)
+        for name, field in cls.model_fields.items():
+            described = made.get("properties", {}).get(field.alias or name)
+            if described is not None and name in docs and "$ref" not in described:
+                described["description"] = docs[name]
+        return made
+
+
+def project_schema() -> dict[str, Any]:
+    header, runtime = stream_project.ProjectHeader, stream_project.Runtime
+    lists = {"sources": stream_project.Source, "models": stream_project.Model, "exposures": stream_project.Exposure}
+    refs, definitions = _definitions([header, runtime, *lists.values()])
+    properties = {
+        "project": refs[header],
+        "runtime": refs[runtime],
+        **{name: {"type": "array", "items": refs[model]} for name, model in lists.items()},
+    }
+    return _document("Penstock project", properties, definitions, required=[])
+
+
+def pipeline_schema() -> dict[str, Any]:
+    found = list(all_connectors())
+    refs, definitions = _definitions([*(c for _, c in found), *TRANSFORMS.values()])
+    for definition in definitions.values():
+        if "const" in definition.get("properties", {}).get("type", {}):
+            definition["required"] = sorted({*definition.get("required", []), "type"})
+    choices = {
+        "sources": [refs[c] for role, c in found if role == "source"],
+        "transforms": [refs[t] for t in TRANSFORMS.values()],
+        "sinks": [refs[c] for role, c in found if role == "sink"],
+    }
+    properties = {
+        name: {"type": ["object", "null"], "additionalProperties": {"anyOf": options}}
+        for name, options in choices.items()
+    }
+    return _document("Penstock pipeline", properties, definitions, required=["sources", "sinks"])
+
+
+def _definitions(models: list[type[Any]]) -> tuple[dict[type[Any], dict[str, Any]], dict[str, Any]]:
+    wanted = [(model, "validation") for model in models]
+    refs, whole = models_json_schema(wanted, by_alias=True, schema_generator=DescribedSchema)  # type: ignore[arg-type]
+    return {model: dict(refs[(model, "validation")]) for model in models}, whole["$defs"]
+
+
+def _document(
+    title: str, properties: dict[str, Any], definitions: dict[str, Any], required: list[str]
+) -> dict[str, Any]:
+    head = {"$schema": SCHEMA, "title": title, "type": "object", "additionalProperties": False}
+    return {**head, "properties": properties, "required": required, "$defs": definitions}
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def main() -> None:
+    for path, text in generated():
+        file = ROOT / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

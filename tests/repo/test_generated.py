@@ -1,0 +1,39 @@
+"""What is made from the code is as the code is now."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+from scripts.generate_docs import generated, pipeline_schema, project_schema
+
+ROOT = Path(__file__).parents[2]
+QUICKSTART = ROOT / "examples" / "quickstart"
+
+
+@pytest.mark.parametrize(("path", "text"), [pytest.param(path, text, id=path) for path, text in generated()])
+def test_generated_files_are_fresh(path: str, text: str) -> None:
+    assert (ROOT / path).read_text(encoding="utf-8") == text, "run `make docs`"
+
+
+@pytest.mark.parametrize("path", sorted(p for p in QUICKSTART.rglob("*.yml") if ".penstock" not in p.parts))
+def test_the_quickstart_fits_the_schemas_for_editors(path: Path) -> None:
+    schema = pipeline_schema() if path.name == "feed.yml" else project_schema()
+    Draft202012Validator.check_schema(schema)
+    Draft202012Validator(schema).validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+
+
+def test_a_wrong_document_does_not_fit_the_schema() -> None:
+    wrong = {"sources": {"a": {"type": "file", "path": "x", "formt": "json"}}, "sinks": {}}
+    assert not Draft202012Validator(pipeline_schema()).is_valid(json.loads(json.dumps(wrong)))
+
+
+def test_every_field_that_a_person_can_write_in_a_pipeline_is_described() -> None:
+    undescribed = [
+        f"{name}.{field}"
+        for name, definition in pipeline_schema()["$defs"].items()
+        for field, described in definition["properties"].items()
+        if "description" not in described and "$ref" not in described and field not in ("type", "kind")
+    ]
+    assert undescribed == []

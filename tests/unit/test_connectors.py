@@ -1,0 +1,187 @@
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from penstock.connectors import registry
+from penstock.connectors.contract import Sink, Source
+from penstock.connectors.file import FileSink, FileSource
+from penstock.connectors.generator import GeneratorSource
+from penstock.connectors.print import PrintSink
+from penstock.connectors.topic import TopicSource
+from penstock.errors import ServiceError
+from penstock.sql.types import Column
+
+EXAMPLES: dict[tuple[str, str], dict[str, Any]] = {
+    ("source", "file"): {"path": "in", "format": "csv"},
+    ("source", "generator"): {"columns": {"id": {"kind": "sequence"}}},
+    ("source", "topic"): {"topic": "orders"},
+    ("sink", "blackhole"): {"from": "a"},
+    ("sink", "file"): {"from": "a", "path": "out", "format": "json"},
+    ("sink", "print"): {"from": "a"},
+    ("sink", "topic"): {"from": "a", "topic": "orders"},
+}
+
+
+def generator(columns: dict[str, Any], **settings: Any) -> GeneratorSource:
+    return GeneratorSource.model_validate({"type": "generator", "columns": columns, **settings})
+
+
+# The registry
+
+
+def test_every_built_in_is_found_under_its_type() -> None:
+    for role, connector in registry.all_connectors():
+        default = connector.model_fields["type"].default
+        assert (registry.find_source if role == "source" else registry.find_sink)(default) is connector
+        assert default in registry.types(role)
+        assert (connector.__doc__ or "").strip()
+
+
+def test_types_are_listed_in_order() -> None:
+    assert registry.types("source") == ("file", "generator", "topic")
+    assert registry.types("sink") == ("blackhole", "file", "print", "topic")
+
+
+def test_a_type_is_known_in_its_role_only() -> None:
+    assert registry.find_source("print") is None
+    assert registry.find_sink("generator") is None
+    assert registry.find_source("nothing") is None
+
+
+@pytest.mark.parametrize(("role", "name"), EXAMPLES)
+def test_every_connector_can_be_pickled_and_written_back(role: str, name: str) -> None:
+    found = registry.find_source(name) if role == "source" else registry.find_sink(name)
+    assert found is not None
+    connector = found.model_validate({"type": name, **EXAMPLES[role, name]})
+    assert pickle.loads(pickle.dumps(connector)) == connector
+    written = {"type": name, **connector.model_dump(mode="json", by_alias=True, exclude_defaults=True)}
+    assert found.model_validate(written) == connector
+    assert found.model_json_schema()["properties"]
+
+
+def test_every_connector_has_an_example_here() -> None:
+    assert EXAMPLES.keys() == {(b.role, b.type) for b in registry.BUILT_INS}
+
+
+def test_every_sink_says_what_it_promises() -> None:
+    for _, connector in registry.all_connectors():
+        if issubclass(connector, Sink):
+            assert connector.delivery
+
+
+# The generator
+
+
+def test_columns_of_the_generator_have_types() -> None:
+    source = generator(
+        {
+            "a": {"kind": "sequence"},
+            "b": {"kind": "integer"},
+            "c": {"kind": "uniform", "decimals": 2},
+            "d": {"kind": "text"},
+            "e": {"kind": "boolean"},
+            "f": {"kind": "timestamp"},
+            "g": {"kind": "choice", "values": ["x", "y"]},
+            "h": {"kind": "choice", "values": [1, 2]},
+            "i": {"kind": "choice", "values": [1.5, 2]},
+        }
+    )
+    assert [c.type for c in source.known_columns()] == [
+        "BIGINT", "BIGINT", "DOUBLE", "STRING", "BOOLEAN", "TIMESTAMP", "STRING", "BIGINT", "DOUBLE",
+    ]  # fmt: skip
+
+
+def test_a_generator_ends_only_if_its_rows_are_counted() -> None:
+    assert not generator({"id": {"kind": "sequence"}}).bounded
+    assert generator({"id": {"kind": "sequence"}}, rows=0).bounded
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        {"kind": "nothing"},
+        {},
+        {"kind": "choice", "values": []},
+        {"kind": "text", "length": 0},
+        {"kind": "text", "length": 65},
+        {"kind": "boolean", "probability": 1.1},
+        {"kind": "uniform", "decimals": -1},
+        {"kind": "integer", "min": 5, "max": 1},
+        {"kind": "uniform", "min": 2.0, "max": 1.0},
+        {"kind": "sequence", "step": 2},
+    ],
+)
+def test_a_column_that_cannot_be_made_is_refused(column: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        generator({"x": column})
+
+
+@pytest.mark.parametrize("settings", [{"rows": -1}, {"rows_per_second": 0}, {"seed": "x"}, {"speed": 3}])
+def test_settings_that_cannot_be_used_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        generator({"id": {"kind": "sequence"}}, **settings)
+
+
+def test_a_generator_without_columns_is_refused() -> None:
+    with pytest.raises(ValidationError):
+        generator({})
+
+
+# Files, topics, the terminal
+
+
+def test_a_file_source_looks_on_unless_it_is_bounded() -> None:
+    def source(**settings: Any) -> FileSource:
+        return FileSource.model_validate({"path": "x", "format": "csv", **settings})
+
+    assert not source().bounded
+    assert source(mode={"type": "bounded"}).bounded
+    assert source().poll_ms == 5000
+    assert source(mode={"type": "continuous", "poll_interval": "250ms"}).poll_ms == 250
+
+
+@pytest.mark.parametrize(("written", "read"), [("json", "json"), ("ndjson", "json"), ("jsonl", "json"), ("csv", "csv")])
+def test_json_lines_have_several_names(written: str, read: str) -> None:
+    assert FileSink.model_validate({"from": "a", "path": "x", "format": written}).format == read
+
+
+def test_relative_paths_start_at_the_documents_and_absolute_ones_do_not(tmp_path: Path) -> None:
+    assert FileSource(path=Path("in"), format="csv").at(tmp_path).path == tmp_path / "in"
+    assert FileSource(path=Path("/in"), format="csv").at(tmp_path).path == Path("/in")
+    assert TopicSource(topic="a.b").at(tmp_path).path() == tmp_path / ".penstock" / "topics" / "a.b"
+    assert TopicSource(topic="a", directory=Path("d")).at(tmp_path).path() == tmp_path / "d"
+
+
+def test_a_file_source_without_files_says_where_it_looked(tmp_path: Path) -> None:
+    with pytest.raises(ServiceError) as caught:
+        FileSource(path=tmp_path / "in", format="csv").check()
+    assert caught.value.code == "schema-unknown"
+    assert str(tmp_path / "in") in caught.value.message
+    assert caught.value.hint
+
+
+def test_declared_columns_of_a_topic_win_over_its_files(tmp_path: Path) -> None:
+    folder = tmp_path / ".penstock" / "topics" / "t"
+    folder.mkdir(parents=True)
+    (folder / "a.csv").write_text("x,y\n1,2\n")
+    found = TopicSource(topic="t").at(tmp_path)
+    assert found.known_columns() == (Column("x"), Column("y"))
+    declared = TopicSource.model_validate({"topic": "t", "columns": [{"name": "z", "type": "INT"}]}).at(tmp_path)
+    assert declared.known_columns() == (Column("z", "INT"),)
+    (folder / "b.jsonl").write_text('{"x": 1}\n')
+    assert found.known_columns() is None
+
+
+def test_every_nth_row_means_at_least_every_row() -> None:
+    assert PrintSink.model_validate({"from": "a", "sample_every": 1}).sample_every == 1
+    with pytest.raises(ValidationError):
+        PrintSink.model_validate({"from": "a", "sample_every": 0})
+
+
+@pytest.mark.parametrize("connector", [Source, Sink])
+def test_the_contract_itself_is_no_connector(connector: type[Source | Sink]) -> None:
+    with pytest.raises(TypeError):
+        TypeAdapter(connector).validate_python({"type": "x", "from": "a"})

@@ -1,0 +1,113 @@
+import pytest
+
+from penstock.codes import CODES
+from penstock.errors import (
+    Diagnostic,
+    Origin,
+    PenstockError,
+    PlanRefused,
+    ProjectInvalid,
+    QueryFailed,
+    ServiceError,
+    Severity,
+    did_you_mean,
+    has_errors,
+    nearest,
+)
+
+
+def test_a_diagnostic_reads_as_designed() -> None:
+    found = Diagnostic(
+        "unknown-field",
+        "a model has no such field",
+        Origin("models/orders.yml", 5, 5),
+        "models.orders.owner_team",
+        "did you mean `owner`?",
+    )
+    assert str(found) == (
+        "models/orders.yml:5:5  unknown-field  models.orders.owner_team: a model has no such field\n"
+        "    hint: did you mean `owner`?"
+    )
+
+
+def test_a_diagnostic_as_json_has_everything() -> None:
+    found = Diagnostic("cycle", "text", Origin("a.yml", 2, 3), "models.a", "hint", params={"path": "a -> a"})
+    assert found.to_json() == {
+        "code": "cycle",
+        "severity": "error",
+        "message": "text",
+        "path": "models.a",
+        "file": "a.yml",
+        "line": 2,
+        "column": 3,
+        "hint": "hint",
+        "params": {"path": "a -> a"},
+    }
+    assert Diagnostic("cycle", "text").to_json()["file"] is None
+
+
+def test_a_code_that_nobody_knows_cannot_be_used() -> None:
+    with pytest.raises(ValueError, match="no-such-code"):
+        Diagnostic("no-such-code", "text")
+    with pytest.raises(ValueError, match="no-such-code"):
+        ServiceError("no-such-code", "text")
+
+
+def test_codes_are_words_and_say_something() -> None:
+    for code, text in CODES.items():
+        assert code == code.lower()
+        assert code.replace("-", "").isalpha()
+        assert text.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code"),
+    [(PlanRefused, 3), (ServiceError, 4), (QueryFailed, 5)],
+)
+def test_each_kind_of_error_has_its_exit_code(error: type[PenstockError], exit_code: int) -> None:
+    assert error("query-failed", "text").exit_code == exit_code
+
+
+def test_an_invalid_project_carries_every_reason() -> None:
+    notes = [
+        Diagnostic("gateway-absent", "a note", severity=Severity.INFO),
+        Diagnostic("cycle", "the first", hint="a hint"),
+        Diagnostic("unknown-model", "the second"),
+    ]
+    error = ProjectInvalid(notes)
+    assert error.exit_code == 2
+    assert (error.code, error.hint) == ("cycle", "a hint")
+    assert error.diagnostics == tuple(notes)
+    assert "the second" in str(error)
+
+
+def test_context_grows_outwards() -> None:
+    error = ServiceError("unreachable", "no answer", hint="wait", retriable=True)
+    error.during("reading the schema").during("starting `orders`")
+    assert str(error) == "unreachable  starting `orders`: reading the schema: no answer\n    hint: wait"
+    document = error.to_json()
+    assert document["context"] == ["starting `orders`", "reading the schema"]
+    assert (document["retriable"], document["internal"]) == (True, False)
+
+
+def test_only_errors_count_as_errors() -> None:
+    info = Diagnostic("gateway-absent", "text", severity=Severity.INFO)
+    assert not has_errors([info])
+    assert has_errors([info, Diagnostic("cycle", "text")])
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [("oders", "orders"), ("ORDERS", "orders"), ("customer", "Customers"), ("xyz", None), ("", None)],
+)
+def test_the_nearest_name_is_found_whatever_its_case(word: str, expected: str | None) -> None:
+    assert nearest(word, ["orders", "Customers", "visits"]) == expected
+
+
+def test_a_hint_names_the_nearest_or_lists_what_there_is() -> None:
+    assert did_you_mean("oders", ["orders"]) == "did you mean `orders`?"
+    assert did_you_mean("xyz", ["b", "a", "b"]) == "available: a, b"
+    assert did_you_mean("xyz", [], otherwise="columns") is None
+    long = did_you_mean("xyz", [f"name{n}" for n in range(20)])
+    assert long is not None
+    assert long.endswith(", …")

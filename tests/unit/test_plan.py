@@ -1,0 +1,127 @@
+from collections.abc import Collection
+
+import pytest
+
+from penstock.manifest.model import Manifest
+from penstock.plan.diff import diff
+from penstock.plan.explain import explain, summary, to_json
+from penstock.plan.state import NOTHING, Deployed
+from penstock.plan.steps import Plan
+from tests.unit.conftest import Compile
+
+FILTER = 'SELECT id FROM {{ source("s") }}'
+WINDOW = "SELECT COUNT(*) AS n FROM {{ source('s') }} GROUP BY TUMBLE(at, INTERVAL '1' HOUR)"
+
+
+def project(*models: str, runtime: str = "{}") -> str:
+    return (
+        f"project: {{name: p}}\nruntime: {runtime}\nsources:\n"
+        "  - {name: s, topic: s.v1, columns: [{name: id}, {name: at, type: TIMESTAMP}], event_time: {column: at}}\n"
+        "models:\n" + "".join(f'  - {{name: m{n}, sql: "{sql}"}}\n' for n, sql in enumerate(models))
+    ).replace('source("s")', "source('s')")
+
+
+def deployed(manifest: Manifest, checkpoints: Collection[str] | None = None) -> Deployed:
+    names = [q.name for q in manifest.queries]
+    kept = names if checkpoints is None else checkpoints
+    topics = frozenset(t.name for t in manifest.topics)
+    return Deployed(manifest.revision, {q.name: q for q in manifest.queries}, topics, frozenset(kept))
+
+
+def actions(plan: Plan) -> list[str]:
+    lines = [explain(step) for step in plan.steps]
+    return [f"{ln.sign} {ln.action} {ln.subject} {ln.name}" for ln in lines]
+
+
+def test_nothing_deployed_means_topics_first_then_queries(project_manifest: Compile) -> None:
+    plan = diff(project_manifest(project(FILTER, WINDOW)), NOTHING)
+    assert actions(plan) == ["+ create topic m0", "+ create topic m1", "+ start query m0", "+ start query m1"]
+    assert summary(plan) == "Plan: 4 to create"
+    assert plan.refusals == ()
+
+
+def test_nothing_changed_means_everything_goes_on(project_manifest: Compile) -> None:
+    manifest = project_manifest(project(FILTER, WINDOW))
+    plan = diff(manifest, deployed(manifest))
+    assert actions(plan) == ["= resume query m0", "= resume query m1"]
+    assert plan.changes == ()
+    assert summary(plan) == "No changes."
+
+
+def test_stateless_sql_may_change_and_goes_on(project_manifest: Compile) -> None:
+    before = project_manifest(project(FILTER))
+    plan = diff(project_manifest(project(f"{FILTER} WHERE id > 1")), deployed(before))
+    assert actions(plan) == ["~ restart query m0"]
+    assert plan.refusals == ()
+
+
+def test_stateful_sql_that_changed_needs_consent_by_name(project_manifest: Compile) -> None:
+    before = deployed(project_manifest(project(FILTER, WINDOW)))
+    after = project_manifest(project(FILTER, WINDOW.replace("1", "2")))
+    refused = diff(after, before)
+    assert actions(refused) == ["= resume query m0", "! rebuild query m1"]
+    assert [(r.code, r.params["name"]) for r in refused.refusals] == [("rebuild-refused", "m1")]
+    assert refused.refusals[0].hint is not None
+    assert "--allow-rebuild m1" in refused.refusals[0].hint
+    assert explain(refused.steps[1]).risk != "none"
+    assert diff(after, before, allow_rebuild=["m0"]).refusals
+    assert diff(after, before, allow_rebuild=["m1"]).refusals == ()
+
+
+@pytest.mark.parametrize(("before", "after"), [(FILTER, WINDOW), (WINDOW, FILTER)])
+def test_state_that_comes_or_goes_needs_consent(project_manifest: Compile, before: str, after: str) -> None:
+    plan = diff(project_manifest(project(after)), deployed(project_manifest(project(before))))
+    assert actions(plan) == ["! rebuild query m0"]
+
+
+def test_a_comment_in_stateful_sql_changes_nothing(project_manifest: Compile) -> None:
+    before = deployed(project_manifest(project(WINDOW)))
+    plan = diff(project_manifest(project(WINDOW.replace(" FROM", " /* orders */ FROM"))), before)
+    assert actions(plan) == ["= resume query m0"]
+
+
+def test_a_lost_checkpoint_is_never_rebuilt_in_silence(project_manifest: Compile) -> None:
+    manifest = project_manifest(project(FILTER))
+    plan = diff(manifest, deployed(manifest, checkpoints=[]))
+    assert actions(plan) == ["! rebuild query m0"]
+    assert [r.code for r in plan.refusals] == ["rebuild-refused"]
+
+
+def test_a_checkpoint_without_a_record_is_gone_on_with(project_manifest: Compile) -> None:
+    manifest = project_manifest(project(FILTER))
+    plan = diff(manifest, Deployed(None, {}, frozenset({"m0"}), frozenset({"m0"})))
+    assert actions(plan) == ["~ restart query m0"]
+
+
+def test_a_query_that_is_gone_is_retired(project_manifest: Compile) -> None:
+    before = deployed(project_manifest(project(FILTER, FILTER)))
+    plan = diff(project_manifest(project(FILTER)), before)
+    assert actions(plan) == ["= resume query m0", "- retire query m1"]
+    assert [q.name for q in plan.queries] == ["m0"]
+
+
+def test_a_selection_touches_nothing_else(project_manifest: Compile) -> None:
+    manifest = project_manifest(project(FILTER, FILTER))
+    assert actions(diff(manifest, NOTHING, select=["m1"])) == ["+ create topic m1", "+ start query m1"]
+    gone = deployed(project_manifest(project(FILTER, FILTER, FILTER)))
+    assert actions(diff(manifest, gone, select=["m1"])) == ["= resume query m1"]
+
+
+def test_what_this_installation_cannot_run_is_refused(project_manifest: Compile) -> None:
+    kafka = diff(project_manifest(project(FILTER, runtime="{kafka: {bootstrap_servers: x}}")), NOTHING)
+    assert [(r.code, r.params["connector"]) for r in kafka.refusals] == [("not-runnable-here", "kafka")]
+    cluster = diff(project_manifest(project(FILTER, runtime="{spark: {master: 'spark://x:7077'}}")), NOTHING)
+    assert [(r.code, r.params["master"]) for r in cluster.refusals] == [("not-runnable-here", "spark://x:7077")]
+    assert all(r.hint for r in (*kafka.refusals, *cluster.refusals))
+
+
+def test_json_says_what_the_lines_say(project_manifest: Compile) -> None:
+    plan = diff(project_manifest(project(FILTER)), NOTHING)
+    document = to_json(plan)
+    assert (document["project"], document["changes"]) == ("p", 2)
+    assert document["revision"] == plan.manifest.revision
+    assert [f"{s['action']} {s['subject']} {s['name']}" for s in document["steps"]] == [
+        "create topic m0",
+        "start query m0",
+    ]
+    assert document["refusals"] == []

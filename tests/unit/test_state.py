@@ -1,0 +1,134 @@
+import os
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from penstock.errors import ServiceError
+from penstock.manifest.model import QuerySpec
+from penstock.plan.place import Place
+from penstock.plan.state import NOTHING, SqliteStore, forget_query, read_deployed, record_query
+
+QUERY = QuerySpec(name="orders", inputs=(), steps=(), outputs=(), stateful=True)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path, "shop")
+
+
+@pytest.fixture
+def store(place: Place) -> SqliteStore:
+    return SqliteStore(place.state_file)
+
+
+def test_reading_makes_nothing(store: SqliteStore, place: Place, tmp_path: Path) -> None:
+    assert store.get("shop/default", "") == {}
+    assert read_deployed(store, place) == NOTHING
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_documents_come_back_by_namespace_and_prefix(store: SqliteStore) -> None:
+    store.put("one", {"query:a": {"x": [1, None, "ü"]}, "query:b": 2, "queries": 3, "run": 4})
+    store.put("other", {"query:a": 5})
+    assert store.get("one", "query:") == {"query:a": {"x": [1, None, "ü"]}, "query:b": 2}
+    assert store.get("other", "") == {"query:a": 5}
+
+
+@pytest.mark.parametrize("prefix", ["%", "_", "query%"])
+def test_a_prefix_is_plain_text(store: SqliteStore, prefix: str) -> None:
+    store.put("one", {"query:a": 1})
+    assert store.get("one", prefix) == {}
+
+
+def test_writing_again_replaces(store: SqliteStore) -> None:
+    store.put("one", {"a": 1})
+    store.put("one", {"a": 2})
+    assert store.get("one", "") == {"a": 2}
+
+
+def test_documents_are_written_together_or_not_at_all(store: SqliteStore) -> None:
+    store.put("one", {"a": 1})
+    with pytest.raises(TypeError):
+        store.put("one", {"a": 2, "b": object()})
+    assert store.get("one", "") == {"a": 1}
+
+
+def test_removing_what_is_not_there_is_fine(store: SqliteStore) -> None:
+    store.put("one", {"a": 1, "b": 2})
+    store.remove("one", ["a", "c"])
+    assert store.get("one", "") == {"b": 2}
+
+
+def test_the_table_is_the_documented_one(store: SqliteStore, place: Place) -> None:
+    store.put("one", {"a": {"b": 1}})
+    connection = sqlite3.connect(place.state_file)
+    try:
+        row = connection.execute("SELECT namespace, key, data, created_at FROM state").fetchone()
+    finally:
+        connection.close()
+    assert row[:3] == ("one", "a", '{"b": 1}')
+    assert row[3] is not None
+
+
+def test_a_file_that_is_no_database_is_an_error_with_its_name(store: SqliteStore, place: Place) -> None:
+    place.state_file.parent.mkdir()
+    place.state_file.write_text("this is not a database, and long enough to be taken for one" * 20)
+    with pytest.raises(ServiceError) as caught:
+        store.get("one", "")
+    assert caught.value.code == "state-unreadable"
+    assert "state.db" in caught.value.message
+
+
+def test_a_path_that_cannot_be_made_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ServiceError) as caught:
+        SqliteStore(tmp_path / "file" / "state.db").put("one", {"a": 1})
+    assert caught.value.code == "not-writable"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_directory_without_permission_is_an_error(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o500)
+    with pytest.raises(ServiceError) as caught:
+        SqliteStore(closed / ".penstock" / "state.db").put("one", {"a": 1})
+    assert caught.value.code == "not-writable"
+
+
+def test_a_recorded_query_is_deployed_until_it_is_forgotten(store: SqliteStore, place: Place) -> None:
+    record_query(store, place, "abc", QUERY)
+    store.put(place.namespace, {"progress:orders": {"batches": 1}})
+    (place.topics / "orders.v1").mkdir(parents=True)
+    (place.topics / "a file").write_text("")
+    checkpoint = place.checkpoint("orders")
+    checkpoint.mkdir(parents=True)
+    deployed = read_deployed(store, place)
+    assert (deployed.revision, deployed.queries, deployed.topics) == (
+        "abc",
+        {"orders": QUERY},
+        frozenset({"orders.v1"}),
+    )
+    assert deployed.checkpoints == frozenset()
+    (checkpoint / "metadata").write_text("{}")
+    assert read_deployed(store, place).checkpoints == frozenset({"orders"})
+    forget_query(store, place, "orders")
+    assert read_deployed(store, place).queries == {}
+    assert list(store.get(place.namespace, "")) == ["revision"]
+
+
+def test_projects_that_share_a_directory_stay_apart(store: SqliteStore, tmp_path: Path) -> None:
+    record_query(store, Place(tmp_path, "shop"), "abc", QUERY)
+    assert read_deployed(store, Place(tmp_path, "feed")) == NOTHING
+    assert Place(tmp_path, "shop").checkpoint("q") != Place(tmp_path, "feed").checkpoint("q")
+
+
+@pytest.mark.parametrize("name", ["raw.orders", "a/b", "..", "ä b", "%2F"])
+def test_any_name_of_a_query_has_a_checkpoint_of_its_own_below_the_project(tmp_path: Path, name: str) -> None:
+    place = Place(tmp_path, "my project/1")
+    checkpoint = place.checkpoint(name)
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "metadata").write_text("{}")
+    assert list(place.existing_checkpoints()) == [name]
+    assert checkpoint.resolve().parent.name == "checkpoints"
+    assert checkpoint.resolve().is_relative_to(tmp_path / ".penstock")
