@@ -23,14 +23,14 @@ from penstock.codes import CODES
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A place in a file; line and column count from 1."""
+    """A place in a file; line and column count from 1. Without a line it is the file as a whole."""
 
     file: str
-    line: int = 1
-    column: int = 1
+    line: int | None = None
+    column: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}:{self.column}"
+        return self.file if self.line is None else f"{self.file}:{self.line}:{self.column}"
 
 
 class Severity(StrEnum):

@@ -3,10 +3,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from penstock.connectors import registry
-from penstock.connectors.contract import Sink, Source
+from penstock.connectors.contract import Sink
 from penstock.connectors.file import FileSink, FileSource
 from penstock.connectors.generator import GeneratorSource
 from penstock.connectors.print import PrintSink
@@ -179,9 +179,3 @@ def test_every_nth_row_means_at_least_every_row() -> None:
     assert PrintSink.model_validate({"from": "a", "sample_every": 1}).sample_every == 1
     with pytest.raises(ValidationError):
         PrintSink.model_validate({"from": "a", "sample_every": 0})
-
-
-@pytest.mark.parametrize("connector", [Source, Sink])
-def test_the_contract_itself_is_no_connector(connector: type[Source | Sink]) -> None:
-    with pytest.raises(TypeError):
-        TypeAdapter(connector).validate_python({"type": "x", "from": "a"})

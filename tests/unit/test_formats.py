@@ -10,11 +10,11 @@ from tests.support import write
 
 
 def test_files_come_in_order_of_their_names_without_hidden_ones(tmp_path: Path) -> None:
-    names = ["b.csv", "a.CSV", "deep/c.csv", "deep/d.csv.gz", "_staging/e.csv", ".f.csv", "g.json", "h.csv.crc", "x"]
+    names = ["b.csv", "a.csv", "deep/c.csv", "deep/d.csv.gz", "_staging/e.csv", ".f.csv", "g.json", "h.csv.crc", "x"]
     write(tmp_path, dict.fromkeys(names, ""))
     (tmp_path / "folder.csv").mkdir()
     found = [str(p.relative_to(tmp_path)) for p in files_under(tmp_path, FORMATS["csv"])]
-    assert found == ["a.CSV", "b.csv", "deep/c.csv", "deep/d.csv.gz"]
+    assert found == ["a.csv", "b.csv", "deep/c.csv", "deep/d.csv.gz"]
 
 
 def test_a_hidden_directory_above_the_root_does_not_hide_its_files(tmp_path: Path) -> None:

@@ -32,8 +32,11 @@ class Checked:
         return Place(self.root, self.graph.name)
 
 
-def check(path: Path) -> Checked:
-    """Load, parse and link; raise ProjectInvalid with everything that is wrong, all at once."""
+def check(path: Path, *, ignore_runtime: bool = False) -> Checked:
+    """Load, parse and link; raise ProjectInvalid with everything that is wrong, all at once.
+
+    With `ignore_runtime`, mistakes in the project's `runtime` section do not count.
+    """
     gc.set_threshold(1_000_000, 10, 10)  # many trees are built and kept: looking for garbage in them finds little
     documents, diagnostics = load(path)
     if documents is None:
@@ -44,7 +47,8 @@ def check(path: Path) -> Checked:
     if project is not None:
         graph, notes = link(project, discover(project, documents.root))
         diagnostics += notes
-    ordered = tuple(sorted(diagnostics, key=_by_place))
+    counted = [d for d in diagnostics if not (ignore_runtime and d.path.partition(".")[0] == "runtime")]
+    ordered = tuple(sorted(counted, key=_by_place))
     if graph is None or has_errors(ordered):
         raise ProjectInvalid(ordered)
     return Checked(documents.root, graph, ordered)
@@ -77,4 +81,4 @@ def node_named(graph: Graph, name: str) -> Node:
 
 def _by_place(diagnostic: Diagnostic) -> tuple[str, int, int]:
     origin = diagnostic.origin or Origin("")
-    return origin.file, origin.line, origin.column
+    return origin.file, origin.line or 0, origin.column or 0

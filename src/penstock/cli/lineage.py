@@ -32,7 +32,7 @@ def command(
     ] = LineageFormat.ASCII,
 ) -> None:
     """Show who reads from whom."""
-    checked = check(chosen_path(path, directory))
+    checked = check(chosen_path(path, directory), ignore_runtime=True)
     graph = checked.graph
     focus = node_named(graph, model).id if model else None
     chosen = lineage.selection(graph, focus, upstream=upstream, downstream=downstream)

@@ -1,6 +1,7 @@
 """The entry point: finds the command, runs it, and turns errors into messages and exit codes."""
 
 import sys
+import traceback
 from importlib import import_module
 from typing import Any, Final
 
@@ -10,6 +11,7 @@ from typer.core import TyperGroup
 from penstock.cli import output
 from penstock.errors import PenstockError
 
+BUG: Final = 70
 COMMANDS: Final = (
     "init",
     "validate",
@@ -66,3 +68,7 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
+    except Exception:  # noqa: BLE001 - whatever was not foreseen is a bug, and says so
+        traceback.print_exc()
+        output.say("\nThis is a bug in Penstock. Please report it with the lines above.")
+        sys.exit(BUG)

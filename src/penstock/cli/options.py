@@ -22,7 +22,7 @@ def _remember(value: Format) -> Format:
 PathArgument = Annotated[
     Path | None,
     typer.Argument(
-        metavar="[PATH]",
+        metavar="PATH",
         help="The directory of a project, or the file of a pipeline. Default: the current directory.",
         show_default=False,
     ),

@@ -73,7 +73,8 @@ def read(path: Path, shown_as: str) -> tuple[Document | None, list[Diagnostic]]:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        return None, [Diagnostic("file-unreadable", f"cannot be read: {reason}", Origin(shown_as))]
+        hint = "check its permissions" if isinstance(error, OSError) else "save it as UTF-8"
+        return None, [Diagnostic("file-unreadable", f"cannot be read: {reason}", Origin(shown_as), hint=hint)]
     return read_text(text, shown_as)
 
 
@@ -84,11 +85,13 @@ def read_text(text: str, shown_as: str) -> tuple[Document | None, list[Diagnosti
     except yaml.MarkedYAMLError as error:
         return None, [_syntax_error(error, shown_as)]
     except yaml.YAMLError as error:
-        return None, [Diagnostic("yaml-syntax", str(error).splitlines()[0], Origin(shown_as))]
+        text = str(error).splitlines()[0]
+        return None, [Diagnostic("yaml-syntax", text, Origin(shown_as), hint="remove what is not plain text")]
     finally:
         loader.dispose()
     if root is None:
-        return None, [Diagnostic("file-empty", "the file has no content", Origin(shown_as))]
+        hint = "write the document, or remove the file"
+        return None, [Diagnostic("file-empty", "the file has no content", Origin(shown_as), hint=hint)]
     builder = _Builder(shown_as)
     value = builder.value(root, ())
     return Document(shown_as, text, root, value), builder.diagnostics
@@ -202,7 +205,10 @@ def _syntax_error(error: yaml.MarkedYAMLError, file: str) -> Diagnostic:
     origin = Origin(file, mark.line + 1, mark.column + 1) if mark else Origin(file)
     problem = (error.problem or "the file is not YAML").strip()
     text = f"{error.context.strip()}: {problem}" if error.context else problem
-    hint = "indent with spaces" if "\\t" in problem or "tab" in problem else None
-    if error.context_mark and mark and error.context_mark.line != mark.line:
-        hint = hint or f"look at line {error.context_mark.line + 1} too"
+    if "\\t" in problem or "tab" in problem:
+        hint = "indent with spaces"
+    elif error.context_mark and mark and error.context_mark.line != mark.line:
+        hint = f"it began in line {error.context_mark.line + 1}: look for a missing bracket, quote or colon"
+    else:
+        hint = "look here and just before for a missing bracket, quote or colon"
     return Diagnostic("yaml-syntax", text, origin, hint=hint)

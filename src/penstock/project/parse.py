@@ -221,8 +221,9 @@ class _Parser:
             value = value[step]
         if not isinstance(value, dict):
             found = "a list" if isinstance(value, list) else "a single value"
-            text = f"{what} is a mapping with {', '.join(f'`{k}`' for k in keys)}; this is {found}"
-            self._note("wrong-shape", document.origin(*base), "", text)
+            text = f"{what} is a mapping; this is {found}"
+            begin = f"begin with {', '.join(f'`{k}:`' for k in keys)}"
+            self._note("wrong-shape", document.origin(*base), "", text, begin)
             return False
         for key in value:
             if key not in keys:

@@ -74,13 +74,16 @@ def parse(text: str, dialect: Dialect) -> Query | Problem:
         return _syntax_problem(text, error)
     except TokenError as error:
         start = getattr(error, "start", None)
-        return Problem("sql-syntax", "a string or quoted name is not closed", _unclosed(text, start or 0))
+        text_at = _unclosed(text, start or 0)
+        return Problem("sql-syntax", "a string or quoted name is not closed", text_at, "add the closing quote")
     if len(statements) != 1:
-        return Problem("sql-statement", f"expected one SELECT statement, found {len(statements)}")
+        text_found = f"expected one SELECT statement, found {len(statements)}"
+        return Problem("sql-statement", text_found, hint="make each statement a model or transform of its own")
     (tree,) = statements
     if not isinstance(tree, exp.Query):
         kind = tree.key.upper()
-        return Problem("sql-statement", f"expected a SELECT statement, found {kind}", _offset(tree))
+        text_found = f"expected a SELECT statement, found {kind}"
+        return Problem("sql-statement", text_found, _offset(tree), "begin with SELECT or WITH")
     query = Query(text, dialect)
     query.__dict__["tree"] = tree
     return query
@@ -154,7 +157,8 @@ def _syntax_problem(text: str, error: ParseError) -> Problem:
     before = sum(len(row) for row in text.splitlines(keepends=True)[: line - 1])
     offset = max(before, before + end_column - len(word))
     near = f" near `{word.strip()}`" if word.strip() else ""
-    return Problem("sql-syntax", f"{_plain(detail.get('description'))}{near}", offset, subject=word.strip())
+    hint = "look here and just before for a missing comma, bracket or keyword"
+    return Problem("sql-syntax", f"{_plain(detail.get('description'))}{near}", offset, hint, subject=word.strip())
 
 
 _MISSING = re.compile(r"Required keyword: '(\w+)' missing for <class '[\w.]*?(\w+)'>")
