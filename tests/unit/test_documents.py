@@ -176,7 +176,7 @@ def test_a_file_that_is_not_utf8_is_reported(tmp_path: Path, content: bytes) -> 
     path.write_bytes(content)
     found, diagnostics = read(path, "a.yml")
     assert found is None
-    assert only(diagnostics, "file-unreadable").origin == Origin("a.yml", 1, 1)
+    assert only(diagnostics, "file-unreadable").origin == Origin("a.yml")
 
 
 def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:

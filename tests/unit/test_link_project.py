@@ -87,19 +87,9 @@ def test_a_name_with_a_dot_is_a_name(check: Check) -> None:
     assert graph["model.m"].inputs == ("model.clean.orders",)
 
 
-def test_sources_whose_names_differ_in_case_only_stay_apart(project_graph: Link) -> None:
-    graph = project_graph("""
-        project: {name: p}
-        sources: [{name: s, topic: one}, {name: S, topic: two}]
-        models:
-          - {name: m, sql: 'SELECT id FROM {{ source("s") }} UNION ALL SELECT id FROM {{ source("S") }}'}
-    """)
-    query = graph["model.m"].query
-    assert query is not None
-    assert graph["model.m"].inputs == ("source.s", "source.S")
-    text = query.tree.sql()
-    assert "source.s" in text
-    assert "source.S" in text
+def test_sources_whose_names_differ_in_case_only_are_refused(project: Findings) -> None:
+    found = only(project("project: {name: p}\nsources: [{name: s, topic: one}, {name: S, topic: two}]\n"))
+    assert (found.code, found.params) == ("duplicate-name", {"name": "S"})
 
 
 @pytest.mark.parametrize("name", ["a b", "", "..", "ä", "x" * 250, "a/b"])

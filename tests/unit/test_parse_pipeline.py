@@ -135,7 +135,7 @@ def test_a_pipeline_without_sources_or_sinks_is_reported(pipeline: Findings, sec
     other = "sinks" if section == "sources" else "sources"
     found = only(pipeline(f"{other}: {{}}\n"))
     assert (found.code, found.params) == ("missing-field", {"field": section})
-    assert found.origin == Origin(PIPELINE)
+    assert found.origin == Origin(PIPELINE, 1, 1)
 
 
 def test_a_list_at_top_level_is_the_wrong_shape(pipeline: Findings) -> None:

@@ -116,7 +116,7 @@ def test_missing_fields_are_reported_at_the_element(project: Findings) -> None:
 def test_a_project_without_its_section_is_reported_with_what_to_write(project: Findings) -> None:
     found = only(project("sources: []\n"))
     assert (found.code, found.path, found.params) == ("missing-field", "project", {"field": "project"})
-    assert found.origin == Origin(MAIN)
+    assert found.origin == Origin(MAIN, 1, 1)
     assert found.hint is not None
     assert "project:" in found.hint
 

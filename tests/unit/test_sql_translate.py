@@ -43,7 +43,7 @@ def test_flink_sql_becomes_spark_sql(flink: str, spark: str) -> None:
         ("TUMBLE_START(at, INTERVAL '15' MINUTE)", "WINDOW(`at`, '15 minute').`start`"),
         ("tumble_end(at, INTERVAL '15' MINUTE)", "WINDOW(`at`, '15 minute').`end`"),
         ("TUMBLE_ROWTIME(at, INTERVAL '1' DAY)", "WINDOW(`at`, '1 day').`end` - INTERVAL '1' MILLISECOND"),
-        ("TUMBLE_START(at, INTERVAL '15' MINUTES)", "WINDOW(`at`, '15 minutes').`start`"),
+        ("TUMBLE_START(at, INTERVAL '15' MINUTES)", "WINDOW(`at`, '15 minute').`start`"),
         ("HOP_START(at, INTERVAL '5' MINUTE, INTERVAL '1' HOUR)", "WINDOW(`at`, '1 hour', '5 minute').`start`"),
         ("SESSION(at, INTERVAL '10' MINUTE)", "SESSION_WINDOW(`at`, '10 minute')"),
         ("SESSION_END(at, INTERVAL '10' MINUTE)", "SESSION_WINDOW(`at`, '10 minute').`end`"),

@@ -22,11 +22,15 @@ class Format:
 
     @property
     def glob(self) -> str:
-        return "*.{" + ",".join(self.suffixes) + "}" if len(self.suffixes) > 1 else f"*.{self.suffixes[0]}"
+        """The same choice as `matches`, in the words of Hadoop."""
+        return "*.{" + ",".join(self._endings) + "}"
 
     def matches(self, path: Path) -> bool:
-        name = path.name.lower()
-        return any(name.endswith((f".{s}", f".{s}.gz")) for s in self.suffixes)
+        return path.name.endswith(tuple(f".{ending}" for ending in self._endings))
+
+    @property
+    def _endings(self) -> list[str]:
+        return [ending for suffix in self.suffixes for ending in (suffix, f"{suffix}.gz")]
 
 
 MAX_BATCH_BYTES: Final = 512 * 2**20
@@ -93,6 +97,8 @@ def _spark_name(arrow_type: str) -> str | None:
     plain = {"int64": "BIGINT", "int32": "INT", "int16": "SMALLINT", "int8": "TINYINT", "bool": "BOOLEAN"}
     if arrow_type.startswith("timestamp"):
         return "TIMESTAMP"
+    if arrow_type.startswith("date"):
+        return "DATE"
     if arrow_type.startswith("decimal128"):
         return spark_type(arrow_type.replace("decimal128", "DECIMAL"))
     return plain.get(arrow_type) or spark_type(arrow_type)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from penstock.config import Frozen
 from penstock.connectors.contract import Source
@@ -21,6 +21,11 @@ SEQUENCE: Final = "penstock_sequence"
 ROWS_PER_PARTITION: Final = 500_000
 PACE_SECS: Final = 0.5
 _RANDOM_BITS: Final = 2**53
+
+
+def _refuse_empty_range(low: float, high: float) -> None:
+    if low > high:
+        raise ValueError("`min` must not be larger than `max`")
 
 
 class Sequence(Frozen):
@@ -40,6 +45,11 @@ class Integer(Frozen):
     max: int = 100
     """The largest number."""
 
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        _refuse_empty_range(self.min, self.max)
+        return self
+
 
 class Uniform(Frozen):
     """A number between two bounds."""
@@ -51,6 +61,11 @@ class Uniform(Frozen):
     """The upper bound."""
     decimals: int | None = Field(None, ge=0, le=15)
     """Round to this many digits."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        _refuse_empty_range(self.min, self.max)
+        return self
 
 
 class Choice(Frozen):

@@ -77,18 +77,22 @@ def impact(graph: Graph, focus: str) -> str:
 
 
 def mermaid(graph: Graph, chosen: list[str]) -> str:
+    ids = _mermaid_ids(graph[node_id] for node_id in chosen)
     lines = ["graph LR"]
-    lines += [f"    {_mermaid_id(graph[n])}[{_mermaid_text(graph[n].name)}]" for n in chosen]
-    lines += [
-        f"    {_mermaid_id(graph[origin])} --> {_mermaid_id(graph[target])}"
-        for origin, target in edges_among(graph, chosen)
-    ]
+    lines += [f"    {ids[n]}[{_mermaid_text(graph[n].name)}]" for n in chosen]
+    lines += [f"    {ids[origin]} --> {ids[target]}" for origin, target in edges_among(graph, chosen)]
     return "\n".join(lines)
 
 
-def _mermaid_id(node: Node) -> str:
-    kind = "sink" if node.materialized == "sink" else node.kind
-    return f"{kind}_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in node.name)
+def _mermaid_ids(nodes: Iterable[Node]) -> dict[str, str]:
+    """Plain words; names that become the same word are numbered."""
+    ids: dict[str, str] = {}
+    for node in nodes:
+        kind = "sink" if node.materialized == "sink" else node.kind
+        word = f"{kind}_" + "".join(c if c.isascii() and c.isalnum() else "_" for c in node.name)
+        alike = sum(other == word or other.startswith(f"{word}__") for other in ids.values())
+        ids[node.id] = f"{word}__{alike + 1}" if alike else word
+    return ids
 
 
 def _mermaid_text(name: str) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.connectors.contract import Sink, Source
-from penstock.errors import Diagnostic, did_you_mean
+from penstock.errors import Diagnostic, Origin, did_you_mean
 from penstock.graph.analysis import as_diagnostics, cycle_diagnostics, missing_key
 from penstock.graph.graph import Graph, Node
 from penstock.graph.order import topological
@@ -25,14 +25,15 @@ class _Read:
     declared: Declared[SqlTransform]
     inputs: tuple[str, ...]
     query: Query | None
+    parsed: bool
 
 
 def link_pipeline(pipeline: Pipeline, schemas: Mapping[str, Columns]) -> tuple[Graph, list[Diagnostic]]:
     diagnostics: list[Diagnostic] = []
     readable = {
+        **{name.casefold(): f"refused.{name}" for name in pipeline.refused},
         **{name.casefold(): f"source.{name}" for name in pipeline.sources},
         **{name.casefold(): f"transform.{name}" for name in pipeline.transforms},
-        **{name.casefold(): f"refused.{name}" for name in pipeline.refused},
     }
     nodes: dict[str, Node] = {}
     for name, source in pipeline.sources.items():
@@ -54,7 +55,8 @@ def link_pipeline(pipeline: Pipeline, schemas: Mapping[str, Columns]) -> tuple[G
         nodes[node.id] = node
         diagnostics.extend(notes)
     graph = Graph(pipeline.name, "pipeline", nodes)
-    if not diagnostics and not pipeline.refused:
+    lost = pipeline.refused or cycles or any(d.code == "unknown-upstream" for d in diagnostics)
+    if not lost and all(read.parsed for read in transforms.values()):
         diagnostics.extend(_orphans(graph, pipeline))
     return graph, diagnostics
 
@@ -72,24 +74,25 @@ def _source(name: str, declared: Declared[Source], schemas: Mapping[str, Columns
 def _read_transform(declared: Declared[SqlTransform], readable: Mapping[str, str]) -> tuple[_Read, list[Diagnostic]]:
     parsed = parse(declared.value.sql, PIPELINE)
     if isinstance(parsed, Problem):
-        return _Read(declared, (), None), _sql_diagnostics([parsed], declared)
+        return _Read(declared, (), None, parsed=False), _sql_diagnostics([parsed], declared)
     named = tables(parsed)
-    unknown = [
-        Problem(
-            "unknown-upstream",
-            f"source '{t.name}' not found",
-            t.offset,
-            did_you_mean(t.name, readable),
-            t.name,
-        )
+    inputs = dict.fromkeys(readable[t.name.casefold()] for t in named if t.name.casefold() in readable)
+    diagnostics = [
+        _unknown_upstream(t.name, readable, declared.origin_inside("sql", t.offset), f"{declared.label}.sql")
         for t in named
         if t.name.casefold() not in readable
     ]
     if not named:
-        unknown = [Problem("sql-statement", "the SELECT reads from nothing", 0, "add FROM with the name of a source")]
-    inputs = dict.fromkeys(readable[t.name.casefold()] for t in named if t.name.casefold() in readable)
-    query = None if unknown else carry_operation(bind(parsed, readable))
-    return _Read(declared, tuple(inputs), query), _sql_diagnostics(unknown, declared)
+        empty = Problem("sql-statement", "the SELECT reads from nothing", 0, "add FROM with the name of a source")
+        diagnostics = _sql_diagnostics([empty], declared)
+    query = None if diagnostics else carry_operation(bind(parsed, readable))
+    return _Read(declared, tuple(inputs), query, parsed=True), diagnostics
+
+
+def _unknown_upstream(name: str, readable: Mapping[str, str], origin: Origin, path: str) -> Diagnostic:
+    hint = did_you_mean(name, (node_id.partition(".")[2] for node_id in readable.values()))
+    text = f"source '{name}' not found"
+    return Diagnostic("unknown-upstream", text, origin, path, hint, params={"name": name})
 
 
 def _transform(node_id: str, read: _Read, nodes: Mapping[str, Node]) -> tuple[Node, list[Diagnostic]]:
@@ -135,11 +138,9 @@ def _sink(
     upstream = nodes.get(upstream_id) if upstream_id else None
     diagnostics: list[Diagnostic] = []
     if upstream_id is None:
-        text = f"sink '{name}': source '{sink.from_}' not found"
-        hint = did_you_mean(sink.from_, (n.partition(".")[2] for n in readable.values()))
-        origin = declared.origin_of("from")
-        params = {"name": sink.from_}
-        diagnostics.append(Diagnostic("unknown-upstream", text, origin, f"{declared.label}.from", hint, params=params))
+        diagnostics.append(
+            _unknown_upstream(sink.from_, readable, declared.origin_of("from"), f"{declared.label}.from")
+        )
     node = Node(
         f"sink.{name}",
         "sink",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from penstock.errors import Diagnostic, Origin, Severity, did_you_mean
-from penstock.graph.analysis import as_diagnostics, cycle_diagnostics, passed_event_time
+from penstock.graph.analysis import as_diagnostics, cycle_diagnostics, missing_key, passed_event_time
 from penstock.graph.graph import EventTime, Graph, Node
 from penstock.graph.order import topological
 from penstock.project import stream_project as written
@@ -15,7 +15,7 @@ from penstock.project.parse import StreamProject
 from penstock.project.template import Reference, Rendered, render
 from penstock.sql.columns import analyse
 from penstock.sql.dialects import PROJECT
-from penstock.sql.query import Problem, Query, bind, offset_of, parse, tables
+from penstock.sql.query import Problem, Query, bind, has_subqueries, offset_of, parse, tables
 from penstock.sql.shape import Construct, stateful_constructs, unsupported, windows
 from penstock.sql.types import Column, Columns, spark_type
 
@@ -57,6 +57,7 @@ def link_project(project: StreamProject, schemas: Mapping[str, Columns]) -> tupl
         node, notes = _exposure(exposure, nodes, known)
         nodes[node.id] = node
         diagnostics.extend(notes)
+    diagnostics.extend(_topic_clashes(project, nodes))
     return Graph(project.name, "project", nodes, project.runtime), diagnostics
 
 
@@ -65,7 +66,7 @@ def link_project(project: StreamProject, schemas: Mapping[str, Columns]) -> tupl
 
 def _source(declared: Declared[written.Source], schemas: Mapping[str, Columns]) -> tuple[Node, list[Diagnostic]]:
     source = declared.value
-    diagnostics = _topic_name(source.topic, declared, "topic")
+    diagnostics = _topic_name(declared)
     columns: list[Column] = []
     for position, column in enumerate(source.columns):
         name = spark_type(column.type) if column.type else "STRING"
@@ -110,7 +111,7 @@ def _as_time(column: Column) -> Column:
 
 def _read_model(declared: Declared[written.Model], known: Collection[str]) -> tuple[_Read, list[Diagnostic]]:
     model = declared.value
-    diagnostics: list[Diagnostic] = []
+    diagnostics = _topic_name(declared)
     named = [reference.id for reference in model.from_]
     for position, node_id in enumerate(named):
         if node_id not in known:
@@ -160,36 +161,16 @@ def _table_hint(name: str) -> str:
 
 def _model(node_id: str, read: _Read, nodes: Mapping[str, Node], gateway: bool) -> tuple[Node, list[Diagnostic]]:
     declared, model = read.declared, read.declared.value
-    diagnostics = _topic_name(model.advanced.topic.name or model.name, declared, "name")
     inputs = [nodes[i] for i in read.inputs if i in nodes]
-    columns, event_time, stateful = None, None, False
+    columns, event_time, diagnostics = None, None, []
     if read.query is not None and read.rendered is not None:
-        stateful = bool(read.constructs)
         analysis = analyse(read.query, {n.id: n.columns for n in inputs})
-        problems = [*analysis.problems, *unsupported(read.constructs)]
-        if stateful and windows(read.query) and inputs and not any(n.event_time for n in inputs):
-            hint = "declare `event_time` on the source, and select its column in every model on the way"
-            text = "a window needs an input with event time"
-            problems.append(Problem("window-without-event-time", text, min(map(offset_of, windows(read.query))), hint))
-        diagnostics.extend(_sql_diagnostics(problems, declared, read.rendered))
-        columns = analysis.columns
-        event_time = passed_event_time(analysis, inputs)
+        problems = [*analysis.problems, *unsupported(read.constructs), *_windows_without_time(read, inputs)]
+        diagnostics = _sql_diagnostics(problems, declared, read.rendered)
+        columns, event_time = analysis.columns, passed_event_time(analysis, inputs)
     elif model.sql is None and len(inputs) == 1:
         columns, event_time = inputs[0].columns, inputs[0].event_time
-    materialized = _materialized(model, stateful, gateway)
-    if materialized == "sink" and model.advanced.connector is None:
-        text = "a sink needs a connector to write with"
-        hint = "add `advanced: {connector: {type: …, config: {…}}}`, or `sql:` if this is no sink"
-        path = f"{declared.label}.advanced.connector"
-        diagnostics.append(
-            Diagnostic("missing-field", text, declared.origin, path, hint, params={"field": "connector"})
-        )
-    if materialized == "virtual_topic" and not gateway:
-        text = "without a gateway this is a view inside the queries that read it"
-        hint = "configure `runtime.conduktor.gateway` if others are to read it"
-        origin = declared.origin_of("materialized")
-        path = f"{declared.label}.materialized"
-        diagnostics.append(Diagnostic("gateway-absent", text, origin, path, hint, Severity.INFO))
+    materialized = _materialized(model, bool(read.constructs), gateway)
     node = Node(
         node_id,
         "model",
@@ -202,22 +183,67 @@ def _model(node_id: str, read: _Read, nodes: Mapping[str, Node], gateway: bool) 
         columns=columns,
         key=model.key,
         event_time=event_time,
-        stateful=stateful,
+        stateful=bool(read.constructs),
         owner=model.owner,
         tags=model.tags,
         description=model.description,
     )
-    return node, diagnostics
+    diagnostics += missing_key(model.key, node, declared.origin_of("key"), f"{declared.label}.key")
+    return node, [*diagnostics, *_placement_notes(declared, materialized, gateway)]
+
+
+def _windows_without_time(read: _Read, inputs: list[Node]) -> list[Problem]:
+    """A window must be over the event time of an input. Behind a subquery the column may have another name by then."""
+    if not read.constructs or read.query is None or not inputs or any(n.id not in read.inputs for n in inputs):
+        return []
+    times = {n.event_time.column.casefold() for n in inputs if n.event_time}
+    calls = windows(read.query)
+    nested = has_subqueries(read.query)
+    found = []
+    for call in calls:
+        column = call.expressions[0].name if call.expressions else ""
+        if not times or (not nested and column.casefold() not in times):
+            text = f"a window needs event time, and `{column}` is none" if times else "a window needs event time"
+            hint = did_you_mean(column, times, otherwise="event time") if times else _NO_EVENT_TIME
+            found.append(Problem("window-without-event-time", text, offset_of(call), hint, column))
+    return found
+
+
+_NO_EVENT_TIME: Final = "declare `event_time` on the source, and select its column in every model on the way"
 
 
 def _materialized(model: written.Model, stateful: bool, gateway: bool) -> written.Materialized:
     if model.materialized is not None:
         return model.materialized
-    if model.sql is None:
-        return "sink" if model.from_ else "topic"
+    if model.advanced.connector is not None or (model.sql is None and model.from_):
+        return "sink"
     if stateful:
         return "spark"
-    return "virtual_topic" if gateway else "topic"
+    return "virtual_topic" if gateway and model.sql is not None else "topic"
+
+
+def _placement_notes(
+    declared: Declared[written.Model], materialized: written.Materialized, gateway: bool
+) -> list[Diagnostic]:
+    """What is to be said about where a model's rows go."""
+    model = declared.value
+    connector = model.advanced.connector
+    path = f"{declared.label}.advanced.connector"
+    notes: list[Diagnostic] = []
+    if materialized == "sink" and connector is None:
+        text = "a sink needs a connector to write with"
+        hint = "add `advanced: {connector: {type: …, config: {…}}}`, or `sql:` if this is no sink"
+        notes.append(Diagnostic("missing-field", text, declared.origin, path, hint, params={"field": "connector"}))
+    if materialized != "sink" and connector is not None:
+        text = f"a model that is materialized as `{materialized}` has no connector"
+        origin = declared.origin_of("advanced", "connector")
+        notes.append(Diagnostic("invalid-value", text, origin, path, "write `materialized: sink`, or leave it out"))
+    if materialized == "virtual_topic" and not gateway:
+        text = "without a gateway this is a view inside the queries that read it"
+        hint = "configure `runtime.conduktor.gateway` if others are to read it"
+        origin = declared.origin_of("materialized")
+        notes.append(Diagnostic("gateway-absent", text, origin, f"{declared.label}.materialized", hint, Severity.INFO))
+    return notes
 
 
 def _sql_diagnostics(
@@ -267,7 +293,8 @@ def _unknown(
     other = "model" if kind == "source" else "source"
     if f"{other}.{name}" in known:
         call = "ref" if other == "model" else "source"
-        hint = f'there is a {other} of that name: write {call}("{name}")'
+        instead = f'{call}("{name}")' if field == "sql" else f"{{{call}: {name}}}"
+        hint = f"there is a {other} of that name: write {instead}"
     text = f"there is no {kind} `{name}`"
     return Diagnostic(f"unknown-{kind}", text, origin, f"{declared.label}.{field}", hint, params={"name": name})
 
@@ -276,8 +303,41 @@ def _known_only(node_ids: Iterable[str], known: Collection[str]) -> tuple[str, .
     return tuple(dict.fromkeys(node_id for node_id in node_ids if node_id in known))
 
 
-def _topic_name(name: str, declared: Declared[object], field: str) -> list[Diagnostic]:
+def _topic_of(declared: Declared[written.Source] | Declared[written.Model]) -> tuple[str, tuple[str, ...]]:
+    """The topic of a source or model, and the field that names it."""
+    match declared.value:
+        case written.Source(topic=topic):
+            return topic, ("topic",)
+        case written.Model(name=name) as model:
+            named = model.advanced.topic.name
+            return (named, ("advanced", "topic", "name")) if named is not None else (name, ("name",))
+    raise AssertionError(f"{declared.label} has no topic")
+
+
+def _topic_name(declared: Declared[written.Source] | Declared[written.Model]) -> list[Diagnostic]:
+    name, field = _topic_of(declared)
     if TOPIC_NAME.fullmatch(name):
         return []
-    text = f"`{name}` cannot be a topic: use letters, digits, `.`, `_` and `-`, at most 249 of them"
-    return [Diagnostic("invalid-value", text, declared.origin_of(field), f"{declared.label}.{field}")]
+    text = f"`{name}` cannot be a topic"
+    hint = "use letters, digits, `.`, `_` and `-`, at most 249 of them"
+    return [Diagnostic("invalid-value", text, declared.origin_of(*field), ".".join([declared.label, *field]), hint)]
+
+
+def _topic_clashes(project: StreamProject, nodes: Mapping[str, Node]) -> list[Diagnostic]:
+    """A topic has one writer: a model, or somebody outside."""
+    writers: dict[str, Declared[written.Source] | Declared[written.Model]] = {}
+    for source in project.sources:
+        writers.setdefault(source.value.topic, source)
+    clashes = []
+    for model in project.models:
+        node = nodes.get(f"model.{model.value.name}")
+        if node is None or node.materialized not in ("topic", "spark"):
+            continue
+        topic, field = _topic_of(model)
+        if (first := writers.setdefault(topic, model)) is not model:
+            text = f"the topic `{topic}` is written by {first.label} already"
+            hint = "give it another name with `advanced: {topic: {name: …}}`"
+            path = ".".join([model.label, *field])
+            params = {"name": topic}
+            clashes.append(Diagnostic("duplicate-name", text, model.origin_of(*field), path, hint, params=params))
+    return clashes

@@ -104,7 +104,7 @@ def _project_queries(graph: Graph) -> Iterator[QuerySpec]:
     for node in graph.nodes.values():
         if node.kind == "model" and node.inputs and not _is_view(node, graph):
             assembly = _Assembly(graph)
-            assembly.add_model(node)
+            assembly.add_model(node, node.id)
             yield QuerySpec(
                 name=node.name,
                 inputs=tuple(assembly.inputs),
@@ -131,20 +131,20 @@ class _Assembly:
         self.steps: list[Step] = []
         self._uses: Counter[str] = Counter()
 
-    def add_model(self, node: Node) -> None:
+    def add_model(self, node: Node, view: str) -> None:
         query = node.query or select_all(node.inputs, PROJECT)
         bound = rename_tables(query, self._use)
-        self.steps.append(Step(view=node.id, node=node.id, sql=to_spark(bound)))
+        self.steps.append(Step(view=view, node=node.id, sql=to_spark(bound)))
 
     def _use(self, node_id: str) -> str:
+        """The view under which one more reader finds a node."""
         self._uses[node_id] += 1
         node = self.graph[node_id]
-        if _is_view(node, self.graph):
-            if self._uses[node_id] == 1:
-                self.add_model(node)
-            return node_id
         view = node_id if self._uses[node_id] == 1 else f"{node_id}#{self._uses[node_id]}"
-        self.inputs.append(_input(view, node, _topic_source(node, self.graph)))
+        if _is_view(node, self.graph):
+            self.add_model(node, view)
+        else:
+            self.inputs.append(_input(view, node, _topic_source(node, self.graph)))
         return view
 
 
@@ -181,7 +181,8 @@ def _model_sink(node: Node, graph: Graph) -> dict[str, Any]:
     assert isinstance(node.element, Model)
     connector = node.element.advanced.connector
     if node.materialized == "sink" and connector is not None:
-        return {"type": connector.type, "from": node.id, **connector.config}
+        tasks = {} if connector.tasks_max is None else {"tasks_max": connector.tasks_max}
+        return {"type": connector.type, "from": node.id, **tasks, **connector.config}
     if node.materialized == "virtual_topic":
         return {"type": "gateway", "from": node.id}
     if graph.runtime.kafka is not None:

@@ -38,7 +38,7 @@ class Place:
         return self._own / "run" / "lock"
 
     def checkpoint(self, query: str) -> Path:
-        return self._own / "checkpoints" / quote(query, safe="")
+        return self._own / "checkpoints" / _folder(query)
 
     def existing_topics(self) -> Iterator[str]:
         if self.topics.is_dir():
@@ -52,4 +52,10 @@ class Place:
 
     @property
     def _own(self) -> Path:
-        return self.root / HOME / quote(self.project, safe="") / quote(self.environment, safe="")
+        return self.root / HOME / _folder(self.project) / _folder(self.environment)
+
+
+def _folder(name: str) -> str:
+    """A name as one directory: no separators, and nothing that means the directory itself or the one above."""
+    quoted = quote(name, safe="")
+    return quoted.replace(".", "%2E") if set(quoted) == {"."} else quoted

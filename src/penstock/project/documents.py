@@ -48,23 +48,11 @@ class Document:
             node = pair[1] if pair else None
         if not isinstance(node, yaml.ScalarNode):
             return self.origin(*path)
-        start, end = node.start_mark.index, node.end_mark.index
-        raw = self.text
-        if node.style in ("|", ">"):
-            start = raw.find("\n", start) + 1
-        elif node.style in ("'", '"'):
-            start += 1
         ahead = sum(not c.isspace() for c in node.value[:offset])
-        for position in range(start, end):
-            if raw[position].isspace():
-                continue
-            if ahead == 0:
-                break
-            ahead -= 1
-        else:
-            position = max(start, end - 1)
-        line_start = raw.rfind("\n", 0, position) + 1
-        return Origin(self.file, raw.count("\n", 0, position) + 1, position - line_start + 1)
+        places = [place for place, character in _characters(self.text, node) if not character.isspace()]
+        place = places[min(ahead, len(places) - 1)] if places else node.start_mark.index
+        line_start = self.text.rfind("\n", 0, place) + 1
+        return Origin(self.file, self.text.count("\n", 0, place) + 1, place - line_start + 1)
 
 
 def read(path: Path, shown_as: str) -> tuple[Document | None, list[Diagnostic]]:
@@ -83,13 +71,13 @@ def read_text(text: str, shown_as: str) -> tuple[Document | None, list[Diagnosti
     try:
         root = loader.get_single_node()
     except yaml.MarkedYAMLError as error:
-        return None, [_syntax_error(error, shown_as)]
+        return None, [_syntax_error(error, shown_as, text)]
     except yaml.YAMLError as error:
         text = str(error).splitlines()[0]
         return None, [Diagnostic("yaml-syntax", text, Origin(shown_as), hint="remove what is not plain text")]
     finally:
         loader.dispose()
-    if root is None:
+    if root is None or (isinstance(root, yaml.ScalarNode) and not root.value and root.tag == f"{_TAG}null"):
         hint = "write the document, or remove the file"
         return None, [Diagnostic("file-empty", "the file has no content", Origin(shown_as), hint=hint)]
     builder = _Builder(shown_as)
@@ -182,6 +170,29 @@ def _scalar(node: yaml.ScalarNode) -> Any:
     return node.value
 
 
+_ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "0": "\0", "a": "\a", "e": "\x1b", "f": "\f", "v": "\v"}
+_ESCAPES_BY_CODE: Final = {"x": 2, "u": 4, "U": 8}
+
+
+def _characters(text: str, node: yaml.ScalarNode) -> Iterator[tuple[int, str]]:
+    """The characters of a scalar as it is written, each with its place, escapes undone."""
+    place, end = node.start_mark.index, node.end_mark.index
+    if node.style in ("|", ">"):
+        place = text.find("\n", place) + 1
+    elif node.style in ("'", '"'):
+        place, end = place + 1, end - 1
+    while place < end:
+        character, length = text[place], 1
+        if node.style == "'" and text.startswith("''", place):
+            length = 2
+        elif node.style == '"' and character == "\\":
+            code = text[place + 1]
+            length = 2 + _ESCAPES_BY_CODE.get(code, 0)
+            character = " " if code == "\n" else _ESCAPES.get(code, "x" if code in _ESCAPES_BY_CODE else code)
+        yield place, character
+        place += length
+
+
 def _child(node: yaml.Node | None, step: Step) -> tuple[yaml.Node, yaml.Node] | None:
     """The key node and value node one step down."""
     if isinstance(node, yaml.MappingNode):
@@ -200,13 +211,13 @@ def _pairs(node: yaml.MappingNode) -> Iterator[tuple[yaml.Node, yaml.Node]]:
             yield from value.value
 
 
-def _syntax_error(error: yaml.MarkedYAMLError, file: str) -> Diagnostic:
+def _syntax_error(error: yaml.MarkedYAMLError, file: str, text_of_file: str) -> Diagnostic:
     mark = error.problem_mark or error.context_mark
     origin = Origin(file, mark.line + 1, mark.column + 1) if mark else Origin(file)
     problem = (error.problem or "the file is not YAML").strip()
     text = f"{error.context.strip()}: {problem}" if error.context else problem
-    if "\\t" in problem or "tab" in problem:
-        hint = "indent with spaces"
+    if mark and text_of_file[mark.index : mark.index + 1] == "\t":
+        hint = "indent with spaces, not with tabs"
     elif error.context_mark and mark and error.context_mark.line != mark.line:
         hint = f"it began in line {error.context_mark.line + 1}: look for a missing bracket, quote or colon"
     else:

@@ -56,6 +56,8 @@ def _load_project(root: Path) -> tuple[Documents | None, list[Diagnostic]]:
         diagnostics.extend(notes)
         if document is not None:
             files.append(document)
+    if not files or files[0].file != _shown(main):
+        return None, diagnostics
     return Documents(root, "project", root.resolve().name, tuple(files)), diagnostics
 
 

@@ -1,22 +1,20 @@
 """parse: Documents -> Project. Plain values become frozen models; every mistake is a diagnostic, all at once."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, TypeVar, get_args
+from typing import Any, Final, TypeAlias, TypeVar
 
 from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
 
 from penstock.connectors import registry
-from penstock.connectors.contract import Sink, Source
 from penstock.errors import Diagnostic, Origin, did_you_mean
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
 from penstock.project.documents import Document, Step
 from penstock.project.load import Documents
+from penstock.project.mistakes import mistake
 from penstock.project.pipeline import Pipeline
 from penstock.transforms.registry import TRANSFORMS
-from penstock.transforms.sql import SqlTransform
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -118,12 +116,24 @@ class _Parser:
                     continue
                 if isinstance(value, written.Model):
                     self._native_connector(value, document, path, label)
+                if isinstance(value, written.Source):
+                    self._distinct_columns(value, document, path, label)
                 element = Declared(value, document, path, label)
-                if (first := seen.setdefault(label, element)) is not element:
+                if (first := seen.setdefault(label.casefold(), element)) is not element:
                     text = f"the name `{name}` is taken by {first.origin}"
+                    text += "" if first.label == label else "; case does not tell names apart"
                     self._note("duplicate-name", element.origin_of("name"), label, text, name=str(name))
                     continue
                 yield element
+
+    def _distinct_columns(self, source: written.Source, document: Document, path: tuple[Step, ...], label: str) -> None:
+        seen: set[str] = set()
+        for position, column in enumerate(source.columns):
+            if column.name.casefold() in seen:
+                origin = document.origin(*path, "columns", position)
+                text = f"the column `{column.name}` is declared twice"
+                self._note("duplicate-name", origin, f"{label}.columns.{position}", text, name=column.name)
+            seen.add(column.name.casefold())
 
     def _native_connector(self, model: written.Model, document: Document, path: tuple[Step, ...], label: str) -> None:
         """A sink model that names one of our own connectors is checked against it."""
@@ -183,6 +193,7 @@ class _Parser:
             if (first := taken.setdefault(name.casefold(), node)) is not node:
                 text = f"duplicate node name `{name}`, also at {first.origin}"
                 self._note("duplicate-name", node.origin, label, text, name=name)
+                self.refused.add(name)
                 continue
             found[name] = node
         return found
@@ -239,7 +250,7 @@ class _Parser:
             return model.model_validate(raw)
         except ValidationError as error:
             for detail in error.errors(include_url=False):
-                self.diagnostics.append(_from_pydantic(model, detail, document, path, label))
+                self.diagnostics.append(mistake(model, detail, document, path, label))
             return None
 
     def _note(self, code: str, origin: Origin, path: str, text: str, hint: str | None = None, **params: str) -> None:
@@ -264,109 +275,3 @@ def _model_for(section: str, type_name: str) -> type[BaseModel] | None:
             return registry.find_sink(type_name)
         case _:
             return TRANSFORMS.get(type_name)
-
-
-def _from_pydantic(
-    model: type[BaseModel], detail: ErrorDetails, document: Document, base: tuple[Step, ...], label: str
-) -> Diagnostic:
-    steps = _written_steps(document, base, detail["loc"])
-    shown = ".".join([label, *(str(step) for step in steps)])
-    field = str(steps[-1]) if steps else ""
-    match detail["type"]:
-        case "missing":
-            origin = document.origin(*base, *steps[:-1], key=True)
-            return Diagnostic("missing-field", "this field is required", origin, shown, params={"field": field})
-        case "extra_forbidden":
-            origin = document.origin(*base, *steps, key=True)
-            owner = _owner(model, steps[:-1])
-            text = f"{_a(owner)} has no such field"
-            hint = did_you_mean(field, _written_fields(owner), otherwise="fields")
-            return Diagnostic("unknown-field", text, origin, shown, hint, params={"field": field})
-        case "literal_error" | "enum" | "union_tag_invalid":
-            context = detail.get("ctx") or {}
-            expected = str(context.get("expected") or context.get("expected_tags") or "")
-            words = [word.strip(" '") for word in expected.replace(" or ", ",").split(",") if word.strip(" '")]
-            given = str(detail["input"]) if detail["type"] != "union_tag_invalid" else str(context.get("tag"))
-            origin = document.origin(*base, *steps)
-            hint = did_you_mean(given, words, otherwise="one of")
-            return Diagnostic("unknown-value", f"`{given}` is not one of {', '.join(words)}", origin, shown, hint)
-        case "value_error" | "string_too_short" | "string_pattern_mismatch" | "too_short":
-            return Diagnostic("invalid-value", _sentence(detail), document.origin(*base, *steps), shown)
-        case kind if kind.startswith(("greater_than", "less_than")):
-            return Diagnostic("invalid-value", _sentence(detail), document.origin(*base, *steps), shown)
-        case _:
-            given = type(detail["input"]).__name__
-            hint = "YAML reads yes, no, on and off as true or false: quote it" if given == "bool" else None
-            text = f"{_sentence(detail)}, not {_plain_type(detail['input'])}"
-            return Diagnostic("wrong-type", text, document.origin(*base, *steps), shown, hint)
-
-
-def _written_steps(document: Document, base: tuple[Step, ...], loc: tuple[int | str, ...]) -> tuple[Step, ...]:
-    """The part of a pydantic location that exists in the file: names of union members do not."""
-    value: Any = document.value
-    for step in base:
-        value = value.get(step, {}) if isinstance(value, dict) else value[step]
-    steps: list[Step] = []
-    for position, step in enumerate(loc):
-        if isinstance(value, Mapping) and (step in value or position == len(loc) - 1):
-            steps.append(step)
-            value = value.get(str(step))
-        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
-            steps.append(step)
-            value = value[step]
-    return tuple(steps)
-
-
-def _owner(model: type[BaseModel], steps: tuple[Step, ...]) -> type[BaseModel]:
-    """The model that a key inside a nested value belongs to."""
-    for step in steps:
-        field = next((f for name, f in model.model_fields.items() if step in (name, f.alias)), None)
-        if field is not None and (nested := _nested_model(field.annotation)) is not None:
-            model = nested
-    return model
-
-
-def _nested_model(annotation: Any) -> type[BaseModel] | None:
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    return next((found for argument in get_args(annotation) if (found := _nested_model(argument))), None)
-
-
-def _written_fields(model: type[BaseModel]) -> list[str]:
-    return [field.alias or name for name, field in model.model_fields.items()]
-
-
-_CALLED: Final[Mapping[type[BaseModel], str]] = {
-    written.ProjectHeader: "`project`",
-    written.Source: "a source",
-    written.Model: "a model",
-    written.Exposure: "an exposure",
-    written.Runtime: "`runtime`",
-    SqlTransform: "a `sql` transform",
-}
-
-
-def _a(model: type[BaseModel]) -> str:
-    if model in _CALLED:
-        return _CALLED[model]
-    if issubclass(model, Source | Sink):
-        role = "source" if issubclass(model, Source) else "sink"
-        return f"a `{model.model_fields['type'].default}` {role}"
-    return f"`{model.__name__.lower()}`"
-
-
-def _sentence(detail: ErrorDetails) -> str:
-    text = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    return text[:1].lower() + text[1:]
-
-
-def _plain_type(value: object) -> str:
-    names = {
-        bool: "true or false",
-        int: "a number",
-        float: "a number",
-        str: "text",
-        list: "a list",
-        dict: "a mapping",
-    }
-    return "nothing" if value is None else names.get(type(value), type(value).__name__)

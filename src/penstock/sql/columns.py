@@ -17,7 +17,7 @@ from penstock.sql.types import Column, Columns, data_type, type_text
 
 @dataclass(frozen=True, slots=True)
 class InputColumn:
-    """A column of one of the query's inputs."""
+    """A column of one of the query's inputs; `name` is folded."""
 
     input: str
     name: str
@@ -29,28 +29,39 @@ class Analysis:
 
     columns: Columns | None
     passed: Mapping[str, InputColumn]
-    problems: tuple[Problem, ...]
+    problems: tuple[Problem, ...] = ()
+
+
+NOTHING_KNOWN = Analysis(None, {})
 
 
 def analyse(query: Query, inputs: Mapping[str, Columns | None]) -> Analysis:
+    problems = tuple(problem for scope in traverse_scope(query.tree) for problem in _unresolved(scope, inputs))
+    if problems:
+        return Analysis(None, {}, problems)
+    written = query.taken()
+    spelled = _spellings(written, inputs)
     known: dict[str, object] = {
         name: {c.name.casefold(): data_type(c.type or "unknown") for c in columns}
         for name, columns in inputs.items()
         if columns is not None
     }
     schema = MappingSchema(known, dialect=query.dialect, normalize=False)
-    tree: exp.Expr = query.taken()
-    spelled = _spellings(tree, inputs)
     try:
         tree = qualify(
-            tree, schema=schema, dialect=query.dialect, validate_qualify_columns=False, quote_identifiers=False
+            written,
+            schema=schema,
+            dialect=query.dialect,
+            allow_partial_qualification=True,
+            expand_alias_refs=False,
+            validate_qualify_columns=False,
+            quote_identifiers=False,
         )
-    except SqlglotError as error:
-        return Analysis(None, {}, (Problem("sql-unknown-column", str(error).splitlines()[0]),))
+    except SqlglotError:
+        return NOTHING_KNOWN
     scopes = traverse_scope(tree)
-    problems = tuple(problem for scope in scopes for problem in _unresolved(scope, inputs))
-    if problems or not scopes or not isinstance(tree, exp.Query) or tree.is_star:
-        return Analysis(None, {}, problems)
+    if not scopes or not isinstance(tree, exp.Query) or tree.is_star:
+        return NOTHING_KNOWN
     typed = annotate_types(tree, schema=schema, dialect=query.dialect)
     passed = _passed(scopes[-1])
     given = {InputColumn(name, c.name.casefold()): c.type for name, columns in inputs.items() for c in columns or ()}
@@ -61,13 +72,13 @@ def analyse(query: Query, inputs: Mapping[str, Columns | None]) -> Analysis:
         )
         for e in typed.selects
     )
-    return Analysis(columns, {spelled.get(name, name): origin for name, origin in passed.items()}, ())
+    return Analysis(columns, {spelled.get(name, name): origin for name, origin in passed.items()})
 
 
-def _spellings(tree: exp.Expr, inputs: Mapping[str, Columns | None]) -> dict[str, str]:
-    """Names as people wrote them, by the folded form that analysis works with."""
+def _spellings(tree: exp.Query, inputs: Mapping[str, Columns | None]) -> dict[str, str]:
+    """Names of outputs as people wrote them, by the folded form that analysis works with."""
     spelled = {c.name.casefold(): c.name for columns in inputs.values() for c in columns or ()}
-    spelled.update((i.name.casefold(), i.name) for i in tree.find_all(exp.Identifier))
+    spelled.update((e.output_name.casefold(), e.output_name) for e in tree.selects if e.output_name)
     return spelled
 
 
@@ -78,38 +89,96 @@ def _computed_type(projection: exp.Expr) -> str | None:
     return None if decimal and not cast else type_text(projection.type)
 
 
+# Columns that are not there
+
+
 def _unresolved(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[Problem]:
-    sources = {alias: _columns_of(source, inputs) for alias, source in scope.sources.items()}
-    outputs = {e.alias_or_name.casefold() for e in getattr(scope.expression, "selects", ())}
-    closed = not any(columns is None for columns in sources.values())
+    """Columns that none of the scope's sources has. Where a source is not known, nothing is claimed."""
+    sources = {alias.casefold(): _columns_of(source, inputs) for alias, source in scope.sources.items()}
     seen: set[tuple[str, str]] = set()
     for column in scope.columns:
-        known = sources.get(column.table) if column.table else None
-        if column.table:
-            missing = known is not None and column.name.casefold() not in {n.casefold() for n in known}
-            candidates = known or []
-        else:
-            candidates = [n for columns in sources.values() for n in columns or ()]
-            missing = closed and column.name.casefold() not in outputs
-        if not missing or (column.table, column.name) in seen:
+        table = column.table.casefold()
+        if (table, column.name) in seen:
             continue
-        seen.add((column.table, column.name))
-        twice = sum(column.name.casefold() == name.casefold() for name in candidates) > 1
-        text = f"column `{column.name}` is in several inputs" if twice else f"no input has a column `{column.name}`"
-        hint = (
-            "write the input's name before it" if twice else did_you_mean(column.name, candidates, otherwise="columns")
-        )
-        offset = column.this.meta.get("start", 0)
-        yield Problem("sql-unknown-column", text, offset, hint, subject=column.name)
+        seen.add((table, column.name))
+        if table and table not in sources:
+            a_struct = any(columns is None or table in map(str.casefold, columns) for columns in sources.values())
+            if not a_struct and not _from_outside(table, scope):
+                hint = did_you_mean(column.table, scope.sources, otherwise="inputs")
+                yield _problem(column, f"there is no input `{column.table}`", hint, column.table)
+            continue
+        asked = [sources[table]] if table else list(sources.values())
+        if any(columns is None for columns in asked):
+            continue
+        candidates = [name for columns in asked for name in columns or ()]
+        matches = sum(column.name.casefold() == name.casefold() for name in candidates)
+        if matches == 1 or (table and matches) or _is_alias(column, scope) or _is_shared(column, scope):
+            continue
+        if matches > 1:
+            text = f"column `{column.name}` is in several inputs"
+            yield _problem(column, text, "write the input's name before it", column.name)
+        elif table or not scope.is_subquery:  # without a table it may be a column of the query around
+            hint = did_you_mean(column.name, candidates, otherwise="columns")
+            yield _problem(column, f"no input has a column `{column.name}`", hint, column.name)
+
+
+def _problem(column: exp.Column, text: str, hint: str | None, subject: str) -> Problem:
+    return Problem("sql-unknown-column", text, column.this.meta.get("start", 0), hint, subject)
 
 
 def _columns_of(source: exp.Expr | Scope, inputs: Mapping[str, Columns | None]) -> list[str] | None:
     if isinstance(source, exp.Table):
         columns = inputs.get(source.name)
         return None if columns is None else [c.name for c in columns]
-    if isinstance(source, Scope) and isinstance(source.expression, exp.Query) and not source.expression.is_star:
-        return list(source.expression.named_selects)
+    if isinstance(source, Scope) and isinstance(source.expression, exp.Query):
+        return _outputs(source, inputs)
     return None
+
+
+def _outputs(scope: Scope, inputs: Mapping[str, Columns | None]) -> list[str] | None:
+    """The outputs of a subquery or CTE, stars included where their source is known."""
+    names: list[str] = []
+    selects: list[exp.Expr] = getattr(scope.expression, "selects", [])
+    for projection in selects:
+        if not projection.is_star:
+            names.append(projection.alias_or_name)
+            continue
+        table = projection.table.casefold() if isinstance(projection, exp.Column) else None
+        for alias, source in scope.sources.items():
+            if table is None or alias.casefold() == table:
+                columns = _columns_of(source, inputs)
+                if columns is None:
+                    return None
+                names.extend(columns)
+    return names
+
+
+def _from_outside(alias: str, scope: Scope) -> bool:
+    """Whether a subquery reaches for an input of the query around it."""
+    parent = scope.parent
+    if parent is None:
+        return False
+    return alias in {name.casefold() for name in parent.sources} or _from_outside(alias, parent)
+
+
+def _is_shared(column: exp.Column, scope: Scope) -> bool:
+    """Whether JOIN … USING makes one column of two."""
+    joins = scope.expression.args.get("joins") or ()
+    return any(column.name.casefold() == i.name.casefold() for join in joins for i in join.args.get("using") or ())
+
+
+def _is_alias(column: exp.Column, scope: Scope) -> bool:
+    """Whether a plain name stands for an output: GROUP BY, HAVING and ORDER BY may use one, WHERE may not."""
+    select = scope.expression
+    if column.table or not isinstance(select, exp.Select):
+        return False
+    if column.name.casefold() not in {e.alias.casefold() for e in select.expressions if isinstance(e, exp.Alias)}:
+        return False
+    clauses = (select.args.get(name) for name in ("group", "having", "order"))
+    return any(column is found for clause in clauses if clause is not None for found in clause.find_all(exp.Column))
+
+
+# Columns that come through
 
 
 def _passed(scope: Scope) -> dict[str, InputColumn]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from sqlglot import exp, parse_one
 from sqlglot import parse as parse_statements
@@ -72,10 +72,8 @@ def parse(text: str, dialect: Dialect) -> Query | Problem:
         statements = [s for s in parse_statements(text, read=dialect) if s is not None]
     except ParseError as error:
         return _syntax_problem(text, error)
-    except TokenError as error:
-        start = getattr(error, "start", None)
-        text_at = _unclosed(text, start or 0)
-        return Problem("sql-syntax", "a string or quoted name is not closed", text_at, "add the closing quote")
+    except TokenError:
+        return Problem("sql-syntax", "a quote is not closed", _unclosed(text), "add the closing quote")
     if len(statements) != 1:
         text_found = f"expected one SELECT statement, found {len(statements)}"
         return Problem("sql-statement", text_found, hint="make each statement a model or transform of its own")
@@ -92,7 +90,7 @@ def parse(text: str, dialect: Dialect) -> Query | Problem:
 def tables(query: Query) -> tuple[TableName, ...]:
     """The tables read, in order of appearance, without the query's own CTEs."""
     found = [TableName(_full_name(table), _offset(table)) for table in _outer_tables(query.tree)]
-    return tuple(sorted((t for t in found if t.name), key=lambda t: t.offset))
+    return tuple(t for t in found if t.name)
 
 
 def bind(query: Query, names: Mapping[str, str]) -> Query:
@@ -106,9 +104,7 @@ def bind(query: Query, names: Mapping[str, str]) -> Query:
             if not table.alias:
                 plain = written.rpartition(".")[2]
                 table.set("alias", exp.TableAlias(this=exp.to_identifier(plain, quoted=True)))
-            table.set("this", exp.to_identifier(bound, quoted=True))
-            table.set("db", None)
-            table.set("catalog", None)
+            _rename(table, bound)
 
     return query.edited(edit)
 
@@ -119,7 +115,7 @@ def rename_tables(query: Query, rename: Callable[[str], str]) -> Query:
 
     def edit(tree: exp.Query) -> None:
         for table, name in zip(_outer_tables(tree), renamed, strict=True):
-            table.set("this", exp.to_identifier(name, quoted=True))
+            _rename(table, name)
 
     return query.edited(edit)
 
@@ -130,14 +126,29 @@ def select_all(names: Sequence[str], dialect: Dialect) -> Query:
     return Query(" UNION ALL ".join(f"SELECT * FROM {name}" for name in quoted), dialect)
 
 
+def has_subqueries(query: Query) -> bool:
+    return query.tree.find(exp.Subquery, exp.CTE) is not None
+
+
 def offset_of(node: exp.Expr) -> int:
     """Where a node stands in the text, by the first of its names that knows."""
     return _offset(node)
 
 
 def _outer_tables(tree: exp.Query) -> list[exp.Table]:
+    """The tables that are no CTEs, in the order of the text."""
     local = {cte.alias.casefold() for cte in tree.find_all(exp.CTE)}
-    return [table for table in tree.find_all(exp.Table) if table.db or table.name.casefold() not in local]
+    found = [table for table in tree.find_all(exp.Table) if table.db or table.name.casefold() not in local]
+    return sorted(found, key=_offset)
+
+
+def _rename(table: exp.Table, name: str) -> None:
+    """Give a table another name in the same place."""
+    start = _offset(table)
+    table.set("this", exp.to_identifier(name, quoted=True))
+    table.set("db", None)
+    table.set("catalog", None)
+    table.this.meta["start"] = start
 
 
 def _full_name(table: exp.Table) -> str:
@@ -161,19 +172,25 @@ def _syntax_problem(text: str, error: ParseError) -> Problem:
     return Problem("sql-syntax", f"{_plain(detail.get('description'))}{near}", offset, hint, subject=word.strip())
 
 
-_MISSING = re.compile(r"Required keyword: '(\w+)' missing for <class '[\w.]*?(\w+)'>")
+_MISSING: Final = re.compile(r"Required keyword: '(\w+)' missing for <class '[\w.]*?(\w+)'>")
 
 
 def _plain(description: object) -> str:
-    """The parser's words without its class names."""
+    """The parser's words without the names of its classes."""
     text = str(description or "the SQL cannot be parsed")
     if found := _MISSING.match(text):
         return f"something is missing in {found[2].upper()}"
     if text.startswith("Invalid expression"):
         return "unexpected word"
+    if "<" in text:
+        return "the SQL ends too early"
     return text[:1].lower() + text[1:]
 
 
-def _unclosed(text: str, start: int) -> int:
-    quotes = [text.find(mark, start) for mark in "'\"`"]
-    return min((at for at in quotes if at >= 0), default=start)
+_QUOTED: Final = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|''|\\.)*'|\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`", re.DOTALL)
+
+
+def _unclosed(text: str) -> int:
+    """Where the quote opens that nothing closes: the first one that is left when closed ones are taken out."""
+    blank = _QUOTED.sub(lambda closed: " " * len(closed[0]), text)
+    return min((at for mark in "'\"`" if (at := blank.find(mark)) >= 0), default=0)

@@ -1,7 +1,8 @@
 """What kind of query a tree is: stateless, stateful, and which constructs made it so."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from sqlglot import exp
@@ -20,10 +21,20 @@ class Construct:
     name: str
     offset: int
     way_out: str = ""
+    word: str = ""
 
 
 def stateful_constructs(query: Query) -> tuple[Construct, ...]:
-    return tuple(sorted(_constructs(query.tree), key=lambda c: c.offset))
+    return tuple(sorted(map(partial(_placed, query), _constructs(query.tree)), key=lambda c: c.offset))
+
+
+def _placed(query: Query, construct: Construct) -> Construct:
+    """A construct without a name in it, such as LIMIT, is sought by its word."""
+    if construct.offset or not construct.way_out:
+        return construct
+    tokens = query.dialect.tokenize(query.text)
+    found = (t.start for t in tokens if t.text.upper() in (construct.name.upper(), construct.word.upper()))
+    return replace(construct, offset=next(found, 0))
 
 
 def group_window(node: exp.Expr) -> exp.Anonymous | None:
@@ -77,9 +88,9 @@ def _constructs(tree: exp.Expr) -> Iterator[Construct]:
             case exp.Anonymous() if node.name.upper() in _MODEL_CALLS:
                 yield Construct(node.name.upper(), offset_of(node), "score the rows in a consumer of the topic")
             case exp.AggFunc() | exp.Anonymous() if _ungrouped_aggregate(node):
-                yield Construct(
-                    "an aggregate without GROUP BY", offset_of(node), "group by a window over the event time"
-                )
+                word = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
+                way_out = "group by a window over the event time"
+                yield Construct("an aggregate without GROUP BY", offset_of(node), way_out, word)
             case _:
                 pass
 

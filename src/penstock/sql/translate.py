@@ -59,7 +59,7 @@ def to_spark(query: Query) -> str:
     tree = query.taken()
     for rule in RULES:
         tree = rule(tree)
-    return tree.sql(SPARK, identify=True)
+    return tree.sql(SPARK, identify=True, comments=False)
 
 
 def carry_operation(query: Query) -> Query:
@@ -121,10 +121,8 @@ def _window(function: str, time: exp.Expr, *spans: exp.Expr) -> exp.Expr:
 
 def _span(interval: exp.Expr) -> exp.Expr:
     """`INTERVAL '15' MINUTE` as the text that Spark's window functions take."""
-    if (
-        isinstance(interval, exp.Interval)
-        and interval.unit is not None
-        and interval.unit.name.upper() in _INTERVAL_UNITS
-    ):
-        return exp.Literal.string(f"{interval.this.name} {interval.unit.name.lower()}")
+    if isinstance(interval, exp.Interval) and interval.unit is not None:
+        unit = interval.unit.name.upper().removesuffix("S")
+        if unit in _INTERVAL_UNITS:
+            return exp.Literal.string(f"{interval.this.name} {unit.lower()}")
     return interval.copy()

@@ -1,10 +1,11 @@
 """Columns and the names of their types."""
 
+import re
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, TypeAlias
 
-from sqlglot import exp
+from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from penstock.sql.dialects import PROJECT, SPARK
@@ -30,13 +31,43 @@ def data_type(text: str) -> exp.DataType:
 @cache
 def spark_type(text: str) -> str | None:
     """The Spark type for a type as people write it: `VARCHAR(20)`, `TIMESTAMP(3)`, `ROW<a INT>`; None if it is none."""
+    plain = _NULLABILITY.sub("", text)
+    if plain.count("(") != plain.count(")"):
+        return None
     try:
-        parsed = exp.DataType.build(text, dialect=PROJECT)
+        cast = parse_one(f"CAST(x AS {plain})", read=PROJECT)
     except SqlglotError:
         return None
-    return None if parsed.this is exp.DType.USERDEFINED else type_text(parsed)
+    parsed = cast.to if isinstance(cast, exp.Cast) and not cast.args.get("format") else None
+    if parsed is None or not all(t.this in _SPARK_HAS for t in parsed.find_all(exp.DataType)):
+        return None
+    return type_text(parsed)
 
 
+_NULLABILITY: Final = re.compile(r"\s+(NOT\s+)?NULL\s*$", re.IGNORECASE)
+_SPARK_HAS: Final = frozenset(
+    {
+        *exp.DataType.TEXT_TYPES,
+        exp.DType.TINYINT,
+        exp.DType.SMALLINT,
+        exp.DType.INT,
+        exp.DType.BIGINT,
+        exp.DType.FLOAT,
+        exp.DType.DOUBLE,
+        exp.DType.DECIMAL,
+        exp.DType.BOOLEAN,
+        exp.DType.BINARY,
+        exp.DType.VARBINARY,
+        exp.DType.DATE,
+        exp.DType.TIMESTAMP,
+        exp.DType.TIMESTAMPTZ,
+        exp.DType.TIMESTAMPLTZ,
+        exp.DType.TIMESTAMPNTZ,
+        exp.DType.ARRAY,
+        exp.DType.MAP,
+        exp.DType.STRUCT,
+    }
+)
 _PLAIN: Final = {
     kind: exp.DataType(this=kind).sql(SPARK)
     for kind in (exp.DType.BIGINT, exp.DType.INT, exp.DType.DOUBLE, exp.DType.BOOLEAN, exp.DType.DATE)
@@ -49,6 +80,8 @@ def type_text(inferred: exp.DataType | None) -> str | None:
         return None
     if inferred.this in exp.DataType.TEXT_TYPES:
         return "STRING"  # Spark keeps no length on a column of a stream
+    if inferred.this in (exp.DType.BINARY, exp.DType.VARBINARY):
+        return "BINARY"
     if not inferred.expressions:
         return _PLAIN.get(inferred.this) or inferred.sql(SPARK)
     return inferred.sql(SPARK)

@@ -1,0 +1,172 @@
+"""What pydantic found wrong with a value, as a diagnostic that a person can use."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic_core import ErrorDetails
+
+from penstock.connectors.contract import Sink, Source
+from penstock.errors import Diagnostic, did_you_mean
+from penstock.project import stream_project as written
+from penstock.project.documents import Document, Step
+from penstock.transforms.sql import SqlTransform
+
+
+def mistake(
+    model: type[BaseModel], detail: ErrorDetails, document: Document, base: tuple[Step, ...], label: str
+) -> Diagnostic:
+    """The diagnostic for one error of validating `model` against the value at `base` of the document."""
+    steps = _written_steps(document, base, detail["loc"])
+    here = document.origin(*base, *steps)
+    shown = ".".join([label, *(str(step) for step in steps)])
+    field = str(steps[-1]) if steps else ""
+    params = {"field": field}
+    match detail["type"]:
+        case "missing":
+            origin = document.origin(*base, *steps[:-1], key=True)
+            hint = f"add `{field}: …`"
+            return Diagnostic("missing-field", "this field is required", origin, shown, hint, params=params)
+        case "extra_forbidden":
+            origin = document.origin(*base, *steps, key=True)
+            owner = _owner(model, detail["loc"][:-1])
+            text = f"{_called(owner, steps[:-1])} has no such field"
+            hint = did_you_mean(field, _written_fields(owner), otherwise="fields") or "take it out"
+            return Diagnostic("unknown-field", text, origin, shown, hint, params=params)
+        case "literal_error" | "enum":
+            words = _words(detail.get("ctx", {}).get("expected"))
+            return _unknown_word(detail["input"], words, document, (*base, *steps), shown)
+        case "union_tag_invalid":
+            context = detail.get("ctx", {})
+            tag = _words(context.get("discriminator"))[0]
+            words = _words(context.get("expected_tags"))
+            return _unknown_word(context.get("tag"), words, document, (*base, *steps, tag), f"{shown}.{tag}")
+        case "union_tag_not_found":
+            tag = _words(detail.get("ctx", {}).get("discriminator"))[0]
+            text, hint = "this field is required", f"add `{tag}: …`"
+            return Diagnostic("missing-field", text, here, f"{shown}.{tag}", hint, params={"field": tag})
+        case kind if kind in _TYPES:
+            text = f"this must be {_TYPES[kind]}, not {_plain_type(detail['input'])}"
+            return Diagnostic("wrong-type", text, here, shown, _type_hint(detail["input"], kind), params=params)
+        case _:
+            text = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
+            return Diagnostic("invalid-value", text[:1].lower() + text[1:], here, shown, params=params)
+
+
+def _unknown_word(given: Any, words: list[str], document: Document, path: tuple[Step, ...], shown: str) -> Diagnostic:
+    text = f"`{given}` is not one of {', '.join(words)}"
+    hint = _QUOTE_IT if isinstance(given, bool) else did_you_mean(str(given), words, otherwise="one of")
+    return Diagnostic("unknown-value", text, document.origin(*path), shown, hint, params={"value": str(given)})
+
+
+_TYPES: Final[Mapping[str, str]] = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "list_type": "a list",
+    "tuple_type": "a list",
+    "dict_type": "a mapping",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+    "path_type": "a path",
+}
+_QUOTE_IT: Final = "YAML reads yes, no, on and off as true or false: put it in quotes"
+
+
+def _type_hint(value: Any, kind: str) -> str | None:
+    if _TYPES[kind] == "text" and isinstance(value, bool):
+        return _QUOTE_IT
+    if _TYPES[kind] == "text" and isinstance(value, int | float):
+        return "put it in quotes"
+    if _TYPES[kind] == "a list":
+        return "begin each entry with `- `"
+    return None
+
+
+def _plain_type(value: object) -> str:
+    names = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list", dict: "a mapping"}
+    return "nothing" if value is None else names.get(type(value), type(value).__name__)
+
+
+def _words(listed: Any) -> list[str]:
+    """The words in pydantic's way of listing them: `'a', 'b' or 'c'`."""
+    return [word for part in str(listed).replace(" or ", ",").split(",") if (word := part.strip(" '"))]
+
+
+def _written_steps(document: Document, base: tuple[Step, ...], loc: tuple[int | str, ...]) -> tuple[Step, ...]:
+    """The part of a pydantic location that exists in the file: names of union members do not."""
+    value: Any = document.value
+    for step in base:
+        value = value.get(step, {}) if isinstance(value, dict) else value[step]
+    steps: list[Step] = []
+    for position, step in enumerate(loc):
+        if isinstance(value, Mapping) and (step in value or position == len(loc) - 1):
+            steps.append(step)
+            value = value.get(str(step))
+        elif isinstance(value, list) and isinstance(step, int) and step < len(value):
+            steps.append(step)
+            value = value[step]
+    return tuple(steps)
+
+
+def _owner(model: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseModel]:
+    """The model that the value at a pydantic location belongs to."""
+    annotation: Any = model
+    for step in loc:
+        annotation = _below(annotation, step)
+    return _models_in(annotation)[0] if _models_in(annotation) else model
+
+
+def _below(annotation: Any, step: int | str) -> Any:
+    """What a type says about one step further down: a field, an entry, or a member of a union by its tag."""
+    for member in _models_in(annotation):
+        if any(
+            step in get_args(f.annotation) for f in member.model_fields.values() if get_origin(f.annotation) is Literal
+        ):
+            return member
+    for member in _models_in(annotation):
+        for name, field in member.model_fields.items():
+            if step in (name, field.alias):
+                return field.annotation
+    arguments = get_args(annotation)
+    return arguments[-1] if get_origin(annotation) is dict else (arguments[0] if arguments else annotation)
+
+
+def _models_in(annotation: Any) -> list[type[BaseModel]]:
+    """The models that a value of this very type can be, not those inside its entries."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    if get_origin(annotation) in (dict, list, tuple):
+        return []
+    arguments = get_args(annotation)[:1] if get_origin(annotation) is Annotated else get_args(annotation)
+    return [model for argument in arguments for model in _models_in(argument)]
+
+
+def _written_fields(model: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+_CALLED: Final[Mapping[type[BaseModel], str]] = {
+    written.ProjectHeader: "`project`",
+    written.Source: "a source",
+    written.Model: "a model",
+    written.Exposure: "an exposure",
+    written.Runtime: "`runtime`",
+    SqlTransform: "a `sql` transform",
+}
+
+
+def _called(model: type[BaseModel], steps: tuple[Step, ...]) -> str:
+    """A model as people know it: by what it is, or by the key it stands under."""
+    if model in _CALLED:
+        return _CALLED[model]
+    if issubclass(model, Source | Sink):
+        role = "source" if issubclass(model, Source) else "sink"
+        return f"a `{model.model_fields['type'].default}` {role}"
+    keys = [str(step) for step in steps if isinstance(step, str)]
+    return f"an entry of `{keys[-1]}`" if steps and isinstance(steps[-1], int) and keys else f"`{keys[-1]}`"
