@@ -14,6 +14,23 @@ _MODEL_CALLS: Final = frozenset({"ML_PREDICT", "ML_EVALUATE"})
 _AGGREGATES: Final = frozenset({"COLLECT", "LISTAGG"})
 
 
+_TELLING: Final = (
+    exp.Group,
+    exp.Join,
+    exp.Distinct,
+    exp.Window,
+    exp.Order,
+    exp.Limit,
+    exp.Fetch,
+    exp.SetOperation,
+    exp.In,
+    exp.Exists,
+    exp.MatchRecognize,
+    exp.AggFunc,
+    exp.Anonymous,
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Construct:
     """A part of a query that needs memory of earlier rows. `way_out` is empty when it runs as it is."""
@@ -57,7 +74,7 @@ def unsupported(constructs: Iterable[Construct]) -> tuple[Problem, ...]:
 
 
 def _constructs(tree: exp.Expr) -> Iterator[Construct]:
-    for node in tree.walk():
+    for node in tree.find_all(*_TELLING):
         match node:
             case exp.Group():
                 windowed = any(group_window(e) for e in node.expressions)
