@@ -54,6 +54,7 @@ CODES: Final[Mapping[str, str]] = {
     # Services
     "java-missing": "Spark needs Java 17 or newer, and none was found.",
     "java-too-old": "Spark needs Java 17 or newer; the one found is older.",
+    "package-missing": "A connector needs a Python package that is not installed. The hint has the command.",
     "spark-start": "Spark could not start. Its log has the reason.",
     "unreachable": "A system that the project names does not answer.",
     "state-unreadable": "The state file `.penstock/state.db` cannot be read. It may be damaged or locked.",

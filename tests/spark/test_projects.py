@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from penstock.cli.line import check, compiled
+from penstock.connectors.registry import connect
 from penstock.errors import PlanRefused, QueryFailed
 from tests.spark.running import ORDERS, Running, order
 
@@ -264,6 +266,29 @@ def test_show_gives_rows_of_sources_and_models(running: Running) -> None:
     assert running.show("model.large") == [{"id": 1, "country": "DE", "amount": 10.0}]
     assert running.show("source.orders")[0]["at"].startswith("2026-01-01T00:00:00")
     assert running.show("source.orders")[0]["at"].endswith("Z")
+
+
+def test_rows_are_shown_alike_with_and_without_spark(running: Running) -> None:
+    running.write(
+        {
+            "sources/orders.yml": ORDERS,
+            "stream_project.yml": """
+            project: {name: shop}
+            models:
+              - name: wide
+                sql: |
+                  SELECT id, CAST(amount AS DECIMAL(10, 2)) AS price, DATE '2026-01-31' AS day, at,
+                    ARRAY(1, 2) AS numbers, NAMED_STRUCT('a', 1, 'b', 'x') AS pair, MAP('k', at) AS times,
+                    CAST('bytes' AS BINARY) AS raw, CAST('NaN' AS DOUBLE) AS odd, CAST(NULL AS STRING) AS nothing, TRUE AS yes
+                  FROM {{ source("orders") }}
+            """,
+        }
+    )
+    running.drop("orders.v1", "a.jsonl", [order(1, at="2026-01-01T00:00:00.123Z")])
+    running.run()
+    checked = check(running.root)
+    fast = connect(compiled(checked).streams["model.wide"], running.root).first_rows(10)
+    assert fast == running.show("model.wide")
 
 
 def test_columns_that_nobody_declared_are_found_in_the_files(running: Running) -> None:

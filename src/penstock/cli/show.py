@@ -6,6 +6,7 @@ import typer
 from penstock.cli import output
 from penstock.cli.line import Checked, check, compiled, node_named
 from penstock.cli.options import DirectoryOption, Format, FormatOption, PathArgument, chosen_path
+from penstock.connectors.registry import connect
 from penstock.errors import Diagnostic, ProjectInvalid
 
 
@@ -28,11 +29,15 @@ def command(
 
 def _rows(checked: Checked, name: str, limit: int) -> list[dict[str, Any]]:
     manifest = compiled(checked)
-    by_topic = {topic.name: topic.node for topic in manifest.topics}
+    by_topic = {config["topic"]: node_id for node_id, config in manifest.streams.items() if "topic" in config}
     node = node_named(checked.graph, by_topic.get(name, name))
     if node.kind in ("exposure", "sink"):
         text = f"`{name}` is {'an' if node.kind == 'exposure' else 'a'} {node.kind}: it has no rows of its own"
         raise ProjectInvalid([Diagnostic("unknown-node", text, hint="show what it reads from")])
+    if node.id in manifest.streams:
+        rows = connect(manifest.streams[node.id], checked.root).first_rows(limit)
+        if rows is not None:
+            return rows
     from penstock.runtime.java import find_java
 
     find_java()

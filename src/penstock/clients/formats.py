@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from penstock.sql.types import Column, Columns, spark_type
+from penstock.clients import parquet
+from penstock.sql.types import Column, Columns
 
 FormatName: TypeAlias = Literal["parquet", "json", "csv"]
 
@@ -73,35 +74,11 @@ def known_columns(path: Path, file_format: Format) -> Columns | None:
         return None
     match file_format.name:
         case "parquet":
-            return _parquet_columns(first)
+            return parquet.columns(first)
         case "csv":
             return _csv_columns(first)
         case _:
             return None
-
-
-def _parquet_columns(file: Path) -> Columns | None:
-    try:
-        from pyarrow import ArrowException
-        from pyarrow.parquet import read_schema
-    except ModuleNotFoundError:
-        return None
-    try:
-        schema = read_schema(file)
-    except (ArrowException, OSError):
-        return None
-    return tuple(Column(field.name, _spark_name(str(field.type))) for field in schema)
-
-
-def _spark_name(arrow_type: str) -> str | None:
-    plain = {"int64": "BIGINT", "int32": "INT", "int16": "SMALLINT", "int8": "TINYINT", "bool": "BOOLEAN"}
-    if arrow_type.startswith("timestamp"):
-        return "TIMESTAMP"
-    if arrow_type.startswith("date"):
-        return "DATE"
-    if arrow_type.startswith("decimal128"):
-        return spark_type(arrow_type.replace("decimal128", "DECIMAL"))
-    return plain.get(arrow_type) or spark_type(arrow_type)
 
 
 def _csv_columns(file: Path) -> Columns | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import Field
 
@@ -75,6 +75,10 @@ class Source(Connector):
     def told(self, columns: Columns) -> Self:
         """The same source, with the columns that the writer of its rows is known to put out."""
         return self
+
+    def first_rows(self, limit: int) -> list[dict[str, Any]] | None:
+        """A few rows as JSON values, where they can be had without Spark; None where they cannot."""
+        return None
 
     def known_columns(self) -> Columns | None:
         """The columns, as far as they can be told without Spark and without reading rows."""

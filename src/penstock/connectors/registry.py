@@ -1,11 +1,13 @@
 """Which connectors there are. Built-ins are loaded by name when they are first used; others come by entry point."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from penstock.connectors.contract import Connector, Sink, Source
+from penstock.errors import PlanRefused
 
 Role: TypeAlias = Literal["source", "sink"]
 ENTRY_POINTS: Final = "penstock.connectors"
@@ -42,6 +44,22 @@ def find_source(type_name: str) -> type[Source] | None:
 def find_sink(type_name: str) -> type[Sink] | None:
     found = _find("sink", type_name)
     return found if found is not None and issubclass(found, Sink) else None
+
+
+def connect(config: Mapping[str, object], root: Path) -> Source:
+    """The source that a manifest describes, with its paths below `root`."""
+    model = find_source(str(config["type"]))
+    if model is None:
+        raise PlanRefused("not-runnable-here", f"the connector `{config['type']}` is not available")
+    return model.model_validate(config).at(root)
+
+
+def connect_sink(config: Mapping[str, object], root: Path) -> Sink:
+    """The sink that a manifest describes, with its paths below `root`."""
+    model = find_sink(str(config["type"]))
+    if model is None:
+        raise PlanRefused("not-runnable-here", f"the connector `{config['type']}` is not available")
+    return model.model_validate(config).at(root)
 
 
 def all_connectors() -> Iterable[tuple[Role, type[Connector]]]:

@@ -6,9 +6,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from penstock.connectors import registry
-from penstock.connectors.contract import Sink, Source
-from penstock.errors import PlanRefused
+from penstock.connectors.contract import Source
+from penstock.connectors.registry import connect
 from penstock.manifest.model import Input, Manifest, QuerySpec
 from penstock.sql.translate import OPERATION
 from penstock.sql.types import Column, Columns
@@ -33,22 +32,10 @@ class Frames:
         session.conf.set("spark.sql.streaming.pollingDelay", f"{poll_ms}ms")
         return session
 
-    def connect(self, config: Mapping[str, object]) -> Source:
-        model = registry.find_source(str(config["type"]))
-        if model is None:
-            raise PlanRefused("not-runnable-here", f"the connector `{config['type']}` is not available")
-        return model.model_validate(config).at(self.root)
-
     def source(self, entry: Input) -> Source:
-        source = self.connect(entry.source)
+        source = connect(entry.source, self.root)
         producer = self.manifest.producer(entry.node)
         return source if producer is None else source.told(self.columns_of(entry.node, producer))
-
-    def sink(self, config: Mapping[str, object]) -> Sink:
-        model = registry.find_sink(str(config["type"]))
-        if model is None:
-            raise PlanRefused("not-runnable-here", f"the connector `{config['type']}` is not available")
-        return model.model_validate(config).at(self.root)
 
     def columns_of(self, node_id: str, producer: QuerySpec) -> Columns:
         if node_id not in self._columns:

@@ -7,6 +7,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from penstock.connectors.registry import connect
 from penstock.errors import ServiceError
 from penstock.manifest.model import Manifest, QuerySpec
 from penstock.runtime.frames import Frames, prepared, quoted
@@ -20,7 +21,7 @@ def peek(manifest: Manifest, node_id: str, root: Path, spark: SparkSession, limi
     frames = Frames(manifest, root, spark)
     try:
         if node_id in manifest.streams:
-            frame = frames.connect(manifest.streams[node_id]).peek(spark)
+            frame = connect(manifest.streams[node_id], root).peek(spark)
         else:
             frame = _computed(manifest, node_id, frames)
         rows = frame.limit(limit).select(f.to_json(f.struct("*"), JSON_OPTIONS).alias("row")).collect()
@@ -38,7 +39,7 @@ def _computed(manifest: Manifest, node_id: str, frames: Frames) -> DataFrame:
     query = next(q for q in manifest.queries if any(s.view == node_id for s in q.steps))
     session = frames.session()
     for entry in query.inputs:
-        rows = prepared(frames.connect(entry.source).peek(session), entry)
+        rows = prepared(connect(entry.source, frames.root).peek(session), entry)
         rows.createOrReplaceTempView(quoted(entry.view))
     needed = _steps_up_to(query, node_id)
     return frames.run_steps(needed, session)[node_id]

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.connectors.contract import BatchRef, Sink
+from penstock.connectors.registry import connect_sink
 from penstock.errors import PenstockError, QueryFailed, ServiceError
 from penstock.manifest.model import QuerySpec, TopicSpec
 from penstock.plan.place import Place
@@ -120,7 +121,7 @@ class Run:
         streams = self._frames.open_inputs(spec, session)
         checkpoint = self._place.checkpoint(spec.name).absolute()
         failures: list[PenstockError] = []
-        sinks = [(output.view, self._frames.sink(output.sink)) for output in spec.outputs]
+        sinks = [(output.view, connect_sink(output.sink, self._place.root)) for output in spec.outputs]
         if spec.fan_out:
             whole, views = shared_read(streams), list(streams)
         else:
