@@ -279,7 +279,7 @@ def test_rows_are_shown_alike_with_and_without_spark(running: Running) -> None:
                 sql: |
                   SELECT id, CAST(amount AS DECIMAL(10, 2)) AS price, DATE '2026-01-31' AS day, at,
                     ARRAY(1, 2) AS numbers, NAMED_STRUCT('a', 1, 'b', 'x') AS pair, MAP('k', at) AS times,
-                    CAST('bytes' AS BINARY) AS raw, CAST('NaN' AS DOUBLE) AS odd, CAST(NULL AS STRING) AS nothing, TRUE AS yes
+                    CAST('bytes' AS BINARY) AS raw, CAST('NaN' AS DOUBLE) AS odd, CAST(NULL AS STRING) AS nothing
                   FROM {{ source("orders") }}
             """,
         }

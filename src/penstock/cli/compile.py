@@ -22,7 +22,7 @@ def command(
     dry_run: DryRunOption = False,
     form: FormatOption = Format.TEXT,
 ) -> None:
-    """Write `generated/manifest.json`: the graph and the queries that Spark would run."""
+    """Write the manifest. It holds the graph and the queries that Spark would run."""
     checked = check(chosen_path(path, directory))
     manifest = compiled(checked)
     folder = target or checked.root / "generated"

@@ -29,7 +29,7 @@ class Finding:
 
 
 def command(path: PathArgument = None, directory: DirectoryOption = None, form: FormatOption = Format.TEXT) -> None:
-    """Check that this machine and the systems that the project names are ready."""
+    """Check that everything is ready. Looks at this machine and at every system that the project names."""
     target = chosen_path(path, directory)
     findings = [*_machine(target), *_project(target)]
     healthy = all(f.fine for f in findings)

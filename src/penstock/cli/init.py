@@ -18,7 +18,7 @@ def command(
     target: Annotated[Path, typer.Argument(metavar="DIRECTORY", help="Where to write the project; made if absent.")],
     form: FormatOption = Format.TEXT,
 ) -> None:
-    """Write a small project that runs: sources, models, exposures, and orders to read."""
+    """Write a small project that runs. It has sources, models, exposures, and orders to read."""
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise PlanRefused("target-exists", f"{target} exists and is not empty", hint="choose another directory")
     try:

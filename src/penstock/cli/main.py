@@ -36,7 +36,7 @@ class Commands(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"penstock.cli.{cmd_name}")
-        single = typer.Typer(add_completion=False)
+        single = typer.Typer(add_completion=False, rich_markup_mode=None)
         single.command(cmd_name)(module.command)
         return typer.main.get_command(single)
 

@@ -29,7 +29,7 @@ def command(
     allow_rebuild: RebuildOption = None,
     form: FormatOption = Format.TEXT,
 ) -> None:
-    """Create what must exist, start the queries, and keep them running until Ctrl-C."""
+    """Run the project until Ctrl-C. Creates what must exist, then starts every query."""
     checked = check(_location(path, directory))
     plan = planned(checked, compiled(checked), select=select or (), allow_rebuild=allow_rebuild or ())
     if plan.refusals:

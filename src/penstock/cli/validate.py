@@ -4,7 +4,7 @@ from penstock.cli.options import DirectoryOption, Format, FormatOption, PathArgu
 
 
 def command(path: PathArgument = None, directory: DirectoryOption = None, form: FormatOption = Format.TEXT) -> None:
-    """Check a project or pipeline: YAML, names, SQL, columns. Starts nothing."""
+    """Check the documents: YAML, names, SQL, columns. Starts nothing."""
     checked = check(chosen_path(path, directory))
     if form is Format.JSON:
         output.put_json(output.report(checked.notes))
