@@ -4,7 +4,10 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
+from pydantic_core import ErrorDetails
+
+from penstock.errors import Diagnostic, ProjectInvalid
 
 
 class Frozen(BaseModel):
@@ -54,32 +57,68 @@ Names = Annotated[
 """Column names; written as one comma-separated string."""
 
 
-class PrintSinkSettings(BaseModel):
-    sample_every: int = 1
+class PrintSinkSettings(Frozen):
+    sample_every: int = Field(1, ge=1)
 
 
-class Settings(BaseModel):
+class Settings(Frozen):
     """Settings of the application itself, from the environment.
 
     A property is named `PENSTOCK__A__B`; the same name with the prefix `STREAMLING__` is read too and is the
     weaker of the two.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
     pipeline_definition_location: str | None = None
     print_sink: PrintSinkSettings = PrintSinkSettings()
 
 
 def settings_from(environ: Mapping[str, str]) -> Settings:
+    """The settings; a variable of ours that means nothing, or has a value that means nothing, is an error."""
+    try:
+        theirs = _known_part(Settings, _tree(environ, "STREAMLING__"))
+        return Settings.model_validate(_merged(theirs, _tree(environ, "PENSTOCK__")))
+    except ValidationError as error:
+        raise ProjectInvalid([_mistake(detail) for detail in error.errors(include_url=False)]) from None
+
+
+def _tree(environ: Mapping[str, str], prefix: str) -> dict[str, Any]:
     tree: dict[str, Any] = {}
-    for prefix in ("STREAMLING__", "PENSTOCK__"):
-        for name in sorted(environ):
-            if name.startswith(prefix):
-                *levels, leaf = name.removeprefix(prefix).lower().split("__")
-                branch = tree
-                for level in levels:
-                    child = branch.get(level)
-                    branch[level] = branch = child if isinstance(child, dict) else {}
+    for name in sorted(environ):
+        if name.startswith(prefix):
+            *levels, leaf = name.removeprefix(prefix).lower().split("__")
+            branch = tree
+            for level in levels:
+                branch = branch.setdefault(level, {})
+                if not isinstance(branch, dict):
+                    break
+            else:
                 branch[leaf] = environ[name]
-    return Settings.model_validate(tree)
+    return tree
+
+
+def _known_part(model: type[BaseModel], tree: dict[str, Any]) -> dict[str, Any]:
+    """Of another system's settings, those that we share with it."""
+    known: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        nested = field.annotation
+        if name in tree and isinstance(nested, type) and issubclass(nested, BaseModel):
+            known[name] = _known_part(nested, tree[name])
+        elif name in tree:
+            known[name] = tree[name]
+    return known
+
+
+def _merged(weaker: dict[str, Any], stronger: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(weaker)
+    for name, value in stronger.items():
+        both = isinstance(value, dict) and isinstance(merged.get(name), dict)
+        merged[name] = _merged(merged[name], value) if both else value
+    return merged
+
+
+def _mistake(detail: ErrorDetails) -> Diagnostic:
+    name = "PENSTOCK__" + "__".join(str(step).upper() for step in detail["loc"])
+    if detail["type"] == "extra_forbidden":
+        return Diagnostic("unknown-field", f"there is no setting `{name}`", path=name, params={"field": name})
+    text = detail["msg"].removeprefix("Input ")
+    return Diagnostic("invalid-value", text[:1].lower() + text[1:], path=name, hint="change the variable")

@@ -155,9 +155,23 @@ class ProjectInvalid(PenstockError):
 
 
 class PlanRefused(PenstockError):
-    """What was asked would lose or double something, or is not possible now."""
+    """What was asked would lose or double something, or is not possible now; `refusals` has every reason of a plan."""
 
     exit_code = 3
+    refusals: tuple[Diagnostic, ...] = ()
+
+    @classmethod
+    def because(cls, refusals: Sequence[Diagnostic]) -> Self:
+        first = refusals[0]
+        error = cls(first.code, first.message, hint=first.hint)
+        error.refusals = tuple(refusals)
+        return error
+
+    def to_json(self) -> dict[str, object]:
+        return {**super().to_json(), "refusals": [refusal.to_json() for refusal in self.refusals]}
+
+    def __str__(self) -> str:
+        return "\n".join(str(refusal) for refusal in self.refusals) or super().__str__()
 
 
 class ServiceError(PenstockError):

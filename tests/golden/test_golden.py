@@ -78,7 +78,7 @@ def _diagnostics(diagnostics: tuple[Diagnostic, ...]) -> str:
 
 
 def _plan(plan: Plan) -> str:
-    """As the command prints it, refusals at the end."""
+    """As the command prints it, without risks; refusals at the end."""
     steps = [f"  {ln.sign} {ln.action} {ln.subject} {ln.name}: {ln.reason}" for ln in map(explain, plan.steps)]
     lines = [summary(plan), *steps, *map(str, plan.refusals)]
     return "\n".join(lines) + "\n"

@@ -11,7 +11,6 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from penstock.cli.line import check, compiled, planned
-from penstock.errors import PlanRefused
 from penstock.plan.place import Place
 from penstock.plan.state import SqliteStore
 from penstock.runtime.peek import peek
@@ -60,8 +59,6 @@ class Running:
         """`run --once`, without a process of its own."""
         checked = check(self.root / self.entry)
         plan = planned(checked, compiled(checked), select=tuple(select), allow_rebuild=tuple(allow_rebuild))
-        if plan.refusals:
-            raise PlanRefused(plan.refusals[0].code, plan.refusals[0].message)
         run = start(plan, self.spark, checked.place, SqliteStore(checked.place.state_file))
         try:
             run.run_once(lambda: time.sleep(0.02))

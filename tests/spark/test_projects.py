@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.line import check, compiled
-from penstock.connectors.registry import connect
+from penstock.connectors.registry import source_from
 from penstock.errors import PlanRefused, QueryFailed
 from tests.spark.running import ORDERS, Running, order
 
@@ -97,7 +97,7 @@ def test_hopping_and_session_windows_give_the_rows_they_should(
               - name: counted
                 sql: |
                   SELECT {name}_START({rest} AS began, COUNT(*) AS n
-                  FROM {{{{ source("orders") }}}} GROUP BY {window}
+                  FROM {{{{ source("orders") }}}} GROUP BY country, {window}
             """,
         }
     )
@@ -287,7 +287,7 @@ def test_rows_are_shown_alike_with_and_without_spark(running: Running) -> None:
     running.drop("orders.v1", "a.jsonl", [order(1, at="2026-01-01T00:00:00.123Z")])
     running.run()
     checked = check(running.root)
-    fast = connect(compiled(checked).streams["model.wide"], running.root).first_rows(10)
+    fast = source_from(compiled(checked).streams["model.wide"], running.root).first_rows(10)
     assert fast == running.show("model.wide")
 
 

@@ -2,6 +2,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from penstock.config import Duration, Frozen, Names, settings_from
+from penstock.errors import ProjectInvalid
 
 durations = TypeAdapter(Duration)
 names = TypeAdapter(Names)
@@ -47,9 +48,24 @@ def test_a_document_drops_no_key_and_does_not_change() -> None:
 
 
 def test_settings_come_from_the_environment() -> None:
-    settings = settings_from({"PENSTOCK__PRINT_SINK__SAMPLE_EVERY": "10", "PENSTOCK__UNKNOWN": "x", "HOME": "/"})
+    settings = settings_from({"PENSTOCK__PRINT_SINK__SAMPLE_EVERY": "10", "STREAMLING__UNKNOWN": "x", "HOME": "/"})
     assert settings.print_sink.sample_every == 10
     assert settings.pipeline_definition_location is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code"),
+    [
+        ("PENSTOCK__PRINT_SINK__SAMPLE_EVRY", "2", "unknown-field"),
+        ("PENSTOCK__PRINT_SINK__SAMPLE_EVERY", "often", "invalid-value"),
+        ("PENSTOCK__PRINT_SINK__SAMPLE_EVERY", "0", "invalid-value"),
+    ],
+)
+def test_a_setting_that_means_nothing_is_refused_by_its_name(name: str, value: str, code: str) -> None:
+    with pytest.raises(ProjectInvalid) as refused:
+        settings_from({name: value})
+    (found,) = refused.value.diagnostics
+    assert (found.code, found.path) == (code, name)
 
 
 def test_our_prefix_is_stronger_than_the_other_one() -> None:

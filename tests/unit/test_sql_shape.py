@@ -55,7 +55,8 @@ def test_a_windowed_aggregate_has_memory_and_runs(window: str) -> None:
     text = f"SELECT k, COUNT(*) AS n FROM t GROUP BY k, {window}"
     assert constructs(text) == ["GROUP BY"]
     assert refused(text) == ()
-    assert [call.name.upper() for call in windows(query(text))] == [window.partition("(")[0]]
+    (found,) = windows(query(text))
+    assert text[found.offset :].startswith(found.column)
 
 
 @pytest.mark.parametrize("join", ["JOIN", "INNER JOIN", "CROSS JOIN"])

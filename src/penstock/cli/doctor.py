@@ -4,6 +4,7 @@ import socket
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -13,6 +14,7 @@ import typer
 from penstock.cli import output
 from penstock.cli.line import check
 from penstock.cli.options import DirectoryOption, Format, FormatOption, PathArgument, chosen_path
+from penstock.connectors.contract import Connector
 from penstock.errors import PenstockError, ServiceError
 from penstock.project.stream_project import Clusters, Runtime
 
@@ -49,7 +51,7 @@ def _machine(target: Path) -> Iterator[Finding]:
 
     found = ".".join(map(str, sys.version_info[:3]))
     yield Finding("python", sys.version_info >= (3, 11), found)
-    yield _finding("java", lambda: (j := find_java()) and f"Java {j.version} in {j.home}")
+    yield _finding("java", lambda: str(find_java()))
     yield Finding("pyspark", True, version("pyspark"))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     yield Finding("memory", memory >= MEMORY_GB, f"{memory:.1f} GB; {MEMORY_GB} GB are needed")
@@ -71,11 +73,15 @@ def _project(target: Path) -> Iterator[Finding]:
         return
     yield Finding("project", True, f"{checked.graph.format} '{checked.graph.name}' is valid")
     for what, address in _addresses(checked.graph.runtime):
-        yield _finding(what, lambda address=address: _reach(address))  # type: ignore[misc]
+        yield _finding(what, partial(_reach, address))
     for node in checked.graph.nodes.values():
-        connector = node.element
-        if hasattr(connector, "check"):
-            yield _finding(f"{node.kind} {node.name}", lambda c=connector: c.at(checked.root).check() or "ready")  # type: ignore[misc]
+        if isinstance(node.element, Connector):
+            yield _finding(f"{node.kind} {node.name}", partial(_ready, node.element.rooted_at(checked.root)))
+
+
+def _ready(connector: Connector) -> str:
+    connector.check()
+    return "ready"
 
 
 def _addresses(runtime: Runtime) -> Iterator[tuple[str, str]]:
@@ -106,8 +112,8 @@ def _reach(address: str) -> str:
         raise ServiceError("unreachable", text, retriable=True) from error
 
 
-def _finding(what: str, probe: Callable[[], object]) -> Finding:
+def _finding(what: str, probe: Callable[[], str]) -> Finding:
     try:
-        return Finding(what, True, str(probe()))
+        return Finding(what, True, probe())
     except PenstockError as error:
         return Finding(what, False, error.message + (f" ({error.hint})" if error.hint else ""))

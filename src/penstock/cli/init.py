@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+import yaml
 
 from penstock.cli import output
 from penstock.cli.options import Format, FormatOption
@@ -40,9 +41,14 @@ def write_project(target: Path, name: str) -> list[str]:
     for path, text in template_files():
         file = target / path
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text.replace("__NAME__", name), encoding="utf-8")
+        file.write_text(text.replace("__NAME__", _yaml_text(name)), encoding="utf-8")
         written.append(path)
     return written
+
+
+def _yaml_text(name: str) -> str:
+    """A name as YAML reads it back: in quotes where it would be a number or a truth value."""
+    return yaml.safe_dump(name, allow_unicode=True).splitlines()[0]
 
 
 def template_files() -> Iterator[tuple[str, str]]:

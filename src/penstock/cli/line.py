@@ -1,6 +1,5 @@
 """The line, as the commands walk it: load, parse, link, compile, plan."""
 
-import gc
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,7 +36,6 @@ def check(path: Path, *, ignore_runtime: bool = False) -> Checked:
 
     With `ignore_runtime`, mistakes in the project's `runtime` section do not count.
     """
-    gc.set_threshold(1_000_000, 10, 10)  # many trees are built and kept: looking for garbage in them finds little
     documents, diagnostics = load(path)
     if documents is None:
         raise ProjectInvalid(diagnostics)

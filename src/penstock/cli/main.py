@@ -1,5 +1,6 @@
 """The entry point: finds the command, runs it, and turns errors into messages and exit codes."""
 
+import gc
 import sys
 import traceback
 from importlib import import_module
@@ -60,6 +61,7 @@ def penstock(
 
 
 def main() -> None:
+    gc.set_threshold(1_000_000, 10, 10)  # trees of SQL are built and kept: looking for garbage in them finds little
     try:
         app(prog_name="penstock")
     except PenstockError as error:

@@ -1,5 +1,6 @@
 """Arguments that several commands share."""
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -7,6 +8,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli import output
+from penstock.config import settings_from
 
 
 class Format(StrEnum):
@@ -35,4 +37,6 @@ FormatOption = Annotated[Format, typer.Option("--format", help="How to report.",
 
 
 def chosen_path(path: Path | None, directory: Path | None) -> Path:
-    return path or directory or Path()
+    """What was named on the command line, else the pipeline that the environment names, else here."""
+    named = settings_from(os.environ).pipeline_definition_location
+    return path or directory or Path(named or ".")

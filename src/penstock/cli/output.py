@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from penstock.errors import Diagnostic, PenstockError, PlanRefused, ProjectInvalid, Severity
+from penstock.errors import Diagnostic, PenstockError, ProjectInvalid, Severity
 
 json_mode = False
 """Whether `--format json` was given; set while the arguments are read."""
@@ -60,10 +60,3 @@ def report(diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:
     errors = [d.to_json() for d in listed if d.severity is Severity.ERROR]
     warnings = [d.to_json() for d in listed if d.severity is not Severity.ERROR]
     return {"success": True, "is_valid": not errors, "errors": errors, "warnings": warnings}
-
-
-def refuse(refusals: Iterable[Diagnostic]) -> None:
-    """Raise the first refusal of a plan; the others are shown before it."""
-    first, *others = refusals
-    show_diagnostics(others)
-    raise PlanRefused(first.code, first.message, hint=first.hint)

@@ -5,6 +5,7 @@ import typer
 from penstock.cli import output
 from penstock.cli.line import check, compiled, planned
 from penstock.cli.options import DirectoryOption, Format, FormatOption, PathArgument, chosen_path
+from penstock.errors import PlanRefused
 from penstock.plan.explain import explain, summary, to_json
 
 SelectOption = Annotated[list[str] | None, typer.Option("--select", "-s", help="Only this query; may be given again.")]
@@ -29,10 +30,10 @@ def command(
     else:
         output.put(summary(plan))
         for line in map(explain, plan.steps):
-            output.put(f"  {line.sign} {line.action} {line.subject} {line.name}: {line.reason}")
+            output.put(f"  {line}")
             if line.risk != "none":
                 output.put(f"      risk: {line.risk}")
+    if plan.refusals and form is Format.JSON:
+        raise typer.Exit(PlanRefused.exit_code)
     if plan.refusals:
-        if form is Format.TEXT:
-            output.refuse(plan.refusals)
-        raise typer.Exit(3)
+        raise PlanRefused.because(plan.refusals)

@@ -1,18 +1,18 @@
 import os
 import signal
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from penstock.cli import output
-from penstock.cli.line import Checked, check, compiled, planned
+from penstock.cli.line import check, compiled, planned
 from penstock.cli.options import DirectoryOption, Format, FormatOption, PathArgument, chosen_path
 from penstock.cli.plan import RebuildOption, SelectOption
-from penstock.config import settings_from
+from penstock.errors import PlanRefused
 from penstock.plan.explain import explain, summary
-from penstock.plan.state import SqliteStore
+from penstock.plan.place import Place
+from penstock.plan.state import SqliteStore, record_progress
 from penstock.plan.steps import Plan
 
 if TYPE_CHECKING:
@@ -30,37 +30,24 @@ def command(
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Run the project until Ctrl-C. Creates what must exist, then starts every query."""
-    checked = check(_location(path, directory))
+    checked = check(chosen_path(path, directory))
     plan = planned(checked, compiled(checked), select=select or (), allow_rebuild=allow_rebuild or ())
     if plan.refusals:
-        output.refuse(plan.refusals)
+        raise PlanRefused.because(plan.refusals)
     output.show_diagnostics(checked.notes)
-    _announce(plan)
-    summary_json = _host(checked, plan, once=once, form=form)
-    if form is Format.JSON:
-        output.put_json(summary_json)
-
-
-def _location(path: Path | None, directory: Path | None) -> Path:
-    if path is None and directory is None:
-        named = settings_from(os.environ).pipeline_definition_location
-        if named:
-            return Path(named)
-    return chosen_path(path, directory)
-
-
-def _announce(plan: Plan) -> None:
     output.say(summary(plan))
     for line in map(explain, plan.changes):
-        output.say(f"  {line.sign} {line.action} {line.subject} {line.name}: {line.reason}")
+        output.say(f"  {line}")
+    result = _host(checked.place, plan, once=once, quiet=form is Format.JSON)
+    if form is Format.JSON:
+        output.put_json(result)
 
 
-def _host(checked: Checked, plan: Plan, *, once: bool, form: Format) -> dict[str, Any]:
-    from penstock.cli.live import LiveTable
+def _host(place: Place, plan: Plan, *, once: bool, quiet: bool) -> dict[str, Any]:
+    """Hold the lock and Spark for as long as the queries run."""
     from penstock.runtime.java import find_java
     from penstock.runtime.lock import run_lock
 
-    place = checked.place
     store = SqliteStore(place.state_file)
     with run_lock(place.lock_file):
         find_java()
@@ -70,51 +57,55 @@ def _host(checked: Checked, plan: Plan, *, once: bool, form: Format) -> dict[str
 
         with spark_session(plan.manifest.spark, place.logs) as spark:
             run = start(plan, spark, place, store)
-            beat = _Heartbeat(run, store, place.namespace, plan)
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, lambda *_: run.stop())
-            prints = any(o.sink["type"] == "print" for q in plan.queries for o in q.outputs)
-            begun = time.monotonic()
+            return _watch(run, _Heartbeat(run, store, place), once=once, quiet=quiet)
+
+
+def _watch(run: "Run", heartbeat: "_Heartbeat", *, once: bool, quiet: bool) -> dict[str, Any]:
+    """Show and record the progress of a run until it ends, by itself or by a signal."""
+    from penstock.cli.live import LiveTable
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: run.stop())
+    prints = any(output.sink["type"] == "print" for query in run.plan.queries for output in query.outputs)
+    begun = time.monotonic()
+    try:
+        with LiveTable(run.board.snapshot, quiet=quiet, data_on_stdout=prints) as table:
+
+            def idle() -> None:
+                heartbeat.tick()
+                table.refresh()
+                time.sleep(0.1)
+
             try:
-                with LiveTable(run.board.snapshot, quiet=form is Format.JSON, data_on_stdout=prints) as table:
-
-                    def idle() -> None:
-                        beat.tick()
-                        table.refresh()
-                        time.sleep(0.1)
-
-                    try:
-                        run.run_once(idle) if once else run.run_on(idle)
-                    finally:
-                        run.close()
+                run.run_once(idle) if once else run.run_on(idle)
             finally:
-                beat.last()
-            return {
-                "success": True,
-                "project": plan.manifest.project.name,
-                "revision": plan.manifest.revision,
-                "seconds": round(time.monotonic() - begun, 3),
-                "queries": [row.to_json() for row in run.board.snapshot()],
-            }
+                run.close()
+    finally:
+        heartbeat.write()
+    return {
+        "success": True,
+        "project": run.plan.manifest.project.name,
+        "revision": run.plan.manifest.revision,
+        "seconds": round(time.monotonic() - begun, 3),
+        "queries": [row.to_json() for row in run.board.snapshot()],
+    }
 
 
 class _Heartbeat:
     """Writes the progress of the run where `status` finds it, once a second."""
 
-    def __init__(self, run: "Run", store: SqliteStore, namespace: str, plan: Plan) -> None:
+    def __init__(self, run: "Run", store: SqliteStore, place: Place) -> None:
         self._run = run
         self._store = store
-        self._namespace = namespace
-        self._about = {"pid": os.getpid(), "started_at": time.time(), "revision": plan.manifest.revision}
+        self._place = place
+        self._about = {"pid": os.getpid(), "started_at": time.time(), "revision": run.plan.manifest.revision}
         self._due = 0.0
 
     def tick(self) -> None:
         if time.monotonic() >= self._due:
             self._due = time.monotonic() + BEAT_SECS
-            self.last()
+            self.write()
 
-    def last(self) -> None:
-        rows = self._run.board.snapshot()
-        documents: dict[str, Any] = {"run": {**self._about, "heartbeat_at": time.time()}}
-        documents.update({f"progress:{r.query}": {**r.to_json(), "last_batch_at": r.last_batch_at} for r in rows})
-        self._store.put(self._namespace, documents)
+    def write(self) -> None:
+        progress = {row.query: row.to_json() for row in self._run.board.snapshot()}
+        record_progress(self._store, self._place, {**self._about, "heartbeat_at": time.time()}, progress)

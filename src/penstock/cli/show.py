@@ -6,7 +6,7 @@ import typer
 from penstock.cli import output
 from penstock.cli.line import Checked, check, compiled, node_named
 from penstock.cli.options import DirectoryOption, Format, FormatOption, PathArgument, chosen_path
-from penstock.connectors.registry import connect
+from penstock.connectors.registry import source_from
 from penstock.errors import Diagnostic, ProjectInvalid
 
 
@@ -35,7 +35,7 @@ def _rows(checked: Checked, name: str, limit: int) -> list[dict[str, Any]]:
         text = f"`{name}` is {'an' if node.kind == 'exposure' else 'a'} {node.kind}: it has no rows of its own"
         raise ProjectInvalid([Diagnostic("unknown-node", text, hint="show what it reads from")])
     if node.id in manifest.streams:
-        rows = connect(manifest.streams[node.id], checked.root).first_rows(limit)
+        rows = source_from(manifest.streams[node.id], checked.root).first_rows(limit)
         if rows is not None:
             return rows
     from penstock.runtime.java import find_java

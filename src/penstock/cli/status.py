@@ -1,10 +1,11 @@
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from penstock.cli import output
 from penstock.cli.line import check
 from penstock.cli.options import DirectoryOption, Format, FormatOption, PathArgument, chosen_path
-from penstock.plan.state import SqliteStore
+from penstock.plan.state import SqliteStore, read_recorded
 
 
 def command(path: PathArgument = None, directory: DirectoryOption = None, form: FormatOption = Format.TEXT) -> None:
@@ -12,27 +13,26 @@ def command(path: PathArgument = None, directory: DirectoryOption = None, form: 
     from penstock.runtime.lock import running_pid
 
     checked = check(chosen_path(path, directory))
-    documents = SqliteStore(checked.place.state_file).get(checked.place.namespace, "")
+    recorded = read_recorded(SqliteStore(checked.place.state_file), checked.place)
     pid = running_pid(checked.place.lock_file)
-    queries = [_settled(doc, pid) for key, doc in documents.items() if key.startswith("progress:")]
-    about = documents.get("run", {})
+    queries = [_settled(progress, pid) for progress in recorded.progress.values()]
     if form is Format.JSON:
         output.put_json(
             {
                 "project": checked.graph.name,
                 "running": pid is not None,
                 "pid": pid,
-                "revision": documents.get("revision"),
-                "heartbeat_at": about.get("heartbeat_at"),
+                "revision": recorded.revision,
+                "heartbeat_at": recorded.run.get("heartbeat_at"),
                 "queries": queries,
             }
         )
         return
-    if not documents:
+    if recorded.revision is None:
         output.put(f"{checked.graph.name} has never run. Start it with `penstock run`.")
         return
     state = f"runs in process {pid}" if pid else "does not run"
-    output.put(f"{checked.graph.name} {state}; revision {documents.get('revision')}.")
+    output.put(f"{checked.graph.name} {state}; revision {recorded.revision}.")
     width = max((len(q["query"]) for q in queries), default=0)
     for query in queries:
         numbers = f"{query['rows_in']:,} rows in, {query['rows_out']:,} out, {query['batches']:,} batches"
@@ -41,10 +41,10 @@ def command(path: PathArgument = None, directory: DirectoryOption = None, form: 
             output.put(f"  {'':<{width}}  {query['error']}")
 
 
-def _settled(document: dict[str, Any], pid: int | None) -> dict[str, Any]:
+def _settled(document: Mapping[str, Any], pid: int | None) -> dict[str, Any]:
     """A runner that was killed could not write that it stopped."""
     dead = pid is None and document["state"] in ("running", "waiting")
-    return {**document, "state": "stopped"} if dead else document
+    return {**document, "state": "stopped"} if dead else dict(document)
 
 
 def _since(query: dict[str, Any]) -> str:

@@ -10,28 +10,33 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from penstock.clients.formats import Format
 from penstock.errors import QueryFailed, ServiceError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, DataFrameWriter
+    from pyspark.sql import DataFrame
 
 NOTE: Final = "_batch.json"
 STAGING: Final = "_staging"
 
 
 @dataclass(frozen=True, slots=True)
-class BatchNote:
-    """What a published directory was made from."""
+class BatchRef:
+    """Which batch of which query this is. It is what makes a replay harmless.
+
+    Batch numbers start again with a new checkpoint, so the checkpoint's own id belongs to the name; and a checkpoint
+    restored from a copy can plan other input under an old number, so the offsets do too.
+    """
 
     query: str
     checkpoint_id: str
     batch_id: int
-    offsets: Sequence[str]
+    offsets: tuple[str, ...]
 
     @property
     def directory(self) -> str:
@@ -47,36 +52,36 @@ def counted(batch: DataFrame) -> tuple[DataFrame, Callable[[], int]]:
     return batch.observe(observation, f.count(f.lit(1)).alias("rows")), lambda: int(observation.get["rows"])
 
 
-def publish(root: Path, note: BatchNote, batch: DataFrame, writer: Callable[[DataFrame], DataFrameWriter]) -> int:
+def publish(root: Path, ref: BatchRef, batch: DataFrame, file_format: Format) -> int:
     """Write the batch as a directory below `root`, unless an earlier try of the same batch already has.
 
     Returns the number of rows written. A batch without rows leaves nothing behind.
     """
-    final = root / note.directory
-    staging = root / STAGING / note.directory
+    final = root / ref.directory
+    staging = root / STAGING / ref.directory
     try:
         if final.exists():
-            _refuse_other_input(final, note)
+            _refuse_other_input(final, ref)
             return 0
         shutil.rmtree(staging, ignore_errors=True)
         staging.parent.mkdir(parents=True, exist_ok=True)
         rows, count = counted(batch)
-        writer(rows).save(str(staging))
+        rows.write.format(file_format.name).options(**file_format.write_options).save(str(staging))
         if count() == 0:
             shutil.rmtree(staging)
             return 0
-        (staging / NOTE).write_text(json.dumps(asdict(note)), encoding="utf-8")
+        (staging / NOTE).write_text(json.dumps(asdict(ref)), encoding="utf-8")
         os.replace(staging, final)
         return count()
     except OSError as error:
         raise ServiceError("not-writable", f"cannot write to {root}: {error.strerror or error}") from error
 
 
-def _refuse_other_input(final: Path, note: BatchNote) -> None:
+def _refuse_other_input(final: Path, ref: BatchRef) -> None:
     before = json.loads((final / NOTE).read_text(encoding="utf-8"))
-    if before["offsets"] != list(note.offsets):
+    if before["offsets"] != list(ref.offsets):
         raise QueryFailed(
             "batch-conflict",
-            f"batch {note.batch_id} of `{note.query}` was written before from other input ({final})",
-            hint=f"its checkpoint was restored from an older copy: `penstock run --allow-rebuild {note.query}`",
+            f"batch {ref.batch_id} of `{ref.query}` was written before from other input ({final})",
+            hint=f"its checkpoint was restored from an older copy: `penstock run --allow-rebuild {ref.query}`",
         )

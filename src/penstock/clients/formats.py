@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from csv import reader as csv_reader
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
@@ -37,7 +38,12 @@ class Format:
 MAX_BATCH_BYTES: Final = 512 * 2**20
 """A batch takes files up to this size together, so that catching up needs no more memory than keeping up."""
 
-_UTC_MICROS: Final = "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]X"
+MOST_FILES_LOOKED_AT: Final = 20
+"""Checking a project must stay quick: with more files than this their columns are left for Spark to find."""
+
+_TIMES: Final = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]X"}
+JSON_OPTIONS: Final = {"ignoreNullFields": "false", **_TIMES}
+"""How Spark writes a row as JSON: nulls are shown, times are in UTC to the microsecond."""
 
 FORMATS: Final[Mapping[str, Format]] = {
     "parquet": Format("parquet", ("parquet",), {}, {}),
@@ -45,13 +51,13 @@ FORMATS: Final[Mapping[str, Format]] = {
         "json",
         ("json", "jsonl", "ndjson"),
         {"mode": "FAILFAST"},
-        {"ignoreNullFields": "false", "timestampFormat": _UTC_MICROS},
+        JSON_OPTIONS,
     ),
     "csv": Format(
         "csv",
         ("csv",),
         {"mode": "FAILFAST", "header": "true", "enforceSchema": "false"},
-        {"header": "true", "timestampFormat": _UTC_MICROS},
+        {"header": "true", **_TIMES},
     ),
 }
 
@@ -69,16 +75,13 @@ def files_under(path: Path, file_format: Format) -> Iterator[Path]:
 
 def known_columns(path: Path, file_format: Format) -> Columns | None:
     """The columns that the files themselves declare; None where only reading all rows would tell."""
-    first = next(files_under(path, file_format), None)
-    if first is None:
+    files = list(islice(files_under(path, file_format), MOST_FILES_LOOKED_AT + 1))
+    partitioned = any("=" in part for file in files for part in file.relative_to(path).parts[:-1])
+    if not files or partitioned or len(files) > MOST_FILES_LOOKED_AT or file_format.name == "json":
         return None
-    match file_format.name:
-        case "parquet":
-            return parquet.columns(first)
-        case "csv":
-            return _csv_columns(first)
-        case _:
-            return None
+    read = parquet.columns if file_format.name == "parquet" else _csv_columns
+    found = {read(file) for file in files}
+    return found.pop() if len(found) == 1 else None
 
 
 def _csv_columns(file: Path) -> Columns | None:

@@ -12,6 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from penstock.errors import ServiceError
 from penstock.sql.types import Column, Columns, spark_type
 
 
@@ -35,21 +36,26 @@ def columns(file: Path) -> Columns | None:
 
 def first_rows(files: Iterable[Path], limit: int) -> list[dict[str, Any]]:
     """The first rows of the files as values that JSON knows, in the form that Spark gives them."""
+    from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile
 
     def rows() -> Iterable[dict[str, Any]]:
         for file in files:
-            with ParquetFile(file) as parquet:
-                for batch in parquet.iter_batches(batch_size=limit):
-                    yield from batch.to_pylist(maps_as_pydicts="strict")
+            try:
+                with ParquetFile(file) as parquet:
+                    for batch in parquet.iter_batches(batch_size=limit):
+                        yield from batch.to_pylist(maps_as_pydicts="strict")
+            except (ArrowException, OSError) as error:
+                raise ServiceError("file-unreadable", f"{file} cannot be read as Parquet: {error}") from error
 
     return [{name: _json_value(value) for name, value in row.items()} for row in islice(rows(), limit)]
 
 
 def _json_value(value: Any) -> Any:
     match value:
-        case datetime():
-            return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        case datetime():  # without a zone it is UTC: Spark's own form of timestamps carries none
+            in_utc = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+            return in_utc.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         case date():
             return value.isoformat()
         case Decimal():

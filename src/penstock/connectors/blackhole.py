@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from penstock.clients.batches import counted
-from penstock.connectors.contract import BatchRef, Sink
+from penstock.clients.batches import BatchRef, counted
+from penstock.connectors.contract import Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -7,12 +7,12 @@ methods only, so that checking a project starts no JVM.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import Field
 
+from penstock.clients.batches import BatchRef
 from penstock.config import Frozen, Names
 from penstock.sql.types import Columns
 
@@ -20,26 +20,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-@dataclass(frozen=True, slots=True)
-class BatchRef:
-    """Which batch of which query this is. It is what makes a replay harmless.
-
-    Batch numbers start again with a new checkpoint, so the checkpoint's own id belongs to the name; and a checkpoint
-    restored from a copy can plan other input under an old number, so the offsets do too.
-    """
-
-    query: str
-    checkpoint_id: str
-    batch_id: int
-    offsets: tuple[str, ...]
-
-
 class Connector(Frozen, ABC):
     """Common to sources and sinks."""
 
     type: str
 
-    def at(self, root: Path) -> Self:
+    def rooted_at(self, root: Path) -> Self:
         """The same connector with its relative paths taken from `root`."""
         return self
 
@@ -72,7 +58,7 @@ class Source(Connector):
         """How long to wait before looking again when there was nothing new."""
         return 10
 
-    def told(self, columns: Columns) -> Self:
+    def with_columns(self, columns: Columns) -> Self:
         """The same source, with the columns that the writer of its rows is known to put out."""
         return self
 

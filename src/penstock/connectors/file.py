@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
-from penstock.clients.batches import BatchNote, publish
+from penstock.clients.batches import BatchRef, publish
 from penstock.clients.formats import FORMATS, MAX_BATCH_BYTES, files_under, known_columns
 from penstock.config import Duration, Frozen
-from penstock.connectors.contract import BatchRef, Sink, Source
+from penstock.connectors.contract import Sink, Source
 from penstock.errors import ServiceError
 from penstock.sql.types import Columns
 
@@ -49,7 +48,7 @@ class _Files(Frozen):
     format: FileFormat
     """`parquet`, `json` (one object a line; also `ndjson`, `jsonl`) or `csv` (with a header line)."""
 
-    def at(self, root: Path) -> Self:
+    def rooted_at(self, root: Path) -> Self:
         return self.model_copy(update={"path": root / self.path})
 
 
@@ -108,11 +107,4 @@ class FileSink(_Files, Sink):
     delivery = "exactly once: a replayed batch is recognised by its directory and not written again"
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
-        chosen = FORMATS[self.format]
-        note = BatchNote(**asdict(ref))
-        return publish(
-            self.path,
-            note,
-            batch,
-            lambda rows: rows.write.format(chosen.name).options(**chosen.write_options),
-        )
+        return publish(self.path, ref, batch, FORMATS[self.format])

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 SEQUENCE: Final = "penstock_sequence"
 ROWS_PER_PARTITION: Final = 500_000
-PACE_SECS: Final = 0.5
-_RANDOM_BITS: Final = 2**53
+SHORTEST_WAIT_SECS: Final = 0.5
+_FRACTION_STEPS: Final = 2**53
 
 
 def _refuse_empty_range(low: float, high: float) -> None:
@@ -177,7 +177,7 @@ def _expression(column: GeneratedColumn, seed: int, place: int) -> Expression:
     from pyspark.sql import functions as f
 
     noise = f.xxhash64(f.col("number"), f.lit(seed), f.lit(place))
-    fraction = f.pmod(noise, f.lit(_RANDOM_BITS)) / f.lit(float(_RANDOM_BITS))
+    fraction = f.pmod(noise, f.lit(_FRACTION_STEPS)) / f.lit(float(_FRACTION_STEPS))
     match column:
         case Sequence(start=start):
             return f.col("number") + f.lit(start)
@@ -220,28 +220,28 @@ def _sequence_source() -> type[DataSource]:
             self.opened_ms = _now_ms()
             self.draining = False
 
-        def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
             return {"rows": 0, "at_ms": self.opened_ms}
 
         def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
             self.draining = True
 
-        def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802 - Spark's name
             done = start["rows"]
             if self.draining and self.rows is None:
                 self.rows = done + self.pace  # an endless stream gives one second of rows to a run that drains
             if self.rows is not None and done >= self.rows:
                 return start
-            if not self.pace:
+            if not self.pace and self.rows is not None:
                 return {"rows": self.rows, "at_ms": _now_ms()}
             if self.draining:  # to return nothing new would end the run before the last row is due
-                time.sleep(max(PACE_SECS, 1.05 / self.pace))
+                time.sleep(max(SHORTEST_WAIT_SECS, 1.05 / self.pace))
             now_ms = _now_ms()
             due = done + int((now_ms - max(start["at_ms"], self.opened_ms)) * self.pace / 1000)
             reached = due if self.rows is None else min(due, self.rows)
             return {"rows": reached, "at_ms": now_ms} if reached > done else start
 
-        def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Numbers]:
+        def partitions(self, start: dict[str, int], end: dict[str, int]) -> list[Numbers]:
             count = end["rows"] - start["rows"]
             step = (end["at_ms"] - start["at_ms"]) / count if count and self.pace else 0.0
             origin = start["at_ms"] if self.pace else end["at_ms"]

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field
 
+from penstock.clients.batches import BatchRef
+from penstock.clients.formats import JSON_OPTIONS
 from penstock.config import settings_from
-from penstock.connectors.contract import BatchRef, Sink
+from penstock.connectors.contract import Sink
+from penstock.sql.dialects import quoted
 from penstock.sql.translate import OPERATION
 
 if TYPE_CHECKING:
@@ -30,10 +33,9 @@ class PrintSink(Sink):
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         from pyspark.sql import functions as f
 
-        data = [f.col(f"`{name}`") for name in batch.columns if name != OPERATION]
+        data = [f.col(quoted(name)) for name in batch.columns if name != OPERATION]
         kind = f.col(OPERATION) if OPERATION in batch.columns else f.lit("i")
-        options = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]X"}
-        lines = batch.select(kind.alias("kind"), f.to_json(f.struct(*data), options).alias("row"))
+        lines = batch.select(kind.alias("kind"), f.to_json(f.struct(*data), JSON_OPTIONS).alias("row"))
         every = self.sample_every or settings_from(os.environ).print_sink.sample_every
         count = 0
         for line in lines.toLocalIterator(prefetchPartitions=True):

@@ -46,20 +46,24 @@ def find_sink(type_name: str) -> type[Sink] | None:
     return found if found is not None and issubclass(found, Sink) else None
 
 
-def connect(config: Mapping[str, object], root: Path) -> Source:
+def source_from(config: Mapping[str, object], root: Path) -> Source:
     """The source that a manifest describes, with its paths below `root`."""
     model = find_source(str(config["type"]))
     if model is None:
-        raise PlanRefused("not-runnable-here", f"the connector `{config['type']}` is not available")
-    return model.model_validate(config).at(root)
+        raise _unavailable(config)
+    return model.model_validate(config).rooted_at(root)
 
 
-def connect_sink(config: Mapping[str, object], root: Path) -> Sink:
+def sink_from(config: Mapping[str, object], root: Path) -> Sink:
     """The sink that a manifest describes, with its paths below `root`."""
     model = find_sink(str(config["type"]))
     if model is None:
-        raise PlanRefused("not-runnable-here", f"the connector `{config['type']}` is not available")
-    return model.model_validate(config).at(root)
+        raise _unavailable(config)
+    return model.model_validate(config).rooted_at(root)
+
+
+def _unavailable(config: Mapping[str, object]) -> PlanRefused:
+    return PlanRefused("not-runnable-here", f"the connector `{config['type']}` is not available")
 
 
 def all_connectors() -> Iterable[tuple[Role, type[Connector]]]:

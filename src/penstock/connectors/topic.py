@@ -5,7 +5,7 @@ People drop JSON Lines, CSV or Parquet files into it; models write Parquet.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import os
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
@@ -13,17 +13,20 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from pydantic import Field
 
 from penstock.clients import parquet
-from penstock.clients.batches import BatchNote, publish
+from penstock.clients.batches import BatchRef, publish
 from penstock.clients.formats import FORMATS, MAX_BATCH_BYTES, Format, files_under, known_columns
 from penstock.config import Frozen
-from penstock.connectors.contract import BatchRef, Sink, Source
+from penstock.connectors.contract import Sink, Source
 from penstock.errors import ServiceError
+from penstock.sql.dialects import quoted
 from penstock.sql.types import Column, Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TOPICS: Final = Path(".penstock") / "topics"
+TOPIC_NAME: Final = r"(?:[A-Za-z0-9_-]|\.[A-Za-z0-9_-]|\.\.[A-Za-z0-9._-])[A-Za-z0-9._-]{0,246}"
+"""What Kafka takes for a topic, and what is one directory here: never `.` or `..`."""
 
 
 class TopicColumn(Frozen):
@@ -36,15 +39,15 @@ class TopicColumn(Frozen):
 
 
 class _Topic(Frozen):
-    topic: str = Field(min_length=1)
-    """The topic's name."""
+    topic: str = Field(pattern=f"^{TOPIC_NAME}$")
+    """The topic's name: letters, digits, `.`, `_` and `-`."""
     directory: Path | None = None
     """Where its files are; `.penstock/topics/<topic>` when left out."""
 
     def path(self) -> Path:
         return self.directory or TOPICS / self.topic
 
-    def at(self, root: Path) -> Self:
+    def rooted_at(self, root: Path) -> Self:
         return self.model_copy(update={"directory": root / self.path()})
 
 
@@ -61,7 +64,7 @@ class TopicSource(_Topic, Source):
     def poll_ms(self) -> int:
         return 200
 
-    def told(self, columns: Columns) -> Self:
+    def with_columns(self, columns: Columns) -> Self:
         known = tuple(TopicColumn(name=c.name, type=c.type) for c in columns if c.type is not None)
         return self.model_copy(update={"columns": known})
 
@@ -84,7 +87,6 @@ class TopicSource(_Topic, Source):
         return reduce(lambda one, other: one.unionByName(other), streams)
 
     def peek(self, spark: SparkSession) -> DataFrame:
-        self._make_directory()
         schema = self._schema(spark)
         tables = [_table(spark, self.path(), f, schema) for f in self._present()]
         return (
@@ -104,11 +106,13 @@ class TopicSource(_Topic, Source):
         return known_columns(self.path(), present[0]) if len(present) == 1 else None
 
     def check(self) -> None:
-        self._make_directory()
+        existing = next(p for p in (self.path(), *self.path().absolute().parents) if p.exists())
+        if not existing.is_dir() or not os.access(existing, os.R_OK | os.W_OK):
+            raise ServiceError("not-writable", f"{existing} cannot be written, and {self.path()} is to be below it")
 
     def _schema(self, spark: SparkSession) -> str:
         if self.columns:
-            return ", ".join(f"`{c.name.replace('`', '``')}` {c.type}" for c in self.columns)
+            return ", ".join(f"{quoted(c.name)} {c.type}" for c in self.columns)
         for file_format in self._present():
             return _table(spark, self.path(), file_format, None).schema.toDDL()
         raise ServiceError(
@@ -137,7 +141,7 @@ class TopicSink(_Topic, Sink):
     delivery = "exactly once: a replayed batch is recognised by its directory and not written again"
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
-        return publish(self.path(), BatchNote(**asdict(ref)), batch, lambda rows: rows.write.format("parquet"))
+        return publish(self.path(), ref, batch, FORMATS["parquet"])
 
 
 def _table(spark: SparkSession, path: Path, file_format: Format, schema: str | None) -> DataFrame:

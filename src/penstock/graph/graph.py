@@ -48,6 +48,10 @@ class Node:
     description: str | None = None
 
     @property
+    def writes_topic(self) -> bool:
+        return self.kind == "model" and self.materialized in ("topic", "spark")
+
+    @property
     def label(self) -> str:
         """What stands behind the name in lineage: the materialization of a model, else the kind."""
         return self.materialized if self.kind == "model" and self.materialized else self.kind

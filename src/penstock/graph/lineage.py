@@ -65,7 +65,8 @@ def _line(node: Node, focus: str | None) -> str:
 
 def impact(graph: Graph, focus: str) -> str:
     """What a change to a node reaches."""
-    reached = [graph[n] for n in graph.nodes if n in graph.downstream(focus) and n != focus]
+    below = graph.downstream(focus) - {focus}
+    reached = [graph[n] for n in graph.nodes if n in below]
     lines = []
     for kind in ("model", "transform", "sink", "exposure"):
         names = [n.name for n in reached if n.kind == kind]

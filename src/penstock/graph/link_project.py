@@ -1,6 +1,5 @@
 """Linking the project format."""
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -9,17 +8,16 @@ from penstock.errors import Diagnostic, Origin, Severity, did_you_mean
 from penstock.graph.analysis import as_diagnostics, cycle_diagnostics, missing_key, passed_event_time
 from penstock.graph.graph import EventTime, Graph, Node
 from penstock.graph.order import topological
+from penstock.graph.topics import topic_clashes, topic_name_mistakes
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
 from penstock.project.parse import StreamProject
 from penstock.project.template import Reference, Rendered, render
 from penstock.sql.columns import analyse
 from penstock.sql.dialects import PROJECT
-from penstock.sql.query import Problem, Query, bind, has_subqueries, offset_of, parse, tables
+from penstock.sql.query import Problem, Query, bind, has_subqueries, parse, tables
 from penstock.sql.shape import Construct, stateful_constructs, unsupported, windows
 from penstock.sql.types import Column, Columns, spark_type
-
-TOPIC_NAME: Final = re.compile(r"(?!\.\.?$)[A-Za-z0-9._-]{1,249}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +46,7 @@ def link_project(project: StreamProject, schemas: Mapping[str, Columns]) -> tupl
         diagnostics.extend(notes)
     ordered, cycles = topological({node_id: model.inputs for node_id, model in models.items()})
     diagnostics.extend(cycle_diagnostics(cycles, lambda node_id: models[node_id].declared))
-    gateway = project.runtime.conduktor is not None and project.runtime.conduktor.gateway is not None
+    gateway = project.runtime.has_gateway
     for node_id in ordered:
         node, notes = _model(node_id, models[node_id], nodes, gateway)
         nodes[node_id] = node
@@ -57,7 +55,7 @@ def link_project(project: StreamProject, schemas: Mapping[str, Columns]) -> tupl
         node, notes = _exposure(exposure, nodes, known)
         nodes[node.id] = node
         diagnostics.extend(notes)
-    diagnostics.extend(_topic_clashes(project, nodes))
+    diagnostics.extend(topic_clashes(project, nodes))
     return Graph(project.name, "project", nodes, project.runtime), diagnostics
 
 
@@ -66,7 +64,7 @@ def link_project(project: StreamProject, schemas: Mapping[str, Columns]) -> tupl
 
 def _source(declared: Declared[written.Source], schemas: Mapping[str, Columns]) -> tuple[Node, list[Diagnostic]]:
     source = declared.value
-    diagnostics = _topic_name(declared)
+    diagnostics = topic_name_mistakes(declared)
     columns: list[Column] = []
     for position, column in enumerate(source.columns):
         name = spark_type(column.type) if column.type else "STRING"
@@ -111,7 +109,7 @@ def _as_time(column: Column) -> Column:
 
 def _read_model(declared: Declared[written.Model], known: Collection[str]) -> tuple[_Read, list[Diagnostic]]:
     model = declared.value
-    diagnostics = _topic_name(declared)
+    diagnostics = topic_name_mistakes(declared)
     named = [reference.id for reference in model.from_]
     for position, node_id in enumerate(named):
         if node_id not in known:
@@ -194,18 +192,16 @@ def _model(node_id: str, read: _Read, nodes: Mapping[str, Node], gateway: bool) 
 
 def _windows_without_time(read: _Read, inputs: list[Node]) -> list[Problem]:
     """A window must be over the event time of an input. Behind a subquery the column may have another name by then."""
-    if not read.constructs or read.query is None or not inputs or any(n.id not in read.inputs for n in inputs):
+    if not read.constructs or read.query is None or len(inputs) < len(read.inputs):
         return []
     times = {n.event_time.column.casefold() for n in inputs if n.event_time}
-    calls = windows(read.query)
     nested = has_subqueries(read.query)
     found = []
-    for call in calls:
-        column = call.expressions[0].name if call.expressions else ""
-        if not times or (not nested and column.casefold() not in times):
-            text = f"a window needs event time, and `{column}` is none" if times else "a window needs event time"
-            hint = did_you_mean(column, times, otherwise="event time") if times else _NO_EVENT_TIME
-            found.append(Problem("window-without-event-time", text, offset_of(call), hint, column))
+    for window in windows(read.query):
+        if not times or (not nested and window.column.casefold() not in times):
+            text = f"a window needs event time, and `{window.column}` is none" if times else "a window needs event time"
+            hint = did_you_mean(window.column, times, otherwise="event time") if times else _NO_EVENT_TIME
+            found.append(Problem("window-without-event-time", text, window.offset, hint, window.column))
     return found
 
 
@@ -301,43 +297,3 @@ def _unknown(
 
 def _known_only(node_ids: Iterable[str], known: Collection[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(node_id for node_id in node_ids if node_id in known))
-
-
-def _topic_of(declared: Declared[written.Source] | Declared[written.Model]) -> tuple[str, tuple[str, ...]]:
-    """The topic of a source or model, and the field that names it."""
-    match declared.value:
-        case written.Source(topic=topic):
-            return topic, ("topic",)
-        case written.Model(name=name) as model:
-            named = model.advanced.topic.name
-            return (named, ("advanced", "topic", "name")) if named is not None else (name, ("name",))
-    raise AssertionError(f"{declared.label} has no topic")
-
-
-def _topic_name(declared: Declared[written.Source] | Declared[written.Model]) -> list[Diagnostic]:
-    name, field = _topic_of(declared)
-    if TOPIC_NAME.fullmatch(name):
-        return []
-    text = f"`{name}` cannot be a topic"
-    hint = "use letters, digits, `.`, `_` and `-`, at most 249 of them"
-    return [Diagnostic("invalid-value", text, declared.origin_of(*field), ".".join([declared.label, *field]), hint)]
-
-
-def _topic_clashes(project: StreamProject, nodes: Mapping[str, Node]) -> list[Diagnostic]:
-    """A topic has one writer: a model, or somebody outside."""
-    writers: dict[str, Declared[written.Source] | Declared[written.Model]] = {}
-    for source in project.sources:
-        writers.setdefault(source.value.topic, source)
-    clashes = []
-    for model in project.models:
-        node = nodes.get(f"model.{model.value.name}")
-        if node is None or node.materialized not in ("topic", "spark"):
-            continue
-        topic, field = _topic_of(model)
-        if (first := writers.setdefault(topic, model)) is not model:
-            text = f"the topic `{topic}` is written by {first.label} already"
-            hint = "give it another name with `advanced: {topic: {name: …}}`"
-            path = ".".join([model.label, *field])
-            params = {"name": topic}
-            clashes.append(Diagnostic("duplicate-name", text, model.origin_of(*field), path, hint, params=params))
-    return clashes

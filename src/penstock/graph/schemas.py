@@ -13,7 +13,7 @@ def discover(project: Project, root: Path) -> Mapping[str, Columns]:
     if isinstance(project, StreamProject):
         undeclared = [s.value for s in project.sources if not s.value.columns and project.runtime.kafka is None]
         sources = {s.name: TopicSource(topic=s.topic) for s in undeclared}
-        found = {f"source.{name}": source.at(root).known_columns() for name, source in sources.items()}
+        found = {f"source.{name}": source.rooted_at(root).known_columns() for name, source in sources.items()}
     else:
-        found = {f"source.{name}": s.value.at(root).known_columns() for name, s in project.sources.items()}
+        found = {f"source.{name}": s.value.rooted_at(root).known_columns() for name, s in project.sources.items()}
     return {node_id: columns for node_id, columns in found.items() if columns is not None}

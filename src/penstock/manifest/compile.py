@@ -10,15 +10,15 @@ from penstock.connectors.contract import Sink, Source
 from penstock.connectors.topic import TopicColumn, TopicSink, TopicSource
 from penstock.graph.graph import Graph, Node
 from penstock.manifest.model import (
-    ColumnInfo,
+    About,
     Dag,
+    DagColumn,
     DagEdge,
     DagNode,
     EventTimeSpec,
     Input,
     Manifest,
     Output,
-    ProjectInfo,
     QuerySpec,
     SparkSpec,
     Step,
@@ -35,7 +35,7 @@ def compile(graph: Graph) -> Manifest:
     queries = _project_queries(graph) if graph.format == "project" else _pipeline_queries(graph)
     spark = graph.runtime.spark
     return Manifest(
-        project=ProjectInfo(name=graph.name, format=graph.format),
+        project=About(name=graph.name, format=graph.format),
         dag=Dag(
             nodes=tuple(_dag_node(node) for node in graph.nodes.values()),
             edges=tuple(DagEdge(from_=origin, to=target) for origin, target in graph.edges),
@@ -48,7 +48,7 @@ def compile(graph: Graph) -> Manifest:
 
 
 def _dag_node(node: Node) -> DagNode:
-    columns = None if node.columns is None else tuple(ColumnInfo(name=c.name, type=c.type) for c in node.columns)
+    columns = None if node.columns is None else tuple(DagColumn(name=c.name, type=c.type) for c in node.columns)
     return DagNode(
         id=node.id,
         type=node.kind,
@@ -65,7 +65,7 @@ def _stream(node: Node, graph: Graph) -> dict[str, Any] | None:
     match node.element:
         case ProjectSource():
             return _topic_source(node, graph)
-        case Model() if node.materialized in ("topic", "spark"):
+        case Model() if node.writes_topic:
             return _topic_source(node, graph)
         case Source() as source:
             return _written(source)
@@ -78,26 +78,15 @@ def _stream(node: Node, graph: Graph) -> dict[str, Any] | None:
 
 def _topics(graph: Graph) -> Iterator[TopicSpec]:
     for node in graph.nodes.values():
-        if isinstance(node.element, Model) and node.materialized in ("topic", "spark"):
+        if isinstance(node.element, Model) and node.writes_topic:
             topic = node.element.advanced.topic
             yield TopicSpec(
-                name=topic_name(node),
+                name=node.element.topic,
                 node=node.id,
                 partitions=topic.partitions,
                 replication_factor=topic.replication_factor,
                 config=topic.config,
             )
-
-
-def topic_name(node: Node) -> str:
-    """The topic that a source reads or a model writes."""
-    match node.element:
-        case ProjectSource(topic=topic):
-            return topic
-        case Model() as model:
-            return model.advanced.topic.name or model.name
-        case _:
-            raise AssertionError(f"{node.id} has no topic")
 
 
 def _project_queries(graph: Graph) -> Iterator[QuerySpec]:
@@ -115,8 +104,7 @@ def _project_queries(graph: Graph) -> Iterator[QuerySpec]:
 
 
 def _is_view(node: Node, graph: Graph) -> bool:
-    conduktor = graph.runtime.conduktor
-    return node.materialized == "virtual_topic" and (conduktor is None or conduktor.gateway is None)
+    return node.materialized == "virtual_topic" and not graph.runtime.has_gateway
 
 
 class _Assembly:
@@ -168,26 +156,28 @@ def stream_name(view: str) -> str:
 
 
 def _topic_source(node: Node, graph: Graph) -> dict[str, Any]:
+    """How to read the topic of a source or model. A model's columns are left for Spark to find."""
+    assert isinstance(node.element, ProjectSource | Model)
+    topic = node.element.topic
     if graph.runtime.kafka is not None:
-        return {"type": "kafka", "topic": topic_name(node)}
-    columns = tuple(TopicColumn(name=c.name, type=c.type or "STRING") for c in node.columns or ())
-    if node.kind == "model":
-        return _written(TopicSource(topic=topic_name(node), formats=("parquet",)))
-    declared = columns if isinstance(node.element, ProjectSource) and node.element.columns else ()
-    return _written(TopicSource(topic=topic_name(node), columns=declared))
+        return {"type": "kafka", "topic": topic}
+    if isinstance(node.element, Model):
+        return _written(TopicSource(topic=topic, formats=("parquet",)))
+    declared = node.columns or () if node.element.columns else ()
+    columns = tuple(TopicColumn(name=c.name, type=c.type or "STRING") for c in declared)
+    return _written(TopicSource(topic=topic, columns=columns))
 
 
 def _model_sink(node: Node, graph: Graph) -> dict[str, Any]:
     assert isinstance(node.element, Model)
     connector = node.element.advanced.connector
     if node.materialized == "sink" and connector is not None:
-        tasks = {} if connector.tasks_max is None else {"tasks_max": connector.tasks_max}
-        return {"type": connector.type, "from": node.id, **tasks, **connector.config}
+        return connector.as_sink(node.id)
     if node.materialized == "virtual_topic":
         return {"type": "gateway", "from": node.id}
     if graph.runtime.kafka is not None:
-        return {"type": "kafka", "from": node.id, "topic": topic_name(node)}
-    return _written(TopicSink(from_=node.id, primary_key=node.key, topic=topic_name(node)))
+        return {"type": "kafka", "from": node.id, "topic": node.element.topic}
+    return _written(TopicSink(from_=node.id, primary_key=node.key, topic=node.element.topic))
 
 
 def _written(connector: Source | Sink) -> dict[str, Any]:

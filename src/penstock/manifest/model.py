@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -9,11 +10,25 @@ from pydantic import BaseModel, ConfigDict, Field
 VERSION: Final = 1
 
 
+_SECRET_KEY: Final = re.compile(r"pass(word|wd)?$|secret|token|credential|private.?key|api.?key", re.IGNORECASE)
+_REFERENCE: Final = re.compile(r"\$\{[^}]+\}")
+
+
+def masked(value: Any, key: str = "") -> Any:
+    """The value with secrets covered that were written out; a reference such as `${NAME}` gives nothing away."""
+    if isinstance(value, dict):
+        return {name: masked(inner, str(name)) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [masked(inner, key) for inner in value]
+    hide = _SECRET_KEY.search(key) and value not in (None, "") and not _REFERENCE.fullmatch(str(value))
+    return "****" if hide else value
+
+
 class Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
 
-class ColumnInfo(Part):
+class DagColumn(Part):
     name: str
     type: str | None = None
 
@@ -28,7 +43,7 @@ class DagNode(Part):
     owner: str | None = None
     tags: tuple[str, ...] = ()
     description: str | None = None
-    columns: tuple[ColumnInfo, ...] | None = None
+    columns: tuple[DagColumn, ...] | None = None
 
 
 class DagEdge(Part):
@@ -87,9 +102,14 @@ class QuerySpec(Part):
     stateful: bool = False
     fan_out: bool = False
 
+    def to_document(self) -> dict[str, Any]:
+        """For keeping: the same when read back, without secrets."""
+        document: dict[str, Any] = masked(self.model_dump(mode="json", by_alias=True))
+        return document
+
     @property
     def fingerprint(self) -> str:
-        canonical = json.dumps(self.model_dump(mode="json", by_alias=True), sort_keys=True)
+        canonical = json.dumps(self.to_document(), sort_keys=True)
         return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
@@ -108,7 +128,7 @@ class SparkSpec(Part):
     config: dict[str, str | int | float | bool] = {}
 
 
-class ProjectInfo(Part):
+class About(Part):
     name: str
     format: Literal["project", "pipeline"]
 
@@ -117,7 +137,7 @@ class Manifest(Part):
     """Everything that would run, and the graph it came from."""
 
     version: int = VERSION
-    project: ProjectInfo
+    project: About
     dag: Dag
     topics: tuple[TopicSpec, ...]
     streams: dict[str, dict[str, Any]]
@@ -126,7 +146,8 @@ class Manifest(Part):
     spark: SparkSpec
 
     def to_json(self) -> str:
-        return json.dumps(self.model_dump(mode="json", by_alias=True), indent=2, ensure_ascii=False) + "\n"
+        document = masked(self.model_dump(mode="json", by_alias=True))
+        return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
     @property
     def revision(self) -> str:

@@ -1,10 +1,11 @@
 """diff: Manifest and Deployed -> Plan. Pure: it looks at two values and nothing else."""
 
 from collections.abc import Collection, Iterator
+from typing import Any
 
 from penstock.connectors import registry
 from penstock.errors import Diagnostic
-from penstock.manifest.model import Manifest, QuerySpec
+from penstock.manifest.model import Input, Manifest, Output, QuerySpec
 from penstock.plan.state import Deployed
 from penstock.plan.steps import (
     CreateTopic,
@@ -32,7 +33,7 @@ def diff(
         for topic in manifest.topics
         if topic.name not in deployed.topics and _wanted(topic.node, chosen, manifest, bool(select))
     ]
-    steps += [_query_step(query, deployed, allow_rebuild) for query in chosen]
+    steps += [_query_step(query, deployed, manifest, allow_rebuild) for query in chosen]
     if not select:
         present = {q.name for q in manifest.queries}
         steps += [RetireQuery(name) for name in deployed.queries if name not in present]
@@ -45,9 +46,11 @@ def _wanted(node_id: str, chosen: list[QuerySpec], manifest: Manifest, restricte
     return written or (not restricted and manifest.producer(node_id) is None)
 
 
-def _query_step(query: QuerySpec, deployed: Deployed, allow_rebuild: Collection[str]) -> Step:
+def _query_step(query: QuerySpec, deployed: Deployed, manifest: Manifest, allow_rebuild: Collection[str]) -> Step:
     before = deployed.queries.get(query.name)
     kept = query.name in deployed.checkpoints
+    if before is None and (earlier := _same_target(query, deployed, manifest)):
+        return RebuildQuery(query, f"`{earlier}` wrote to the same place before", query.name in allow_rebuild)
     if before is None:
         unknown = "its checkpoint is there, but no record of what it ran"
         return RestartQuery(query, unknown) if kept else StartQuery(query)
@@ -60,6 +63,18 @@ def _query_step(query: QuerySpec, deployed: Deployed, allow_rebuild: Collection[
     if breaking:
         return RebuildQuery(query, "; ".join(breaking), query.name in allow_rebuild)
     return RestartQuery(query, "; ".join(reason for reason, _ in reasons))
+
+
+def _same_target(query: QuerySpec, deployed: Deployed, manifest: Manifest) -> str | None:
+    """A query that is gone under its name, but wrote where this one is to write: rows would come twice."""
+    present = {q.name for q in manifest.queries}
+    targets = [_target(output) for output in query.outputs]
+    gone = (q for name, q in deployed.queries.items() if name not in present and name in deployed.checkpoints)
+    return next((q.name for q in gone if any(_target(output) in targets for output in q.outputs)), None)
+
+
+def _target(output: Output) -> dict[str, Any]:
+    return {key: value for key, value in output.sink.items() if key not in ("from", "primary_key")}
 
 
 def _differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool]]:
@@ -78,11 +93,19 @@ def _differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, boo
     if gone or new:
         yield "it reads from other inputs", stateful
     elif before.inputs != after.inputs:
-        yield "an input is read in another way", False
+        fits = all(map(_keeps_state, before.inputs, after.inputs))
+        yield "an input is read in another way", stateful and not fits
     if before.outputs != after.outputs:
         yield "it is written to another place or in another way", False
     if before.fan_out != after.fan_out:
         yield "its rows are shared out in another way", False
+
+
+def _keeps_state(before: Input, after: Input) -> bool:
+    """Whether state made from an input still fits it: columns may come, but not go or change, nor may event time."""
+    old = {c["name"]: c["type"] for c in before.source.get("columns", ())}
+    new = {c["name"]: c["type"] for c in after.source.get("columns", ())}
+    return before.name == after.name and before.event_time == after.event_time and old.items() <= new.items()
 
 
 def _not_allowed(steps: list[Step]) -> Iterator[Diagnostic]:

@@ -26,6 +26,9 @@ class Line:
     reason: str
     risk: str = "none"
 
+    def __str__(self) -> str:
+        return f"{self.sign} {self.action} {self.subject} {self.name}: {self.reason}"
+
 
 def explain(step: Step) -> Line:
     match step:

@@ -1,4 +1,4 @@
-"""Deployed state: what was started, from which revision. A table of JSON documents, in SQLite by default."""
+"""Deployed state: what was started, from which revision, and how far it is. A table of JSON documents."""
 
 import json
 import sqlite3
@@ -74,7 +74,8 @@ class SqliteStore:
             finally:
                 connection.close()
         except sqlite3.OperationalError as error:
-            code = "not-writable" if "readonly" in str(error) or "unable to open" in str(error) else "state-unreadable"
+            closed = error.sqlite_errorcode in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
+            code = "not-writable" if closed else "state-unreadable"
             raise ServiceError(code, f"the state file {self.file}: {error}") from error
         except sqlite3.DatabaseError as error:
             raise ServiceError("state-unreadable", f"the state file {self.file}: {error}") from error
@@ -108,9 +109,29 @@ def read_deployed(store: StateStore, place: Place) -> Deployed:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What a run has written about itself: `run` about the process, `progress` by query name."""
+
+    revision: str | None
+    run: Mapping[str, Any]
+    progress: Mapping[str, Mapping[str, Any]]
+
+
+def read_recorded(store: StateStore, place: Place) -> Recorded:
+    documents = store.get(place.namespace, "")
+    progress = {k.removeprefix("progress:"): d for k, d in documents.items() if k.startswith("progress:")}
+    return Recorded(documents.get("revision"), documents.get("run", {}), progress)
+
+
 def record_query(store: StateStore, place: Place, revision: str, query: QuerySpec) -> None:
-    document = query.model_dump(mode="json", by_alias=True)
-    store.put(place.namespace, {"revision": revision, f"query:{query.name}": document})
+    store.put(place.namespace, {"revision": revision, f"query:{query.name}": query.to_document()})
+
+
+def record_progress(
+    store: StateStore, place: Place, run: Mapping[str, Any], progress: Mapping[str, Mapping[str, Any]]
+) -> None:
+    store.put(place.namespace, {"run": run, **{f"progress:{name}": rows for name, rows in progress.items()}})
 
 
 def forget_query(store: StateStore, place: Place, name: str) -> None:

@@ -96,10 +96,13 @@ class _Builder:
 
     def value(self, node: yaml.Node, path: tuple[Step, ...]) -> Any:
         self._built += 1
-        if id(node) in self._open or self._built > MAX_VALUES:
-            if self._built <= MAX_VALUES + 1:
-                self._note("yaml-alias", node, path, "an alias expands without end")
-                self._built = MAX_VALUES + 1
+        if id(node) in self._open:
+            self._note("yaml-alias", node, path, "an alias refers to what it is part of", "write the value out")
+            return None
+        if self._built > MAX_VALUES:
+            if self._built == MAX_VALUES + 1:
+                text = f"the aliases of this file expand to more than {MAX_VALUES:,} values"
+                self._note("yaml-alias", node, path, text, "write fewer aliases of aliases")
             return None
         match node:
             case yaml.ScalarNode():

@@ -141,7 +141,7 @@ class _Parser:
         sink = registry.find_sink(connector.type) if connector else None
         if connector and sink:
             inner = (*path, "advanced", "connector", "config")
-            raw = {"type": connector.type, "from": model.name, **connector.config}
+            raw = connector.as_sink(model.name)
             self._validate(sink, raw, document, inner, f"{label}.advanced.connector.config")
 
     # The pipeline format

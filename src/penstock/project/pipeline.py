@@ -1,13 +1,10 @@
 """The pipeline format: one file of sources, transforms and sinks."""
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from penstock.connectors.contract import Sink, Source
 from penstock.project.declared import Declared
 from penstock.transforms.sql import SqlTransform
-
-Transform: TypeAlias = SqlTransform
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +13,7 @@ class Pipeline:
 
     name: str
     sources: dict[str, Declared[Source]]
-    transforms: dict[str, Declared[Transform]]
+    transforms: dict[str, Declared[SqlTransform]]
     sinks: dict[str, Declared[Sink]]
     refused: frozenset[str]
     """Names of nodes that could not be parsed: reading from one of them is no second mistake."""

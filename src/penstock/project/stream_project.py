@@ -92,6 +92,10 @@ class Runtime(Frozen):
     conduktor: Conduktor | None = None
     spark: Spark = Spark()
 
+    @property
+    def has_gateway(self) -> bool:
+        return self.conduktor is not None and self.conduktor.gateway is not None
+
 
 class SourceColumn(Frozen):
     """A column of a source."""
@@ -176,8 +180,16 @@ class ModelConnector(Frozen):
     """The connector that a sink model writes with."""
 
     type: str
+    """One of the sinks of pipelines, or a connector of Kafka Connect such as `snowflake-sink`."""
     tasks_max: int | None = Field(None, ge=1)
+    """How many tasks Kafka Connect may start for it."""
     config: dict[str, Any] = {}
+    """The connector's own settings."""
+
+    def as_sink(self, node_id: str) -> dict[str, Any]:
+        """The connector as it would stand among the sinks of a pipeline."""
+        tasks = {} if self.tasks_max is None else {"tasks_max": self.tasks_max}
+        return {"type": self.type, "from": node_id, **tasks, **self.config}
 
 
 class Advanced(Frozen):
@@ -218,6 +230,11 @@ class Model(Frozen):
     ) = None
     """`topic`, `virtual_topic`, `spark` (or `flink`), `sink`; inferred from the SQL when left out."""
     advanced: Advanced = Advanced()
+
+    @property
+    def topic(self) -> str:
+        """The topic that the model writes, if it writes one."""
+        return self.advanced.topic.name or self.name
 
 
 class Exposure(Frozen):

@@ -5,6 +5,8 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from penstock.sql.dialects import quoted
+
 _MARK: Final = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}|\{\{|\{%", re.DOTALL)
 _CALL: Final = re.compile(r"""\{\{-?\s*(source|ref)\s*\(\s*(?:"([^"]*)"|'([^']*)')\s*\)\s*-?\}\}""", re.DOTALL)
 
@@ -61,7 +63,7 @@ def render(text: str) -> Rendered:
             kind: Literal["source", "model"] = "source" if call[1] == "source" else "model"
             reference = Reference(kind, call[2] if call[2] is not None else call[3], mark.start())
             references.append(reference)
-            put("`" + reference.id.replace("`", "``") + "`", mark.start(), False)
+            put(quoted(reference.id), mark.start(), False)
         elif not mark[0].startswith("{#"):
             shown = mark[0] if len(mark[0]) < 40 else mark[0][:37] + "…"
             problems.append((mark.start(), f'`{shown}` is not `source("name")` or `ref("name")`'))

@@ -1,20 +1,17 @@
 """A QuerySpec as Spark DataFrames."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from penstock.connectors.contract import Source
-from penstock.connectors.registry import connect
+from penstock.connectors.registry import source_from
 from penstock.manifest.model import Input, Manifest, QuerySpec
+from penstock.sql.dialects import quoted
 from penstock.sql.translate import OPERATION
 from penstock.sql.types import Column, Columns
-
-
-def quoted(view: str) -> str:
-    return "`" + view.replace("`", "``") + "`"
 
 
 class Frames:
@@ -32,25 +29,28 @@ class Frames:
         session.conf.set("spark.sql.streaming.pollingDelay", f"{poll_ms}ms")
         return session
 
-    def source(self, entry: Input) -> Source:
-        source = connect(entry.source, self.root)
-        producer = self.manifest.producer(entry.node)
-        return source if producer is None else source.told(self.columns_of(entry.node, producer))
+    def sources(self, query: QuerySpec) -> list[Source]:
+        """What the query reads; the topic of a model with the columns that its writer puts out."""
+        return [self._source(entry) for entry in query.inputs]
 
-    def columns_of(self, node_id: str, producer: QuerySpec) -> Columns:
+    def _source(self, entry: Input) -> Source:
+        source = source_from(entry.source, self.root)
+        producer = self.manifest.producer(entry.node)
+        return source if producer is None else source.with_columns(self._columns_of(entry.node, producer))
+
+    def _columns_of(self, node_id: str, producer: QuerySpec) -> Columns:
         if node_id not in self._columns:
             session = self.session()
-            self.open_inputs(producer, session)
+            self.open_inputs(producer, self.sources(producer), session)
             frame = self.run_steps(producer, session)[producer.outputs[0].view]
             self._columns[node_id] = tuple(Column(c.name, c.dataType.simpleString()) for c in frame.schema)
         return self._columns[node_id]
 
-    def open_inputs(self, query: QuerySpec, session: SparkSession) -> dict[str, DataFrame]:
+    def open_inputs(self, query: QuerySpec, sources: Sequence[Source], session: SparkSession) -> dict[str, DataFrame]:
         """The query's streams by view name, each registered as that view."""
         streams = {}
-        for entry in query.inputs:
-            stream = self.source(entry).read(session, entry.name)
-            stream = prepared(stream, entry)
+        for entry, source in zip(query.inputs, sources, strict=True):
+            stream = prepared(source.read(session, entry.name), entry)
             if query.stateful and entry.event_time is not None:
                 stream = stream.withWatermark(entry.event_time.column, f"{entry.event_time.delay_ms} milliseconds")
             stream.createOrReplaceTempView(quoted(entry.view))
@@ -69,12 +69,14 @@ def prepared(frame: DataFrame, entry: Input) -> DataFrame:
     """The rows of an input as its readers expect them: with their operation, and with event time as a timestamp."""
     if entry.with_operation and OPERATION not in frame.columns:
         frame = frame.withColumn(OPERATION, f.lit("i"))
-    time = entry.event_time.column if entry.event_time else None
-    match dict(frame.dtypes).get(time) if time else None:
+    if entry.event_time is None:
+        return frame
+    time = entry.event_time.column
+    match dict(frame.dtypes).get(time):
         case "bigint" | "int":
-            return frame.withColumn(str(time), f.timestamp_millis(f.col(quoted(str(time)))))
+            return frame.withColumn(time, f.timestamp_millis(f.col(quoted(time))))
         case "string":
-            return frame.withColumn(str(time), f.to_timestamp(f.col(quoted(str(time)))))
+            return frame.withColumn(time, f.to_timestamp(f.col(quoted(time))))
         case _:
             return frame
 

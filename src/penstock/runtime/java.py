@@ -4,7 +4,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +23,9 @@ class Java:
     home: Path
     version: int
 
+    def __str__(self) -> str:
+        return f"Java {self.version} in {self.home}"
+
 
 def find_java() -> Java:
     """The first Java that is new enough: JAVA_HOME, then PATH, then what `install-jdk` has installed."""
@@ -35,8 +37,7 @@ def find_java() -> Java:
                 return Java(home, version)
             seen.append(Java(home, version))
     if seen:
-        found = f"Java {seen[0].version} in {seen[0].home}"
-        raise ServiceError("java-too-old", f"Spark needs Java {OLDEST} or newer, found {found}", hint=HINT)
+        raise ServiceError("java-too-old", f"Spark needs Java {OLDEST} or newer, found {seen[0]}", hint=HINT)
     raise ServiceError("java-missing", f"Spark needs Java {OLDEST} or newer, and there is none here", hint=HINT)
 
 
@@ -45,7 +46,7 @@ def _homes() -> Iterator[Path]:
         yield Path(home)
     if command := shutil.which("java"):
         yield Path(command).resolve().parent.parent
-    for folder in (Path(sys.prefix) / "jdk", Path.home() / ".jdk", Path.home() / ".jre"):
+    for folder in (Path.home() / ".jdk", Path.home() / ".jre"):
         for found in sorted(folder.glob("*"), reverse=True):
             yield found / "Contents" / "Home" if (found / "Contents" / "Home").is_dir() else found
 

@@ -1,19 +1,18 @@
 """A few rows of a node, as they are now."""
 
 from pathlib import Path
-from typing import Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from penstock.connectors.registry import connect
-from penstock.errors import ServiceError
+from penstock.clients.formats import JSON_OPTIONS
+from penstock.connectors.registry import source_from
+from penstock.errors import PlanRefused, ServiceError
 from penstock.manifest.model import Manifest, QuerySpec
-from penstock.runtime.frames import Frames, prepared, quoted
+from penstock.runtime.frames import Frames, prepared
 from penstock.runtime.start import failure_of
-
-JSON_OPTIONS: Final = {"ignoreNullFields": "false", "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]X"}
+from penstock.sql.dialects import quoted
 
 
 def peek(manifest: Manifest, node_id: str, root: Path, spark: SparkSession, limit: int) -> list[str]:
@@ -21,7 +20,7 @@ def peek(manifest: Manifest, node_id: str, root: Path, spark: SparkSession, limi
     frames = Frames(manifest, root, spark)
     try:
         if node_id in manifest.streams:
-            frame = connect(manifest.streams[node_id], root).peek(spark)
+            frame = source_from(manifest.streams[node_id], root).peek(spark)
         else:
             frame = _computed(manifest, node_id, frames)
         rows = frame.limit(limit).select(f.to_json(f.struct("*"), JSON_OPTIONS).alias("row")).collect()
@@ -36,10 +35,13 @@ def peek(manifest: Manifest, node_id: str, root: Path, spark: SparkSession, limi
 
 def _computed(manifest: Manifest, node_id: str, frames: Frames) -> DataFrame:
     """A view or transform, made by its SQL from what its inputs hold now."""
-    query = next(q for q in manifest.queries if any(s.view == node_id for s in q.steps))
+    query = next((q for q in manifest.queries if any(s.view == node_id for s in q.steps)), None)
+    if query is None:
+        text = f"no query reads `{node_id}`, so it has no rows"
+        raise PlanRefused("unknown-node", text, hint="write a model that reads it")
     session = frames.session()
     for entry in query.inputs:
-        rows = prepared(connect(entry.source, frames.root).peek(session), entry)
+        rows = prepared(source_from(entry.source, frames.root).peek(session), entry)
         rows.createOrReplaceTempView(quoted(entry.view))
     needed = _steps_up_to(query, node_id)
     return frames.run_steps(needed, session)[node_id]

@@ -1,5 +1,6 @@
 """How far each query is, counted as its batches end."""
 
+import math
 import threading
 import time
 from dataclasses import dataclass, replace
@@ -41,6 +42,7 @@ class QueryProgress:
             "seconds": round(self.seconds, 3),
             "rows_per_second": round(self.rows_per_second, 1),
             "batch_ms": self.batch_ms,
+            "last_batch_at": self.last_batch_at,
             "error": self.error,
         }
 
@@ -52,7 +54,7 @@ class ProgressBoard:
         self._lock = threading.Lock()
         self._rows = {name: QueryProgress(name) for name in queries}
         self._started: dict[str, float] = {}
-        self._ended = {name: threading.Event() for name in queries}
+        self._drained = {name: threading.Event() for name in queries}
 
     def snapshot(self) -> list[QueryProgress]:
         with self._lock:
@@ -86,11 +88,11 @@ class ProgressBoard:
 
     def drained(self, query: str) -> None:
         """All events of the query have been seen."""
-        self._ended[query].set()
+        self._drained[query].set()
 
     def ended(self, query: str, state: State, error: str | None = None) -> None:
         """Close the books of a query, once the last of its events is in."""
-        self._ended[query].wait(timeout=5)
+        self._drained[query].wait(timeout=5)
         with self._lock:
             seconds = time.monotonic() - self._started[query]
             self._rows[query] = replace(self._rows[query], state=state, seconds=seconds, error=error)
@@ -109,7 +111,7 @@ class QueryListener(StreamingQueryListener):
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
         progress = event.progress
         rate = progress.processedRowsPerSecond
-        self._board.batch(self._query, progress.numInputRows, progress.batchDuration, rate if rate == rate else 0.0)
+        self._board.batch(self._query, progress.numInputRows, progress.batchDuration, 0.0 if math.isnan(rate) else rate)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
         pass

@@ -46,11 +46,15 @@ def settings(spec: SparkSpec, home: Path) -> dict[str, str]:
         "spark.app.name": "penstock",
         "spark.sql.shuffle.partitions": cores,
         "spark.sql.warehouse.dir": str(home / "warehouse"),
-        **({"spark.driver.memory": _driver_memory(), "spark.driver.host": "127.0.0.1"} if local else {}),
-        **({"spark.driver.bindAddress": "127.0.0.1"} if local else {}),
+        **(_for_one_machine() if local else {}),
         **DEFAULTS,
         **{key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in spec.config.items()},
     }
+
+
+def _for_one_machine() -> dict[str, str]:
+    here = "127.0.0.1"
+    return {"spark.driver.memory": _driver_memory(), "spark.driver.host": here, "spark.driver.bindAddress": here}
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """start: Plan -> Run. Carries out the steps of a plan and keeps the queries."""
 
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -9,10 +9,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.connectors.contract import BatchRef, Sink
-from penstock.connectors.registry import connect_sink
-from penstock.errors import PenstockError, QueryFailed, ServiceError
-from penstock.manifest.model import QuerySpec, TopicSpec
+from penstock.clients.batches import BatchRef
+from penstock.connectors.registry import sink_from
+from penstock.errors import PenstockError, PlanRefused, QueryFailed, ServiceError
+from penstock.manifest.model import Output, QuerySpec, TopicSpec
 from penstock.plan.place import Place
 from penstock.plan.state import StateStore, forget_query, record_query
 from penstock.plan.steps import (
@@ -25,8 +25,9 @@ from penstock.plan.steps import (
     StartQuery,
 )
 from penstock.runtime.checkpoint import batch_offsets, checkpoint_id, set_aside
-from penstock.runtime.frames import Frames, quoted, shared_read, split_read
+from penstock.runtime.frames import Frames, shared_read, split_read
 from penstock.runtime.progress import ProgressBoard, QueryListener
+from penstock.sql.dialects import quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,26 +116,20 @@ class Run:
         record_query(self._store, self._place, self.plan.manifest.revision, spec)
 
     def _launch(self, spec: QuerySpec, *, drain: bool) -> _Live:
-        sources = [self._frames.source(entry) for entry in spec.inputs]
+        sources = self._frames.sources(spec)
         session = self._frames.session(min(source.poll_ms for source in sources))
         session.streams.addListener(QueryListener(self.board, spec.name))
-        streams = self._frames.open_inputs(spec, session)
+        streams = self._frames.open_inputs(spec, sources, session)
+        whole = shared_read(streams) if spec.fan_out else self._frames.run_steps(spec, session)[spec.outputs[0].view]
+        sinks = {output.node: sink_from(output.sink, self._place.root) for output in spec.outputs}
         checkpoint = self._place.checkpoint(spec.name).absolute()
         failures: list[PenstockError] = []
-        sinks = [(output.view, connect_sink(output.sink, self._place.root)) for output in spec.outputs]
-        if spec.fan_out:
-            whole, views = shared_read(streams), list(streams)
-        else:
-            (view, _), views = sinks[0], []
-            whole = self._frames.run_steps(spec, session)[view]
 
         def write(batch: DataFrame, batch_id: int) -> None:
             ref = BatchRef(spec.name, checkpoint_id(checkpoint), batch_id, batch_offsets(checkpoint, batch_id))
             try:
-                if views:
-                    self._fan_out(spec, batch, views, sinks, ref)
-                else:
-                    self.board.written(spec.name, sinks[0][1].write(batch, ref))
+                for output, rows in self._rows(spec, batch):
+                    self.board.written(spec.name, sinks[output.node].write(rows, ref))
             except PenstockError as error:
                 failures.append(error)
                 raise
@@ -147,22 +142,18 @@ class Run:
         self.board.started(spec.name)
         return _Live(spec, writer.start(), failures)
 
-    def _fan_out(
-        self,
-        spec: QuerySpec,
-        batch: DataFrame,
-        views: list[str],
-        sinks: Collection[tuple[str, Sink]],
-        ref: BatchRef,
-    ) -> None:
-        """One read, several sinks: the batch is kept until the last of them has it."""
+    def _rows(self, spec: QuerySpec, batch: DataFrame) -> Iterator[tuple[Output, DataFrame]]:
+        """What each output gets of a batch. When there are several, the batch is kept until the last one has it."""
+        if not spec.fan_out:
+            yield spec.outputs[0], batch
+            return
         batch.persist()
         try:
-            for view, frame in split_read(batch, views).items():
+            for view, frame in split_read(batch, [entry.view for entry in spec.inputs]).items():
                 frame.createOrReplaceTempView(quoted(view))
             frames = self._frames.run_steps(spec, batch.sparkSession)
-            for view, sink in sinks:
-                self.board.written(spec.name, sink.write(frames[view], ref))
+            for output in spec.outputs:
+                yield output, frames[output.view]
         finally:
             batch.unpersist()
 
@@ -175,6 +166,9 @@ class Run:
 
 
 def start(plan: Plan, spark: SparkSession, place: Place, store: StateStore) -> Run:
+    """Take the steps that come before the queries; `run_once` and `run_on` then start those."""
+    if plan.refusals:
+        raise PlanRefused.because(plan.refusals)
     run = Run(plan, spark, place, store)
     run.prepare()
     return run

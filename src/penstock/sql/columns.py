@@ -39,7 +39,7 @@ def analyse(query: Query, inputs: Mapping[str, Columns | None]) -> Analysis:
     problems = tuple(problem for scope in traverse_scope(query.tree) for problem in _unresolved(scope, inputs))
     if problems:
         return Analysis(None, {}, problems)
-    written = query.taken()
+    written = query.take_tree()
     spelled = _spellings(written, inputs)
     known: dict[str, object] = {
         name: {c.name.casefold(): data_type(c.type or "unknown") for c in columns}

@@ -24,3 +24,8 @@ class Flink(Spark):
 PROJECT: Final[Dialect] = Flink()
 PIPELINE: Final[Dialect] = Postgres()
 SPARK: Final[Dialect] = Spark()
+
+
+def quoted(name: str) -> str:
+    """A name as an identifier, in the quotes of Flink and Spark."""
+    return "`" + name.replace("`", "``") + "`"

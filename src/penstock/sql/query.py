@@ -3,13 +3,14 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final, TypeAlias
 
 from sqlglot import exp, parse_one
 from sqlglot import parse as parse_statements
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, TokenError
+
+from penstock.sql.dialects import quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,38 +28,43 @@ Edit: TypeAlias = Callable[[exp.Query], None]
 """A change to a tree, made in place."""
 
 
-@dataclass(frozen=True)
 class Query:
     """One SELECT, or a set operation over several: a text, and edits to the tree it parses to.
 
-    A tree is cheaper to parse again than to copy. So there is at most one at a time: whoever wants to change it
-    takes it away, and it is parsed again if somebody looks for it later.
+    A tree is cheaper to parse again than to copy. So a query holds at most one: whoever wants to change it takes it
+    away, and it is parsed again when somebody looks for it later.
     """
 
-    text: str
-    dialect: Dialect
-    edits: tuple[Edit, ...] = ()
+    __slots__ = ("_edits", "_tree", "dialect", "text")
 
-    @cached_property
+    def __init__(
+        self, text: str, dialect: Dialect, edits: tuple[Edit, ...] = (), tree: exp.Query | None = None
+    ) -> None:
+        self.text = text
+        self.dialect = dialect
+        self._edits = edits
+        self._tree = tree
+
+    @property
     def tree(self) -> exp.Query:
         """For looking at only."""
-        tree = parse_one(self.text, read=self.dialect)
-        assert isinstance(tree, exp.Query)
-        for edit in self.edits:
-            edit(tree)
-        return tree
+        if self._tree is None:
+            tree = parse_one(self.text, read=self.dialect)
+            assert isinstance(tree, exp.Query)
+            for edit in self._edits:
+                edit(tree)
+            self._tree = tree
+        return self._tree
 
-    def taken(self) -> exp.Query:
+    def take_tree(self) -> exp.Query:
         """A tree of the caller's own, to be changed at will."""
-        tree = self.tree
-        del self.__dict__["tree"]
+        tree, self._tree = self.tree, None
         return tree
 
     def edited(self, edit: Edit) -> "Query":
-        query = Query(self.text, self.dialect, (*self.edits, edit))
-        query.__dict__["tree"] = tree = self.taken()
+        tree = self.take_tree()
         edit(tree)
-        return query
+        return Query(self.text, self.dialect, (*self._edits, edit), tree)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,21 +81,19 @@ def parse(text: str, dialect: Dialect) -> Query | Problem:
     except TokenError:
         return Problem("sql-syntax", "a quote is not closed", _unclosed(text), "add the closing quote")
     if len(statements) != 1:
-        text_found = f"expected one SELECT statement, found {len(statements)}"
-        return Problem("sql-statement", text_found, hint="make each statement a model or transform of its own")
+        message = f"expected one SELECT statement, found {len(statements)}"
+        return Problem("sql-statement", message, hint="make each statement a model or transform of its own")
     (tree,) = statements
     if not isinstance(tree, exp.Query):
         kind = tree.key.upper()
-        text_found = f"expected a SELECT statement, found {kind}"
-        return Problem("sql-statement", text_found, _offset(tree), "begin with SELECT or WITH")
-    query = Query(text, dialect)
-    query.__dict__["tree"] = tree
-    return query
+        message = f"expected a SELECT statement, found {kind}"
+        return Problem("sql-statement", message, offset_of(tree), "begin with SELECT or WITH")
+    return Query(text, dialect, tree=tree)
 
 
 def tables(query: Query) -> tuple[TableName, ...]:
     """The tables read, in order of appearance, without the query's own CTEs."""
-    found = [TableName(_full_name(table), _offset(table)) for table in _outer_tables(query.tree)]
+    found = [TableName(_full_name(table), offset_of(table)) for table in _outer_tables(query.tree)]
     return tuple(t for t in found if t.name)
 
 
@@ -122,29 +126,23 @@ def rename_tables(query: Query, rename: Callable[[str], str]) -> Query:
 
 def select_all(names: Sequence[str], dialect: Dialect) -> Query:
     """All rows of all the tables, one after the other."""
-    quoted = ("`" + name.replace("`", "``") + "`" for name in names)
-    return Query(" UNION ALL ".join(f"SELECT * FROM {name}" for name in quoted), dialect)
+    return Query(" UNION ALL ".join(f"SELECT * FROM {quoted(name)}" for name in names), dialect)
 
 
 def has_subqueries(query: Query) -> bool:
     return query.tree.find(exp.Subquery, exp.CTE) is not None
 
 
-def offset_of(node: exp.Expr) -> int:
-    """Where a node stands in the text, by the first of its names that knows."""
-    return _offset(node)
-
-
 def _outer_tables(tree: exp.Query) -> list[exp.Table]:
     """The tables that are no CTEs, in the order of the text."""
     local = {cte.alias.casefold() for cte in tree.find_all(exp.CTE)}
     found = [table for table in tree.find_all(exp.Table) if table.db or table.name.casefold() not in local]
-    return sorted(found, key=_offset)
+    return sorted(found, key=offset_of)
 
 
 def _rename(table: exp.Table, name: str) -> None:
     """Give a table another name in the same place."""
-    start = _offset(table)
+    start = offset_of(table)
     table.set("this", exp.to_identifier(name, quoted=True))
     table.set("db", None)
     table.set("catalog", None)
@@ -155,7 +153,8 @@ def _full_name(table: exp.Table) -> str:
     return ".".join(part.name for part in table.parts)
 
 
-def _offset(node: exp.Expr) -> int:
+def offset_of(node: exp.Expr) -> int:
+    """Where a node stands in the text, by the first of its names that knows."""
     starts = [i.meta["start"] for i in node.find_all(exp.Identifier) if "start" in i.meta]
     return min(starts, default=0)
 

@@ -11,6 +11,7 @@ from penstock.sql.query import Problem, Query, offset_of
 
 GROUP_WINDOWS: Final = frozenset({"TUMBLE", "HOP", "SESSION"})
 _MODEL_CALLS: Final = frozenset({"ML_PREDICT", "ML_EVALUATE"})
+_NEVER: Final = "a stream cannot know what will never come; filter in a consumer"
 _AGGREGATES: Final = frozenset({"COLLECT", "LISTAGG"})
 
 
@@ -54,14 +55,23 @@ def _placed(query: Query, construct: Construct) -> Construct:
     return replace(construct, offset=next(found, 0))
 
 
-def group_window(node: exp.Expr) -> exp.Anonymous | None:
+def _group_window(node: exp.Expr) -> exp.Anonymous | None:
     """The node as a call of TUMBLE, HOP or SESSION, if it is one."""
     is_window = isinstance(node, exp.Anonymous) and node.name.upper() in GROUP_WINDOWS
     return node if is_window and isinstance(node, exp.Anonymous) else None
 
 
-def windows(query: Query) -> tuple[exp.Anonymous, ...]:
-    return tuple(call for node in query.tree.find_all(exp.Anonymous) if (call := group_window(node)))
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A call of TUMBLE, HOP or SESSION over a column."""
+
+    column: str
+    offset: int
+
+
+def windows(query: Query) -> tuple[Window, ...]:
+    calls = [call for node in query.tree.find_all(exp.Anonymous) if (call := _group_window(node))]
+    return tuple(Window(c.expressions[0].name if c.expressions else "", offset_of(c)) for c in calls)
 
 
 def unsupported(constructs: Iterable[Construct]) -> tuple[Problem, ...]:
@@ -77,9 +87,7 @@ def _constructs(tree: exp.Expr) -> Iterator[Construct]:
     for node in tree.find_all(*_TELLING):
         match node:
             case exp.Group():
-                windowed = any(group_window(e) for e in node.expressions)
-                way_out = "" if windowed else "group by a window: TUMBLE, HOP or SESSION over the event time"
-                yield Construct("GROUP BY" if windowed else "GROUP BY without a window", offset_of(node), way_out)
+                yield _grouping(node)
             case exp.Join() if not isinstance(node.this, exp.Unnest | exp.Lateral):
                 outer = node.side in {"LEFT", "RIGHT", "FULL"} or node.kind in {"SEMI", "ANTI"}
                 name = f"{node.side or node.kind} JOIN".strip() if outer else "JOIN"
@@ -94,12 +102,16 @@ def _constructs(tree: exp.Expr) -> Iterator[Construct]:
                 yield Construct("LIMIT", offset_of(node), "a stream has no end to cut; leave it out")
             case exp.Union() if node.args.get("distinct"):
                 yield Construct("UNION", offset_of(node), "write UNION ALL")
-            case exp.Intersect() | exp.Except():
-                yield Construct(node.key.upper(), offset_of(node), "use an inner join")
+            case exp.Intersect():
+                yield Construct("INTERSECT", offset_of(node), "use an inner join")
+            case exp.Except():
+                yield Construct("EXCEPT", offset_of(node), _NEVER)
             case exp.In() if node.args.get("query"):
-                yield Construct("IN (SELECT …)", offset_of(node), "use an inner join")
+                way_out = _NEVER if isinstance(node.parent, exp.Not) else "use an inner join"
+                yield Construct("IN (SELECT …)", offset_of(node), way_out)
             case exp.Exists():
-                yield Construct("EXISTS (SELECT …)", offset_of(node), "use an inner join")
+                way_out = _NEVER if isinstance(node.parent, exp.Not) else "use an inner join"
+                yield Construct("EXISTS (SELECT …)", offset_of(node), way_out)
             case exp.MatchRecognize():
                 yield Construct("MATCH_RECOGNIZE", offset_of(node), "match in a window: SESSION with FILTER aggregates")
             case exp.Anonymous() if node.name.upper() in _MODEL_CALLS:
@@ -110,6 +122,16 @@ def _constructs(tree: exp.Expr) -> Iterator[Construct]:
                 yield Construct("an aggregate without GROUP BY", offset_of(node), way_out, word)
             case _:
                 pass
+
+
+def _grouping(group: exp.Group) -> Construct:
+    calls = [call.name.upper() for e in group.expressions if (call := _group_window(e))]
+    if not calls:
+        way_out = "group by a window: TUMBLE, HOP or SESSION over the event time"
+        return Construct("GROUP BY without a window", offset_of(group), way_out)
+    if calls == ["SESSION"] and len(group.expressions) == 1:
+        return Construct("SESSION without a key", offset_of(group), "group by a column as well")
+    return Construct("GROUP BY", offset_of(group))
 
 
 def _ungrouped_aggregate(node: exp.Expr) -> bool:

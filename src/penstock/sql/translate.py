@@ -56,7 +56,7 @@ RULES: Final[tuple[Rule, ...]] = (name_projections, group_windows)
 
 
 def to_spark(query: Query) -> str:
-    tree = query.taken()
+    tree = query.take_tree()
     for rule in RULES:
         tree = rule(tree)
     return tree.sql(SPARK, identify=True, comments=False)

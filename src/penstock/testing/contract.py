@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.connectors.contract import BatchRef, Sink
+from penstock.clients.batches import BatchRef
+from penstock.connectors.contract import Sink
 
 FIRST = BatchRef("contract", "00000000-0000-0000-0000-000000000000", 0, ('numbers:{"rows":3}',))
 

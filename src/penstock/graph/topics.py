@@ -1,0 +1,50 @@
+"""The topics of a project: what they may be called, and who writes them."""
+
+import re
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from penstock.connectors.topic import TOPIC_NAME
+from penstock.errors import Diagnostic
+from penstock.graph.graph import Node
+from penstock.project import stream_project as written
+from penstock.project.declared import Declared
+from penstock.project.parse import StreamProject
+
+WithTopic: TypeAlias = Declared[written.Source] | Declared[written.Model]
+
+
+def topic_name_mistakes(declared: WithTopic) -> list[Diagnostic]:
+    name, field = declared.value.topic, _naming_field(declared)
+    if re.fullmatch(TOPIC_NAME, name):
+        return []
+    text = f"`{name}` cannot be a topic"
+    hint = "use letters, digits, `.`, `_` and `-`, at most 249 of them"
+    return [Diagnostic("invalid-value", text, declared.origin_of(*field), ".".join([declared.label, *field]), hint)]
+
+
+def topic_clashes(project: StreamProject, nodes: Mapping[str, Node]) -> list[Diagnostic]:
+    """A topic has one writer: a model, or somebody outside."""
+    writers: dict[str, WithTopic] = {}
+    for source in project.sources:
+        writers.setdefault(source.value.topic, source)
+    clashes = []
+    for model in project.models:
+        node = nodes.get(f"model.{model.value.name}")
+        if node is None or not node.writes_topic:
+            continue
+        topic, field = model.value.topic, _naming_field(model)
+        if (first := writers.setdefault(topic, model)) is not model:
+            text = f"the topic `{topic}` is written by {first.label} already"
+            hint = "give it another name with `advanced: {topic: {name: …}}`"
+            path = ".".join([model.label, *field])
+            params = {"name": topic}
+            clashes.append(Diagnostic("duplicate-name", text, model.origin_of(*field), path, hint, params=params))
+    return clashes
+
+
+def _naming_field(declared: WithTopic) -> tuple[str, ...]:
+    """The field that gives the topic its name."""
+    if isinstance(declared.value, written.Source):
+        return ("topic",)
+    return ("name",) if declared.value.advanced.topic.name is None else ("advanced", "topic", "name")
