@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import typer
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 from pydantic_core import core_schema
 
@@ -139,7 +139,7 @@ def _fields_table(model: type[BaseModel]) -> str:
 
 
 def _default(value: Any) -> str:
-    if value is None or value == () or value == {} or isinstance(value, BaseModel):
+    if value is None or value == () or value == {} or isinstance(value, BaseModel | SecretStr):
         return ""
     return f"`{json.dumps(value, default=str)}`"
 

@@ -1,6 +1,6 @@
 """Every code that a diagnostic or an error can carry, with what it means and the way out.
 
-`docs/diagnostics.md` is made from this table, and a diagnostic with a code that is not here cannot be built.
+`docs/reference/diagnostics.md` is made from this table, and a diagnostic with a code that is not here cannot be built.
 """
 
 from collections.abc import Mapping

@@ -24,7 +24,7 @@ def carried(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("flink", "spark"),
+    ("flink", "expected"),
     [
         ("SELECT a FROM t", "SELECT `a` FROM `t`"),
         ("SELECT a + 1, b FROM t", "SELECT `a` + 1 AS `_col_0`, `b` FROM `t`"),
@@ -32,12 +32,12 @@ def carried(text: str) -> str:
         ("SELECT `select` FROM t", "SELECT `select` FROM `t`"),
     ],
 )
-def test_flink_sql_becomes_spark_sql(flink: str, spark: str) -> None:
-    assert project(flink) == spark
+def test_flink_sql_becomes_spark_sql(flink: str, expected: str) -> None:
+    assert project(flink) == expected
 
 
 @pytest.mark.parametrize(
-    ("flink", "spark"),
+    ("flink", "expected"),
     [
         ("TUMBLE(at, INTERVAL '1' HOUR)", "WINDOW(`at`, '1 hour')"),
         ("TUMBLE_START(at, INTERVAL '15' MINUTE)", "WINDOW(`at`, '15 minute').`start`"),
@@ -49,13 +49,13 @@ def test_flink_sql_becomes_spark_sql(flink: str, spark: str) -> None:
         ("SESSION_END(at, INTERVAL '10' MINUTE)", "SESSION_WINDOW(`at`, '10 minute').`end`"),
     ],
 )
-def test_group_windows_become_windows_of_spark(flink: str, spark: str) -> None:
+def test_group_windows_become_windows_of_spark(flink: str, expected: str) -> None:
     """Spark takes the length of a window as text, and as nothing else."""
-    assert project(f"SELECT {flink} AS w FROM t") == f"SELECT {spark} AS `w` FROM `t`"
+    assert project(f"SELECT {flink} AS w FROM t") == f"SELECT {expected} AS `w` FROM `t`"
 
 
 @pytest.mark.parametrize(
-    ("postgres", "spark"),
+    ("postgres", "expected"),
     [
         ("a::int", "CAST(`a` AS INT)"),
         ("a::double precision", "CAST(`a` AS DOUBLE)"),
@@ -65,8 +65,8 @@ def test_group_windows_become_windows_of_spark(flink: str, spark: str) -> None:
         ("date_trunc('hour', a)", "DATE_TRUNC('HOUR', `a`)"),
     ],
 )
-def test_postgres_sql_becomes_spark_sql(postgres: str, spark: str) -> None:
-    assert pipeline(f"SELECT {postgres} AS x FROM t") == f"SELECT {spark} AS `x` FROM `t`"
+def test_postgres_sql_becomes_spark_sql(postgres: str, expected: str) -> None:
+    assert pipeline(f"SELECT {postgres} AS x FROM t") == f"SELECT {expected} AS `x` FROM `t`"
 
 
 @pytest.mark.parametrize(

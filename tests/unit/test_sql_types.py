@@ -4,7 +4,7 @@ from penstock.sql.types import spark_type
 
 
 @pytest.mark.parametrize(
-    ("written", "spark"),
+    ("written", "expected"),
     [
         ("STRING", "STRING"),
         ("VARCHAR(20)", "STRING"),
@@ -25,8 +25,8 @@ from penstock.sql.types import spark_type
         ("INT NOT NULL", "INT"),
     ],
 )
-def test_types_as_people_write_them_become_types_of_spark(written: str, spark: str) -> None:
-    assert spark_type(written) == spark
+def test_types_as_people_write_them_become_types_of_spark(written: str, expected: str) -> None:
+    assert spark_type(written) == expected
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ class Continuous(Frozen):
 
 class _Files(Frozen):
     path: Path
-    """A directory or a file; a relative path starts at the pipeline's own directory."""
+    """A directory, or for a source also a file; a relative path starts at the pipeline's own directory."""
     format: FileFormat
     """`parquet`, `json` (one object a line; also `ndjson`, `jsonl`) or `csv` (with a header line)."""
 

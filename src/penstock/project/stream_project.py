@@ -13,7 +13,9 @@ class ProjectHeader(Frozen):
     name: str = Field(min_length=1)
     """The name of the project; its state and checkpoints are kept under it."""
     version: str | None = None
+    """The version of the project, as its owners count."""
     description: str | None = None
+    """What the project is for."""
 
 
 def _one_or_many(value: object) -> object:
@@ -26,58 +28,83 @@ class Kafka(Frozen):
     bootstrap_servers: Annotated[tuple[str, ...], BeforeValidator(_one_or_many, json_schema_input_type=str | list[str])]
     """One `host:port`, several separated by commas, or a list."""
     bootstrap_servers_internal: str | None = None
+    """The servers as jobs inside the cluster reach them."""
     security_protocol: str | None = None
+    """`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`."""
     sasl_mechanism: str | None = None
+    """`PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`."""
     sasl_username: str | None = None
+    """The user."""
     sasl_password: SecretStr | None = None
+    """The password; never shown again."""
     config: dict[str, str | int | float | bool] = {}
+    """Any other setting of a Kafka client."""
 
 
 class SchemaRegistry(Frozen):
     """The registry that holds the schemas of topics."""
 
     url: str
+    """Where it answers."""
     username: str | None = None
+    """The user, for basic authentication."""
     password: SecretStr | None = None
+    """The password; never shown again."""
 
 
 class Cluster(Frozen):
     """One named cluster of an outside system."""
 
     type: str = "rest"
+    """What kind of cluster it is."""
     rest_url: str | None = None
+    """Where its REST interface answers."""
     sql_gateway_url: str | None = None
+    """Where its SQL gateway answers."""
     version: str | None = None
+    """The version it runs."""
     environment: str | None = None
+    """The environment it belongs to."""
     api_key: SecretStr | None = None
+    """The key to its interface; never shown again."""
 
 
 class Clusters(Frozen):
     """Named clusters, one of them the default."""
 
     default: str | None = None
+    """The name of the cluster that is used unless another is named."""
     clusters: dict[str, Cluster] = {}
+    """The clusters by name."""
 
 
 class Gateway(Frozen):
     """The gateway that serves virtual topics."""
 
     admin_url: str | None = None
+    """Where its administration answers."""
     proxy_bootstrap: str | None = None
+    """The `host:port` that consumers connect to."""
     username: str = "admin"
+    """The user of its administration."""
     password: SecretStr = SecretStr("conduktor")
+    """The password of its administration; never shown again."""
     virtual_cluster: str | None = None
+    """The virtual cluster that its topics belong to."""
 
 
 class Conduktor(Frozen):
+    """Conduktor's products."""
+
     gateway: Gateway | None = None
+    """The gateway that serves virtual topics."""
 
 
 class Spark(Frozen):
     """Where and how Spark runs."""
 
     master: str = "local[*]"
-    """The Spark master: `local[*]`, `spark://host:port`, `yarn`, `k8s://…`."""
+    """The Spark master. Embedded topics are directories of this machine, so it must be `local[…]`."""
     config: dict[str, str | int | float | bool] = {}
     """Any Spark property; it wins over the defaults."""
 
@@ -86,11 +113,17 @@ class Runtime(Frozen):
     """The systems that the project runs on. Empty means: this machine, with directories as topics."""
 
     kafka: Kafka | None = None
+    """The Kafka cluster."""
     schema_registry: SchemaRegistry | None = None
+    """The schema registry."""
     flink: Clusters | None = None
+    """Flink clusters. Queries run on Spark; the section is read and checked by `doctor`."""
     connect: Clusters | None = None
+    """Kafka Connect clusters."""
     conduktor: Conduktor | None = None
+    """Conduktor's products."""
     spark: Spark = Spark()
+    """Where and how Spark runs."""
 
     @property
     def has_gateway(self) -> bool:
@@ -101,16 +134,20 @@ class SourceColumn(Frozen):
     """A column of a source."""
 
     name: str = Field(min_length=1)
+    """The column's name."""
     type: str | None = None
-    """An SQL type: `STRING`, `BIGINT`, `DECIMAL(10, 2)`, `TIMESTAMP(3)`, `ARRAY<STRING>`, …"""
+    """An SQL type: `STRING` (the default), `BIGINT`, `DECIMAL(10, 2)`, `TIMESTAMP(3)`, `ARRAY<STRING>`, …"""
     description: str | None = None
+    """What it holds."""
 
 
 class Watermark(Frozen):
     """How late a row may be."""
 
     strategy: Literal["bounded_out_of_orderness", "monotonously_increasing", "monotonous"] = "bounded_out_of_orderness"
+    """`monotonous` (or `monotonously_increasing`) means that rows come in order."""
     max_out_of_orderness_ms: int = Field(5000, ge=0)
+    """How many milliseconds a row may come after one that happened later."""
 
     @property
     def delay_ms(self) -> int:
@@ -121,26 +158,37 @@ class EventTime(Frozen):
     """The column that says when a row happened."""
 
     column: str
+    """The column's name. Text is read as a timestamp, a whole number as milliseconds since 1970."""
     watermark: Watermark = Watermark()
+    """How late a row may be."""
 
 
 class Source(Frozen):
     """A topic that others write and this project reads."""
 
     name: str = Field(min_length=1)
+    """What `source()` calls it."""
     topic: str = Field(min_length=1)
+    """The topic it reads."""
     description: str | None = None
+    """What it is."""
     owner: str | None = None
+    """Who answers for it."""
     tags: tuple[str, ...] = ()
+    """Words to find it by."""
     columns: tuple[SourceColumn, ...] = ()
+    """The columns of a row. Without them, those of an embedded topic are found in its files."""
     event_time: EventTime | None = None
+    """When a row happened. Windows need it."""
 
 
 class NodeReference(Frozen):
     """A source or a model by name."""
 
     source: str | None = None
+    """The name of a source."""
     ref: str | None = None
+    """The name of a model."""
 
     @model_validator(mode="after")
     def _one_name(self) -> Self:
@@ -172,8 +220,11 @@ class Topic(Frozen):
     name: str | None = Field(None, min_length=1)
     """The topic's name; the model's name when left out."""
     partitions: int | None = Field(None, ge=1)
+    """How many partitions; an embedded topic has none."""
     replication_factor: int | None = Field(None, ge=1)
+    """How many copies; an embedded topic has one."""
     config: dict[str, str | int | float | bool] = {}
+    """Settings of the topic, such as `retention.ms`; an embedded topic has none."""
 
 
 class ModelConnector(Frozen):
@@ -196,7 +247,9 @@ class Advanced(Frozen):
     """Settings that most models do without."""
 
     topic: Topic = Topic()
+    """The topic that the model writes."""
     connector: ModelConnector | None = None
+    """The connector that the model writes with; it is then a sink."""
 
 
 Materialized = Literal["topic", "virtual_topic", "spark", "sink"]
@@ -210,15 +263,19 @@ class Model(Frozen):
     """A stream made from sources and other models."""
 
     name: str = Field(min_length=1)
+    """What `ref()` calls it."""
     description: str | None = None
+    """What it is."""
     owner: str | None = None
+    """Who answers for it."""
     tags: tuple[str, ...] = ()
+    """Words to find it by."""
     sql: str | None = None
     """One SELECT over `{{ source("name") }}` and `{{ ref("name") }}`."""
     from_: References = Field((), alias="from")
     """What a model without SQL reads; it is then a sink."""
     key: Names = ()
-    """The column or columns that identify a row."""
+    """The columns that identify a row, separated by commas. `validate` checks that they are there."""
     materialized: (
         Annotated[
             Materialized,
@@ -241,12 +298,22 @@ class Exposure(Frozen):
     """Somebody outside who reads or writes the streams of this project."""
 
     name: str = Field(min_length=1)
+    """Its name."""
     type: Literal["application", "dashboard", "ml_training", "ml_inference", "api"]
+    """What kind of thing it is."""
     role: Literal["producer", "consumer", "both"] | None = None
+    """Whether it reads, writes, or both."""
     description: str | None = None
+    """What it is."""
     owner: str | None = None
+    """Who answers for it."""
     tags: tuple[str, ...] = ()
+    """Words to find it by."""
     url: str | None = None
+    """Where to find it."""
     consumes: References = ()
+    """The models and sources it reads."""
     depends_on: References = ()
+    """The models and sources it needs in another way."""
     produces: References = ()
+    """The sources it writes."""

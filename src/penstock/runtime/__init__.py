@@ -1,1 +1,1 @@
-"""Spark: sessions, queries, and what becomes of them. The only room that imports pyspark at module level."""
+"""Spark: sessions, queries, and what becomes of them. pyspark is imported here, and in `testing`, at module level."""

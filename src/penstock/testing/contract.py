@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.clients.batches import BatchRef
 from penstock.connectors.contract import Sink
+from penstock.errors import QueryFailed
 
 FIRST = BatchRef("contract", "00000000-0000-0000-0000-000000000000", 0, ('numbers:{"rows":3}',))
 
@@ -39,6 +40,16 @@ class SinkContract:
         self.sink.write(self.rows(1, 2, 3), FIRST)
         assert self.sink.write(self.rows(1, 2, 3), FIRST) == 0
         assert sorted(self.written_ids()) == [1, 2, 3]
+
+    def a_batch_of_the_same_number_from_other_input_is_refused(self) -> None:
+        self.sink.write(self.rows(1), FIRST)
+        try:
+            self.sink.write(self.rows(2), replace(FIRST, offsets=('numbers:{"rows":9}',)))
+        except QueryFailed as error:
+            assert error.code == "batch-conflict"  # noqa: PT017 - pytest is not needed to use the contract
+        else:
+            raise AssertionError("it was written")
+        assert self.written_ids() == [1]
 
     def a_new_checkpoint_writes_again(self) -> None:
         self.sink.write(self.rows(1), FIRST)
