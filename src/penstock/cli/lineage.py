@@ -5,20 +5,16 @@ import typer
 
 from penstock.cli import output
 from penstock.cli.line import check, node_named
-from penstock.cli.options import DirectoryOption, PathArgument, chosen_path
+from penstock.cli.options import DirectoryOption, PathArgument, chosen_path, remember_json
 from penstock.graph import lineage
 from penstock.graph.graph import Graph
 
 
 class LineageFormat(StrEnum):
+    TEXT = "text"
     ASCII = "ascii"
     JSON = "json"
     MERMAID = "mermaid"
-
-
-def _remember(value: LineageFormat) -> LineageFormat:
-    output.json_mode = value is LineageFormat.JSON
-    return value
 
 
 def command(
@@ -28,8 +24,8 @@ def command(
     upstream: Annotated[bool, typer.Option("--upstream", help="With --model: what it is made from.")] = False,
     downstream: Annotated[bool, typer.Option("--downstream", help="With --model: what is made from it.")] = False,
     form: Annotated[
-        LineageFormat, typer.Option("--format", callback=_remember, help="How to draw.")
-    ] = LineageFormat.ASCII,
+        LineageFormat, typer.Option("--format", callback=remember_json, help="How to draw.")
+    ] = LineageFormat.TEXT,
 ) -> None:
     """Show who reads from whom."""
     checked = check(chosen_path(path, directory), ignore_runtime=True)
@@ -41,7 +37,7 @@ def command(
             output.put_json(as_json(graph, chosen))
         case LineageFormat.MERMAID:
             output.put(lineage.mermaid(graph, chosen))
-        case LineageFormat.ASCII:
+        case LineageFormat.TEXT | LineageFormat.ASCII:
             output.put(lineage.tree(graph, chosen, focus))
             if focus and downstream and not upstream:
                 output.put("\n" + lineage.impact(graph, focus))

@@ -3,7 +3,7 @@
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -16,9 +16,13 @@ class Format(StrEnum):
     JSON = "json"
 
 
-def _remember(value: Format) -> Format:
-    output.json_mode = value is Format.JSON
-    return value
+F = TypeVar("F", bound=StrEnum)
+
+
+def remember_json(form: F) -> F:
+    """Errors are to be reported in the form that was asked for."""
+    output.json_mode = form == Format.JSON
+    return form
 
 
 PathArgument = Annotated[
@@ -33,7 +37,7 @@ DirectoryOption = Annotated[
     Path | None,
     typer.Option("--project-dir", "-p", metavar="PATH", help="The same as PATH.", show_default=False),
 ]
-FormatOption = Annotated[Format, typer.Option("--format", help="How to report.", callback=_remember)]
+FormatOption = Annotated[Format, typer.Option("--format", help="How to report.", callback=remember_json)]
 
 
 def chosen_path(path: Path | None, directory: Path | None) -> Path:
