@@ -160,7 +160,7 @@ def test_a_pipeline_is_found_by_its_environment_variable_and_prints_rows_only(tm
         )
     )
     for name in ("PENSTOCK", "STREAMLING"):
-        located = {f"{name}__PIPELINE_DEFINITION_LOCATION": "numbers.yml"}
+        located = {f"{name}__PIPELINE_DEFINITION_LOCATION": "numbers.yml", "PATH": "/usr/bin:/bin"}
         done = penstock("run", cwd=tmp_path, env=located)
         assert done.returncode == 0, done.stderr
         expected = [f'INSERT {{"n":{n}}}' for n in range(3)] if name == "PENSTOCK" else []

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -65,27 +66,35 @@ def spark_session(spec: SparkSpec, logs: Path) -> Iterator[SparkSession]:
     conf = SparkConf(loadDefaults=False)
     for key, value in settings(spec, logs.parent.absolute()).items():
         conf.set(key, value)
-    before = os.environ.get("JAVA_HOME")
-    os.environ["JAVA_HOME"] = str(java.home)
     try:
-        with log.open("ab") as sink:
+        # Python workers are to be of this very Python: another one on the PATH has other packages.
+        with log.open("ab") as sink, _environment(JAVA_HOME=str(java.home), PYSPARK_PYTHON=sys.executable):
             # A session of its own: Ctrl-C is ours to answer. Its stdin is a pipe: it ends when we do, whatever ends us.
             gateway = launch_gateway(  # type: ignore[no-untyped-call]
                 conf, {"stdout": sink, "stderr": sink, "start_new_session": True}
             )
-        session = SparkSession(SparkContext(conf=conf, gateway=gateway))
+            session = SparkSession(SparkContext(conf=conf, gateway=gateway))
     except PySparkRuntimeError as error:
         text = f"Spark did not start: {_last_error(log) or error}"
         raise ServiceError("spark-start", text, hint=f"the whole log is in {log}") from error
-    finally:
-        if before is None:
-            del os.environ["JAVA_HOME"]
-        else:
-            os.environ["JAVA_HOME"] = before
     try:
         yield session
     finally:
         _close(session, gateway.proc)
+
+
+@contextmanager
+def _environment(**variables: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _close(session: SparkSession, jvm: "subprocess.Popen[bytes]") -> None:
