@@ -24,7 +24,7 @@ from penstock.cli.init import write_project
 from penstock.cli.main import COMMANDS, app
 from penstock.codes import CODES
 from penstock.config import Frozen
-from penstock.connectors.contract import Connector, Sink
+from penstock.connectors.contract import Sink
 from penstock.connectors.registry import all_connectors
 from penstock.project import stream_project
 from penstock.transforms.registry import TRANSFORMS
@@ -131,8 +131,8 @@ def _fields_table(model: type[BaseModel]) -> str:
     docs = field_docs(model)
     rows = []
     for name, field in model.model_fields.items():
-        if name == "type" and issubclass(model, Connector):
-            continue
+        if name == "type" and not field.is_required():
+            continue  # the heading says it
         default = "required" if field.is_required() else _default(field.get_default(call_default_factory=True))
         rows.append(f"| `{field.alias or name}` | {default} | {docs.get(name, '')} |")
     return "| field | default | meaning |\n|---|---|---|\n" + "\n".join(rows) if rows else ""

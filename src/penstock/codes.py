@@ -38,6 +38,7 @@ CODES: Final[Mapping[str, str]] = {
     "sql-statement": "A model or transform is one SELECT statement that reads from a source or a model.",
     "sql-unknown-table": "The SQL of a model names a table directly. Use `source()` or `ref()`.",
     "sql-unknown-column": "The SQL names a column that its inputs do not have.",
+    "sql-duplicate-column": "Two outputs of a query have the same name. Rename one with AS.",
     "sql-unsupported": "The SQL uses a construct that cannot run as a stream here. The message names the way out.",
     "unknown-column-type": "A column's `type` is not an SQL type.",
     "primary-key-missing": "The primary key names a column that the node does not put out.",

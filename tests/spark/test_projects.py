@@ -1,5 +1,6 @@
 """Projects on embedded topics: rows in, rows out, again and again."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -213,6 +214,81 @@ def test_a_replayed_batch_leaves_no_duplicates_and_no_gap(running: Running) -> N
     assert sorted(row["id"] for row in running.topic("large")) == [1, 2, 3]
 
 
+def test_a_later_batch_is_replayed_as_well(running: Running) -> None:
+    """Another run wrote the batch before it: Spark compares the settings of the two."""
+    running.write({"stream_project.yml": PAID, "sources/orders.yml": ORDERS})
+    for number in (1, 2):
+        running.drop("orders.v1", f"{number}.jsonl", [order(number)])
+        running.run()
+    commits = running.place.checkpoint("large") / "commits"
+    for file in (commits / "1", commits / ".1.crc"):
+        file.unlink(missing_ok=True)
+    running.drop("orders.v1", "3.jsonl", [order(3)])
+    running.run()
+    assert sorted(row["id"] for row in running.topic("large")) == [1, 2, 3]
+
+
+def test_state_keeps_its_partitions_when_the_machine_changes(running: Running) -> None:
+    running.write(
+        {
+            "sources/orders.yml": ORDERS,
+            "stream_project.yml": """
+            project: {name: shop}
+            models:
+              - name: counted
+                sql: |
+                  SELECT country, COUNT(*) AS n FROM {{ source("orders") }}
+                  GROUP BY country, TUMBLE(at, INTERVAL '1' MINUTE)
+            """,
+        }
+    )
+    countries = [f"C{n}" for n in range(20)]
+    running.drop("orders.v1", "a.jsonl", [order(n, country=c) for n, c in enumerate(countries)])
+    running.run()
+    java_conf = running.spark.sparkContext._jsc.sc().conf()
+    before = java_conf.get("spark.sql.shuffle.partitions")
+    java_conf.set("spark.sql.shuffle.partitions", "7")
+    try:
+        late = [order(n, country=c) for n, c in enumerate(countries)]
+        running.drop("orders.v1", "b.jsonl", [*late, order(99, at="2026-01-01T01:00:00Z")])
+        running.run()
+    finally:
+        java_conf.set("spark.sql.shuffle.partitions", before)
+    assert sorted((row["country"], row["n"]) for row in running.topic("counted")) == sorted((c, 2) for c in countries)
+
+
+def test_csv_is_read_and_written_as_others_do(running: Running) -> None:
+    """Quotes inside quotes, commas and line breaks, as Python's csv writes and reads them."""
+    names = ['He said "no", twice', "two\nlines", "plain", "back\\slash"]
+    running.write(
+        {
+            "stream_project.yml": """
+            project: {name: shop}
+            sources:
+              - name: people
+                topic: people
+                columns: [{name: id, type: BIGINT}, {name: name, type: STRING}, {name: city, type: STRING}]
+            models:
+              - {name: named, sql: 'SELECT id, name FROM {{ source("people") }}'}
+              - name: export
+                from: named
+                advanced: {connector: {type: file, config: {path: out, format: csv}}}
+            """
+        }
+    )
+    folder = running.root / ".penstock" / "topics" / "people"
+    folder.mkdir(parents=True)
+    with (folder / "a.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["id", "name", "city"], *([n, name, "x"] for n, name in enumerate(names))])
+    running.run()
+    assert [row["name"] for row in sorted(running.topic("named"), key=lambda row: row["id"])] == names
+    exported = []
+    for part in (running.root / "out").glob("*/part-*.csv"):
+        with part.open(newline="") as file:
+            exported += [row["name"] for row in csv.DictReader(file)]
+    assert sorted(exported) == sorted(names)
+
+
 def test_an_old_copy_of_a_checkpoint_is_refused_rather_than_trusted(running: Running) -> None:
     running.write({"stream_project.yml": PAID, "sources/orders.yml": ORDERS})
     running.drop("orders.v1", "a.jsonl", [order(1)])
@@ -234,6 +310,11 @@ def test_a_row_that_is_not_what_was_declared_stops_the_query_and_names_it(runnin
         running.run()
     assert failed.value.code == "query-failed"
     assert failed.value.context == ["query `large`"]
+    assert "a.jsonl" in failed.value.message
+    assert "Traceback" not in failed.value.message
+    with pytest.raises(QueryFailed) as shown:
+        running.show("source.orders")
+    assert "a.jsonl" in shown.value.message
 
 
 def test_a_model_sink_writes_with_one_of_our_connectors(running: Running, tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def fail(error: PenstockError) -> None:
     match error:
         case ProjectInvalid(diagnostics=diagnostics):
             if json_mode:
-                put_json(report(diagnostics))
+                put_json({**report(diagnostics), "success": False})
             else:
                 show_diagnostics(diagnostics)
                 count = sum(d.severity is Severity.ERROR for d in diagnostics)
@@ -55,7 +55,7 @@ def fail(error: PenstockError) -> None:
 
 
 def report(diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:
-    """The result of a check, as JSON."""
+    """The result of a check, as JSON. `success` tells that the check could be made, not what it found."""
     listed = list(diagnostics)
     errors = [d.to_json() for d in listed if d.severity is Severity.ERROR]
     warnings = [d.to_json() for d in listed if d.severity is not Severity.ERROR]

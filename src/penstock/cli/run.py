@@ -16,6 +16,7 @@ from penstock.plan.state import SqliteStore, record_progress
 from penstock.plan.steps import Plan
 
 if TYPE_CHECKING:
+    from penstock.runtime.progress import ProgressBoard
     from penstock.runtime.start import Run
 
 BEAT_SECS = 1.0
@@ -52,12 +53,17 @@ def _host(place: Place, plan: Plan, *, once: bool, quiet: bool) -> dict[str, Any
     with run_lock(place.lock_file):
         find_java()
         output.say("Starting Spark …")
+        from penstock.runtime.progress import ProgressBoard
         from penstock.runtime.session import spark_session
         from penstock.runtime.start import start
 
+        board = ProgressBoard([query.name for query in plan.queries])
+        heartbeat = _Heartbeat(board, store, place, plan.manifest.revision)
+        heartbeat.write()
+
         with spark_session(plan.manifest.spark, place.logs) as spark:
-            run = start(plan, spark, place, store)
-            return _watch(run, _Heartbeat(run, store, place), once=once, quiet=quiet)
+            run = start(plan, spark, place, store, board)
+            return _watch(run, heartbeat, once=once, quiet=quiet)
 
 
 def _watch(run: "Run", heartbeat: "_Heartbeat", *, once: bool, quiet: bool) -> dict[str, Any]:
@@ -94,11 +100,11 @@ def _watch(run: "Run", heartbeat: "_Heartbeat", *, once: bool, quiet: bool) -> d
 class _Heartbeat:
     """Writes the progress of the run where `status` finds it, once a second."""
 
-    def __init__(self, run: "Run", store: SqliteStore, place: Place) -> None:
-        self._run = run
+    def __init__(self, board: "ProgressBoard", store: SqliteStore, place: Place, revision: str) -> None:
+        self._board = board
         self._store = store
         self._place = place
-        self._about = {"pid": os.getpid(), "started_at": time.time(), "revision": run.plan.manifest.revision}
+        self._about = {"pid": os.getpid(), "started_at": time.time(), "revision": revision}
         self._due = 0.0
 
     def tick(self) -> None:
@@ -107,5 +113,5 @@ class _Heartbeat:
             self.write()
 
     def write(self) -> None:
-        progress = {row.query: row.to_json() for row in self._run.board.snapshot()}
+        progress = {row.query: row.to_json() for row in self._board.snapshot()}
         record_progress(self._store, self._place, {**self._about, "heartbeat_at": time.time()}, progress)

@@ -24,7 +24,8 @@ def command(
         output.put_json(rows)
     else:
         _print_table(rows)
-        output.say(f"{len(rows)} row{'s' if len(rows) != 1 else ''}.")
+        counted = f"{len(rows)} row{'s' if len(rows) != 1 else ''}."
+        output.say(f"The first {counted}" if len(rows) == limit else counted)
 
 
 def _rows(checked: Checked, name: str, limit: int) -> list[dict[str, Any]]:

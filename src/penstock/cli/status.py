@@ -35,16 +35,17 @@ def command(path: PathArgument = None, directory: DirectoryOption = None, form: 
     output.put(f"{checked.graph.name} {state}; revision {recorded.revision}.")
     width = max((len(q["query"]) for q in queries), default=0)
     for query in queries:
-        numbers = f"{query['rows_in']:,} rows in, {query['rows_out']:,} out, {query['batches']:,} batches"
+        batches = f"{query['batches']:,} batch{'' if query['batches'] == 1 else 'es'}"
+        numbers = f"{query['rows_in']:,} rows in, {query['rows_out']:,} out, {batches}"
         output.put(f"  {query['query']:<{width}}  {query['state']:<9} {numbers}{_since(query)}")
         if query["error"]:
             output.put(f"  {'':<{width}}  {query['error']}")
 
 
 def _settled(document: Mapping[str, Any], pid: int | None) -> dict[str, Any]:
-    """A runner that was killed could not write that it stopped."""
+    """A runner that was killed could not write that it had ended."""
     dead = pid is None and document["state"] in ("running", "waiting")
-    return {**document, "state": "stopped"} if dead else dict(document)
+    return {**document, "state": "killed"} if dead else dict(document)
 
 
 def _since(query: dict[str, Any]) -> str:

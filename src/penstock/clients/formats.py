@@ -56,8 +56,8 @@ FORMATS: Final[Mapping[str, Format]] = {
     "csv": Format(
         "csv",
         ("csv",),
-        {"mode": "FAILFAST", "header": "true", "enforceSchema": "false"},
-        {"header": "true", **_TIMES},
+        {"mode": "FAILFAST", "header": "true", "enforceSchema": "false", "multiLine": "true", "escape": '"'},
+        {"header": "true", "escape": '"', **_TIMES},
     ),
 }
 

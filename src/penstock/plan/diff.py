@@ -51,9 +51,12 @@ def _query_step(query: QuerySpec, deployed: Deployed, manifest: Manifest, allow_
     kept = query.name in deployed.checkpoints
     if before is None and (earlier := _same_target(query, deployed, manifest)):
         return RebuildQuery(query, f"`{earlier}` wrote to the same place before", query.name in allow_rebuild)
+    if before is None and not kept:
+        return StartQuery(query)
     if before is None:
         unknown = "its checkpoint is there, but no record of what it ran"
-        return RestartQuery(query, unknown) if kept else StartQuery(query)
+        allowed = query.name in allow_rebuild
+        return RebuildQuery(query, unknown, allowed) if query.stateful else RestartQuery(query, unknown)
     if not kept:
         return RebuildQuery(query, "its checkpoint is gone", query.name in allow_rebuild)
     if before.fingerprint == query.fingerprint:

@@ -41,7 +41,7 @@ def explain(step: Step) -> Line:
         case RestartQuery(query, reason):
             return Line("~", "restart", "query", query.name, f"{reason}; goes on where it stopped")
         case RebuildQuery(query, reason):
-            risk = "rows written so far stay in its output, and are written again"
+            risk = "rows written so far stay in its output and are written again; its readers see them twice"
             return Line("!", "rebuild", "query", query.name, f"{reason}; begins again with the earliest rows", risk)
         case RetireQuery(name):
             return Line("-", "retire", "query", name, "no longer in the project; its checkpoint and output stay")

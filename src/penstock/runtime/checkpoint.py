@@ -15,6 +15,13 @@ def batch_offsets(checkpoint: Path, batch_id: int) -> tuple[str, ...]:
     return tuple(lines[2:])
 
 
+def state_partitions(checkpoint: Path) -> int | None:
+    """How many partitions the state was begun with. They can never change, and Spark does not always remember them."""
+    operator = checkpoint / "state" / "0"
+    found = sum(path.name.isdigit() for path in operator.iterdir()) if operator.is_dir() else 0
+    return found or None
+
+
 def set_aside(checkpoint: Path) -> None:
     """Move a checkpoint away so that a new one can begin. It is kept: a rebuild may have been a mistake."""
     if not checkpoint.exists():

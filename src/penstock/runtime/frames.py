@@ -23,10 +23,12 @@ class Frames:
         self._spark = spark
         self._columns: dict[str, Columns] = {}
 
-    def session(self, poll_ms: int = 10) -> SparkSession:
+    def session(self, poll_ms: int = 10, partitions: int | None = None) -> SparkSession:
         """A session of its own: views of one query are never seen by another."""
         session = self._spark.newSession()
         session.conf.set("spark.sql.streaming.pollingDelay", f"{poll_ms}ms")
+        if partitions is not None:
+            session.conf.set("spark.sql.shuffle.partitions", partitions)
         return session
 
     def sources(self, query: QuerySpec) -> list[Source]:

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -10,8 +9,8 @@ from penstock.clients.formats import JSON_OPTIONS
 from penstock.connectors.registry import source_from
 from penstock.errors import PlanRefused, ServiceError
 from penstock.manifest.model import Manifest, QuerySpec
+from penstock.runtime.failures import SPARK_ERRORS, failure_of
 from penstock.runtime.frames import Frames, prepared
-from penstock.runtime.start import failure_of
 from penstock.sql.dialects import quoted
 
 
@@ -28,7 +27,7 @@ def peek(manifest: Manifest, node_id: str, root: Path, spark: SparkSession, limi
         if error.code == "schema-unknown" and manifest.producer(node_id):
             return []  # a model that has not written anything yet
         raise
-    except PySparkException as error:
+    except SPARK_ERRORS as error:
         raise failure_of(error).during(f"showing `{node_id}`") from error
     return [row["row"] for row in rows]
 

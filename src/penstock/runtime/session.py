@@ -1,5 +1,6 @@
 """The Spark session: one JVM, ours alone, silent on the terminal, and gone when we are."""
 
+import logging
 import os
 import subprocess
 import sys
@@ -31,6 +32,8 @@ DEFAULTS: Final[Mapping[str, str]] = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # Guards an operation that we never start, and fails on a checkpoint whose first batches lack a setting.
+    "spark.sql.streaming.checkUnfinishedRepartitionOnRestart": "false",
     # Filters inside the readers would hide rows from the counts of what came in.
     "spark.sql.json.filterPushdown.enabled": "false",
     "spark.sql.csv.filterPushdown.enabled": "false",
@@ -63,6 +66,7 @@ def spark_session(spec: SparkSpec, logs: Path) -> Iterator[SparkSession]:
     """A session with all output of Spark in a file below `logs`. Ends with its JVM."""
     java = find_java()
     log = _new_log(logs)
+    logging.getLogger().addHandler(logging.FileHandler(log))  # py4j tells the root logger about closed connections
     conf = SparkConf(loadDefaults=False)
     for key, value in settings(spec, logs.parent.absolute()).items():
         conf.set(key, value)

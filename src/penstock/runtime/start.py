@@ -5,13 +5,12 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.clients.batches import BatchRef
 from penstock.connectors.registry import sink_from
-from penstock.errors import PenstockError, PlanRefused, QueryFailed, ServiceError
+from penstock.errors import PenstockError, PlanRefused, ServiceError
 from penstock.manifest.model import Output, QuerySpec, TopicSpec
 from penstock.plan.place import Place
 from penstock.plan.state import StateStore, forget_query, record_query
@@ -24,7 +23,8 @@ from penstock.plan.steps import (
     RetireQuery,
     StartQuery,
 )
-from penstock.runtime.checkpoint import batch_offsets, checkpoint_id, set_aside
+from penstock.runtime.checkpoint import batch_offsets, checkpoint_id, set_aside, state_partitions
+from penstock.runtime.failures import SPARK_ERRORS, failure_of
 from penstock.runtime.frames import Frames, shared_read, split_read
 from penstock.runtime.progress import ProgressBoard, QueryListener
 from penstock.sql.dialects import quoted
@@ -42,9 +42,9 @@ class _Live:
 class Run:
     """The live queries of one plan."""
 
-    def __init__(self, plan: Plan, spark: SparkSession, place: Place, store: StateStore) -> None:
+    def __init__(self, plan: Plan, spark: SparkSession, place: Place, store: StateStore, board: ProgressBoard) -> None:
         self.plan = plan
-        self.board = ProgressBoard([q.name for q in plan.queries])
+        self.board = board
         self._place = place
         self._store = store
         self._frames = Frames(plan.manifest, place.root, spark)
@@ -86,9 +86,8 @@ class Run:
     def close(self) -> None:
         """End whatever still runs. A batch that is under way is thrown away and done again next time."""
         for name, live in self._live.items():
-            if live.query.isActive:
-                live.query.stop()
-                self.board.ended(name, "stopped")
+            live.query.stop()
+            self.board.ended(name, "stopped")
         self._live.clear()
 
     def _wait(self, idle: Callable[[], None]) -> None:
@@ -111,18 +110,18 @@ class Run:
     def _start(self, spec: QuerySpec, *, drain: bool) -> None:
         try:
             self._live[spec.name] = self._launch(spec, drain=drain)
-        except PySparkException as error:
+        except SPARK_ERRORS as error:
             raise failure_of(error).during(f"query `{spec.name}`") from error
         record_query(self._store, self._place, self.plan.manifest.revision, spec)
 
     def _launch(self, spec: QuerySpec, *, drain: bool) -> _Live:
         sources = self._frames.sources(spec)
-        session = self._frames.session(min(source.poll_ms for source in sources))
+        checkpoint = self._place.checkpoint(spec.name).absolute()
+        session = self._frames.session(min(source.poll_ms for source in sources), state_partitions(checkpoint))
         session.streams.addListener(QueryListener(self.board, spec.name))
         streams = self._frames.open_inputs(spec, sources, session)
         whole = shared_read(streams) if spec.fan_out else self._frames.run_steps(spec, session)[spec.outputs[0].view]
         sinks = {output.node: sink_from(output.sink, self._place.root) for output in spec.outputs}
-        checkpoint = self._place.checkpoint(spec.name).absolute()
         failures: list[PenstockError] = []
 
         def write(batch: DataFrame, batch_id: int) -> None:
@@ -132,6 +131,9 @@ class Run:
                     self.board.written(spec.name, sinks[output.node].write(rows, ref))
             except PenstockError as error:
                 failures.append(error)
+                raise
+            except SPARK_ERRORS as error:
+                failures.append(failure_of(error))
                 raise
 
         writer = (
@@ -165,11 +167,11 @@ class Run:
             raise ServiceError("not-writable", f"cannot make {directory}: {error.strerror}") from error
 
 
-def start(plan: Plan, spark: SparkSession, place: Place, store: StateStore) -> Run:
+def start(plan: Plan, spark: SparkSession, place: Place, store: StateStore, board: ProgressBoard | None = None) -> Run:
     """Take the steps that come before the queries; `run_once` and `run_on` then start those."""
     if plan.refusals:
         raise PlanRefused.because(plan.refusals)
-    run = Run(plan, spark, place, store)
+    run = Run(plan, spark, place, store, board or ProgressBoard([q.name for q in plan.queries]))
     run.prepare()
     return run
 
@@ -183,10 +185,3 @@ def waves(queries: Collection[QuerySpec]) -> list[list[QuerySpec]]:
         depth[query.name] = 1 + max((depth[name] for name in upstream), default=-1)
     deepest = max(depth.values(), default=-1)
     return [[q for q in queries if depth[q.name] == level] for level in range(deepest + 1)]
-
-
-def failure_of(error: PySparkException) -> QueryFailed:
-    """Spark's error in one sentence; the rest is in the log."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    named = [line for line in lines if line.startswith("[")]
-    return QueryFailed("query-failed", next(iter(named or lines), "Spark gave no reason"))

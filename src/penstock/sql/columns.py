@@ -11,7 +11,7 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 from sqlglot.schema import MappingSchema
 
 from penstock.errors import did_you_mean
-from penstock.sql.query import Problem, Query
+from penstock.sql.query import Problem, Query, offset_of
 from penstock.sql.types import Column, Columns, data_type, type_text
 
 
@@ -41,6 +41,7 @@ def analyse(query: Query, inputs: Mapping[str, Columns | None]) -> Analysis:
         return Analysis(None, {}, problems)
     written = query.take_tree()
     spelled = _spellings(written, inputs)
+    written_names = [(e.output_name, offset_of(e)) for e in written.selects]
     known: dict[str, object] = {
         name: {c.name.casefold(): data_type(c.type or "unknown") for c in columns}
         for name, columns in inputs.items()
@@ -62,6 +63,8 @@ def analyse(query: Query, inputs: Mapping[str, Columns | None]) -> Analysis:
     scopes = traverse_scope(tree)
     if not scopes or not isinstance(tree, exp.Query) or tree.is_star:
         return NOTHING_KNOWN
+    if problems := tuple(_unusable_outputs(tree, written_names)):
+        return Analysis(None, {}, problems)
     typed = annotate_types(tree, schema=schema, dialect=query.dialect)
     passed = _passed(scopes[-1])
     given = {InputColumn(name, c.name.casefold()): c.type for name, columns in inputs.items() for c in columns or ()}
@@ -87,6 +90,22 @@ def _computed_type(projection: exp.Expr) -> str | None:
     cast = isinstance(projection.unalias(), exp.Cast)
     decimal = projection.type is not None and projection.type.this is exp.DType.DECIMAL
     return None if decimal and not cast else type_text(projection.type)
+
+
+def _unusable_outputs(tree: exp.Query, written: list[tuple[str, int]]) -> Iterator[Problem]:
+    """Two outputs of one name, or a UNION whose sides do not fit."""
+    seen: set[str] = set()
+    for name in tree.named_selects:
+        if name.casefold() in seen:
+            offset = max((at for found, at in written if found.casefold() == name.casefold()), default=0)
+            text, hint = f"two outputs are called `{name}`", "give one of them another name with AS"
+            yield Problem("sql-duplicate-column", text, offset, hint, name)
+        seen.add(name.casefold())
+    for union in tree.find_all(exp.SetOperation):
+        sides = [len(side.named_selects) for side in (union.left, union.right) if not side.is_star]
+        if len(set(sides)) > 1:
+            text = f"the two sides of a UNION have {sides[0]} and {sides[1]} columns"
+            yield Problem("sql-statement", text, offset_of(union.right), "select the same columns on both sides")
 
 
 # Columns that are not there

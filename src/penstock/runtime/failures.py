@@ -1,0 +1,43 @@
+"""Spark's errors in words: which file, which value, which rule; without the hundred lines around them."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+
+from penstock.errors import QueryFailed
+
+SPARK_ERRORS: Final = (PySparkException, Py4JError)
+"""What a call into Spark can raise. Errors that pyspark has no class for arrive as those of py4j."""
+
+_NOISE: Final = re.compile(r"\s*SQLSTATE: \w+|^(?:[\w.$]+(?:Exception|Error): )+|;?\s*$")
+_LONGEST: Final = 600
+
+
+def failure_of(error: PySparkException | Py4JError) -> QueryFailed:
+    """The error with its causes, outermost first. To be called while Spark still runs."""
+    said: list[str] = []
+    for message in _messages(error):
+        if message and not any(message in earlier for earlier in said):
+            said.append(message)
+    named = [message for message in said if message.startswith("[")] or said[:1]
+    text = ": ".join(named[:3]) or "Spark gave no reason"
+    return QueryFailed("query-failed", text if len(text) <= _LONGEST else text[:_LONGEST] + " …")
+
+
+def _messages(error: PySparkException | Py4JError) -> Iterator[str]:
+    origin: Any = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
+    if origin is None:
+        lines = [_plain(line) for line in str(error).splitlines()]
+        yield from sorted((line for line in lines if line), key=lambda line: not line.startswith("["))
+    while origin is not None:
+        yield _plain(str(origin.getMessage() or origin.toString()))
+        origin = origin.getCause()
+
+
+def _plain(message: str) -> str:
+    """The first line that says something, without the names of Java classes."""
+    first = next((line.strip() for line in message.splitlines() if line.strip()), "")
+    return _NOISE.sub("", first).strip()
