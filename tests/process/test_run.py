@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from penstock.cli.sample import write_minute
 from tests.process.cli import background, penstock, wait_until
 
 pytestmark = pytest.mark.process
@@ -80,21 +81,26 @@ main()
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_a_kill_around_the_write_leaves_no_duplicates_and_no_gap(quickstart: Path, moment: str, tmp_path: Path) -> None:
-    """`before` the batch is renamed into place, and `after` that but before Spark commits it."""
+    """`before` the second batch is renamed into place, and `after` that but before Spark commits it."""
+    select = ("--select", "orders_clean")
+    assert penstock("run", "--once", *select, cwd=quickstart).returncode == 0
+    first = ids(quickstart, "orders.clean.v1")
+    write_minute(quickstart, 99, 500)
     script = tmp_path / "kill.py"
     script.write_text(KILL)
-    command = [sys.executable, str(script), moment, "run", "--once", "--select", "orders_clean"]
+    command = [sys.executable, str(script), moment, "run", "--once", *select]
     killed = subprocess.run(command, cwd=quickstart, capture_output=True, text=True, timeout=120)
     assert killed.returncode == -signal.SIGKILL
     checkpoint = quickstart / ".penstock" / "shop" / "default" / "checkpoints" / "orders_clean"
-    assert (checkpoint / "offsets" / "0").exists()
-    assert not (checkpoint / "commits" / "0").exists()
-    assert ids(quickstart, "orders.clean.v1") == ([] if moment == "before" else paid_ids(quickstart))
+    assert (checkpoint / "offsets" / "1").exists()
+    assert not (checkpoint / "commits" / "1").exists()
+    assert ids(quickstart, "orders.clean.v1") == (first if moment == "before" else paid_ids(quickstart))
 
-    again = penstock("run", "--once", "--select", "orders_clean", cwd=quickstart)
+    again = penstock("run", "--once", *select, cwd=quickstart)
     assert again.returncode == 0, again.stderr
-    assert (checkpoint / "commits" / "0").exists()
+    assert (checkpoint / "commits" / "1").exists()
     assert ids(quickstart, "orders.clean.v1") == paid_ids(quickstart)
+    assert len(paid_ids(quickstart)) > len(first)
 
 
 def test_a_run_goes_on_until_it_is_stopped_and_keeps_others_out(quickstart: Path) -> None:
