@@ -57,6 +57,7 @@ CODES: Final[Mapping[str, str]] = {
     "java-too-old": "Spark needs Java 17 or newer; the one found is older.",
     "package-missing": "A connector needs a Python package that is not installed. The hint has the command.",
     "spark-start": "Spark could not start. Its log has the reason.",
+    "spark-lost": "The JVM of Spark ended while queries ran: it was killed, or ran out of memory. Its log may say why.",
     "unreachable": "A system that the project names does not answer.",
     "state-unreadable": "The state file `.penstock/state.db` cannot be read. It may be damaged or locked.",
     # Queries

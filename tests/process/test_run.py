@@ -91,7 +91,7 @@ def test_a_kill_around_the_write_leaves_no_duplicates_and_no_gap(quickstart: Pat
     command = [sys.executable, str(script), moment, "run", "--once", *select]
     killed = subprocess.run(command, cwd=quickstart, capture_output=True, text=True, timeout=120)
     assert killed.returncode == -signal.SIGKILL
-    checkpoint = quickstart / ".penstock" / "shop" / "default" / "checkpoints" / "orders_clean"
+    checkpoint = quickstart / ".penstock" / "project.shop" / "default" / "checkpoints" / "orders_clean"
     assert (checkpoint / "offsets" / "1").exists()
     assert not (checkpoint / "commits" / "1").exists()
     assert ids(quickstart, "orders.clean.v1") == (first if moment == "before" else paid_ids(quickstart))
@@ -137,6 +137,26 @@ def test_a_killed_runner_takes_its_jvm_with_it_and_frees_the_lock(quickstart: Pa
     status = json.loads(penstock("status", "--format", "json", cwd=quickstart).stdout)
     assert status["running"] is False
     assert "running" not in {q["state"] for q in status["queries"]}
+
+
+def test_an_interrupt_while_spark_starts_leaves_no_jvm(quickstart: Path) -> None:
+    with background("run", cwd=quickstart) as runner:
+        wait_until(lambda: bool(children(runner.pid)), "a JVM")
+        jvms = children(runner.pid)
+        runner.send_signal(signal.SIGINT)
+        assert runner.wait(timeout=60) != 0
+        wait_until(lambda: not any(alive(pid) for pid in jvms), "the end of the JVM")
+
+
+def test_a_killed_jvm_is_an_error_of_one_sentence(quickstart: Path) -> None:
+    with background("run", cwd=quickstart) as runner:
+        wait_until(lambda: len(ids(quickstart, "orders.clean.v1")) > 0, "the first rows")
+        for pid in children(runner.pid):
+            os.kill(pid, signal.SIGKILL)
+        said, _ = runner.communicate(timeout=60)
+    assert runner.returncode == 4
+    assert "spark-lost" in said
+    assert "Traceback" not in said
 
 
 def children(pid: int) -> list[int]:

@@ -69,6 +69,43 @@ sinks:
     assert sorted(capsys.readouterr().out.splitlines()) == [f'INSERT {{"id":{n}}}' for n in (1, 2, 3)]
 
 
+def test_two_sinks_may_write_below_one_directory(pipeline: Running) -> None:
+    pipeline.write(
+        {
+            "pipeline.yml": GENERATOR
+            + """
+transforms:
+  low: {type: sql, primary_key: id, sql: SELECT id FROM raw.events WHERE id <= 5}
+  high: {type: sql, primary_key: id, sql: SELECT id FROM raw.events WHERE id > 5}
+sinks:
+  one: {type: file, from: low, path: out, format: json}
+  two: {type: file, from: high, path: out, format: json}
+"""
+        }
+    )
+    pipeline.run()
+    assert sorted(row["id"] for row in json_rows(pipeline.root / "out")) == list(range(1, 51))
+
+
+def test_a_cte_that_is_called_like_a_source_is_the_cte(pipeline: Running) -> None:
+    pipeline.write(
+        {
+            "pipeline.yml": """
+            sources:
+              a: {type: generator, rows: 10, columns: {id: {kind: sequence}}}
+              b: {type: generator, rows: 1, columns: {id: {kind: sequence, start: 777}}}
+            transforms:
+              t: {type: sql, primary_key: id, sql: WITH b AS (SELECT * FROM a WHERE id > 7) SELECT * FROM b}
+            sinks:
+              kept: {type: file, from: t, path: kept, format: json}
+              rest: {type: blackhole, from: b}
+            """
+        }
+    )
+    pipeline.run()
+    assert sorted(row["id"] for row in json_rows(pipeline.root / "kept")) == [8, 9]
+
+
 def test_sources_with_different_columns_are_united(pipeline: Running) -> None:
     pipeline.write(
         {

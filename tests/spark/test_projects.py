@@ -2,9 +2,12 @@
 
 import csv
 import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from penstock.cli.line import check, compiled
 from penstock.connectors.registry import source_from
@@ -189,6 +192,53 @@ def test_new_sql_with_state_is_refused_until_a_rebuild_is_allowed(running: Runni
     kept = [path.name for path in running.place.checkpoint("counted").parent.iterdir()]
     assert len(kept) == 2
     assert any("@" in name for name in kept)
+
+
+def test_files_that_are_old_are_read_all_the_same(running: Running) -> None:
+    running.write({"stream_project.yml": PAID, "sources/orders.yml": ORDERS})
+    running.drop("orders.v1", "new.jsonl", [order(1)])
+    running.run()
+    running.drop("orders.v1", "old.jsonl", [order(2)])
+    old = running.root / ".penstock" / "topics" / "orders.v1" / "old.jsonl"
+    os.utime(old, (1_600_000_000, 1_600_000_000))
+    assert running.run()["large"].rows_in == 1
+
+
+def test_a_path_with_brackets_and_stars_is_a_path(spark: SparkSession, tmp_path: Path) -> None:
+    running = Running(tmp_path / "a [1] {b} * c", spark)
+    running.write({"stream_project.yml": PAID, "sources/orders.yml": ORDERS})
+    running.drop("orders.v1", "a.jsonl", [order(1)])
+    assert running.run()["large"].rows_out == 1
+    assert running.show("source.orders")[0]["id"] == 1
+
+
+def test_a_project_that_moves_does_not_read_everything_again_in_silence(spark: SparkSession, tmp_path: Path) -> None:
+    first = Running(tmp_path / "first", spark)
+    first.write({"stream_project.yml": PAID, "sources/orders.yml": ORDERS})
+    first.drop("orders.v1", "a.jsonl", [order(1)])
+    first.run()
+    (tmp_path / "link").symlink_to(first.root)
+    assert Running(tmp_path / "link", spark).run()["large"].rows_in == 0
+    first.root.rename(tmp_path / "second")
+    with pytest.raises(PlanRefused) as refused:
+        Running(tmp_path / "second", spark).run()
+    assert refused.value.code == "rebuild-refused"
+
+
+def test_a_checkpoint_that_was_put_back_does_not_lose_rows_in_silence(running: Running) -> None:
+    running.write({"stream_project.yml": PAID, "sources/orders.yml": ORDERS})
+    running.drop("orders.v1", "a.jsonl", [order(1)])
+    running.run()
+    checkpoint = running.place.checkpoint("large")
+    shutil.copytree(checkpoint, running.root / "copy")
+    running.drop("orders.v1", "b.jsonl", [order(2)])
+    running.run()
+    shutil.rmtree(checkpoint)
+    shutil.copytree(running.root / "copy", checkpoint)
+    running.drop("orders.v1", "c.jsonl", [order(3)])
+    with pytest.raises(QueryFailed) as failed:
+        running.run()
+    assert failed.value.code == "batch-conflict"
 
 
 def test_a_lost_checkpoint_does_not_start_over_in_silence(running: Running) -> None:

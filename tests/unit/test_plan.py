@@ -1,11 +1,12 @@
 from collections.abc import Collection
+from dataclasses import replace
 
 import pytest
 
 from penstock.manifest.model import Manifest
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain, summary, to_json
-from penstock.plan.state import NOTHING, Deployed
+from penstock.plan.state import NOTHING, Checkpoint, Deployed
 from penstock.plan.steps import Plan
 from tests.unit.conftest import Compile
 
@@ -25,7 +26,10 @@ def deployed(manifest: Manifest, checkpoints: Collection[str] | None = None) -> 
     names = [q.name for q in manifest.queries]
     kept = names if checkpoints is None else checkpoints
     topics = frozenset(t.name for t in manifest.topics)
-    return Deployed(manifest.revision, {q.name: q for q in manifest.queries}, topics, frozenset(kept))
+    return Deployed({q.name: q for q in manifest.queries}, topics, topics, dict.fromkeys(kept, COMMITTED))
+
+
+COMMITTED = Checkpoint(begun=True, unfinished=False)
 
 
 def actions(plan: Plan) -> list[str]:
@@ -89,8 +93,52 @@ def test_a_lost_checkpoint_is_never_rebuilt_in_silence(project_manifest: Compile
 
 def test_a_checkpoint_without_a_record_is_gone_on_with(project_manifest: Compile) -> None:
     manifest = project_manifest(project(FILTER))
-    plan = diff(manifest, Deployed(None, {}, frozenset({"m0"}), frozenset({"m0"})))
+    plan = diff(manifest, Deployed(topics=frozenset({"m0"}), checkpoints={"m0": COMMITTED}))
     assert actions(plan) == ["~ restart query m0"]
+
+
+def test_state_without_a_record_needs_consent(project_manifest: Compile) -> None:
+    manifest = project_manifest(project(WINDOW))
+    unknown = Deployed(topics=frozenset({"m0"}), checkpoints={"m0": COMMITTED})
+    assert actions(diff(manifest, unknown)) == ["! rebuild query m0"]
+    unbegun = Deployed(topics=frozenset({"m0"}), checkpoints={"m0": Checkpoint(begun=False, unfinished=True)})
+    assert actions(diff(manifest, unbegun)) == ["+ start query m0"]
+
+
+def test_a_moved_project_needs_consent(project_manifest: Compile) -> None:
+    manifest = project_manifest(project(FILTER))
+    moved = replace(deployed(manifest), moved_from="/elsewhere")
+    assert actions(diff(manifest, moved)) == ["! rebuild query m0"]
+
+
+def test_rows_of_an_earlier_run_in_its_topic_need_consent(project_manifest: Compile) -> None:
+    manifest = project_manifest(project(FILTER))
+    left = Deployed(topics=frozenset({"m0"}), filled=frozenset({"m0"}))
+    assert actions(diff(manifest, left)) == ["! rebuild query m0"]
+
+
+def test_one_input_in_place_of_another_needs_consent(project_manifest: Compile) -> None:
+    before = deployed(project_manifest(project(FILTER)))
+    query = before.queries["m0"]
+    renamed = query.inputs[0].model_copy(update={"name": "source_other"})
+    earlier = replace(before, queries={"m0": query.model_copy(update={"inputs": (renamed,)})})
+    assert actions(diff(project_manifest(project(FILTER)), earlier)) == ["! rebuild query m0"]
+
+
+def test_an_input_may_go_unless_a_batch_of_it_is_unfinished(project_manifest: Compile) -> None:
+    both = 'SELECT id FROM {{ source("s") }} UNION ALL SELECT id FROM {{ source("s") }}'
+    before = deployed(project_manifest(project(both)))
+    manifest = project_manifest(project(FILTER))
+    assert actions(diff(manifest, before)) == ["~ restart query m0"]
+    unfinished = replace(before, checkpoints={"m0": Checkpoint(begun=True, unfinished=True)})
+    assert actions(diff(manifest, unfinished)) == ["! rebuild query m0"]
+
+
+def test_a_rebuild_can_be_asked_for(project_manifest: Compile) -> None:
+    manifest = project_manifest(project(FILTER))
+    plan = diff(manifest, deployed(manifest), allow_rebuild=["m0"])
+    assert actions(plan) == ["! rebuild query m0"]
+    assert plan.refusals == ()
 
 
 def test_a_query_that_is_gone_is_retired(project_manifest: Compile) -> None:

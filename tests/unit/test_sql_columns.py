@@ -128,6 +128,25 @@ def test_a_column_of_several_inputs_must_say_which(text: str) -> None:
     assert "before it" in found.problems[0].hint
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["WITH c(k) AS (SELECT id FROM t) SELECT k FROM c", "SELECT s.k FROM (SELECT id FROM t) AS s(k)"],
+)
+def test_columns_may_be_named_after_the_query(text: str) -> None:
+    assert analysis(text).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("SELECT id, id FROM t", "sql-duplicate-column"),
+        ("SELECT id, name FROM t UNION ALL SELECT id FROM t", "sql-statement"),
+    ],
+)
+def test_outputs_that_cannot_be_written_are_reported(text: str, code: str) -> None:
+    assert [p.code for p in analysis(text).problems] == [code]
+
+
 def test_the_name_of_an_output_is_no_column_in_a_filter() -> None:
     """Spark and Flink both refuse it, at run time."""
     found = analysis("SELECT id AS k FROM t WHERE k > 1")

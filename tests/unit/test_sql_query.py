@@ -125,6 +125,21 @@ def test_binding_leaves_the_query_as_it_was() -> None:
     assert to_spark(before) == "SELECT `a` FROM `t`"
 
 
+def test_a_cte_of_the_name_of_a_table_hides_it_only_where_it_can_be_seen() -> None:
+    hidden = query("WITH b AS (SELECT * FROM a WHERE id > 5) SELECT * FROM b")
+    assert [t.name for t in tables(hidden)] == ["a"]
+    own = query("WITH a AS (SELECT * FROM a WHERE id > 5) SELECT * FROM a")
+    assert [t.name for t in tables(own)] == ["a"]
+    bound = to_spark(bind(own, {"a": "source.a"}))
+    assert bound.count("`source.a`") == 1
+    assert bound.endswith("SELECT * FROM `a`")
+
+
+def test_sql_that_is_nested_too_deeply_is_refused() -> None:
+    found = problem("SELECT " + "(" * 3000 + "1" + ")" * 3000 + " AS x FROM t")
+    assert found.code == "sql-syntax"
+
+
 def test_tables_are_renamed_occurrence_by_occurrence_in_order_of_appearance() -> None:
     seen: list[str] = []
 

@@ -87,6 +87,10 @@ def test_comments_and_layout_leave_no_trace() -> None:
     ("text", "expected"),
     [
         ("SELECT id FROM s", "SELECT `id`, `s`.`_gs_op` FROM `s`"),
+        (
+            "SELECT id, _gs_op, x FROM s UNION ALL SELECT id, x FROM u",
+            "SELECT `id`, `_gs_op`, `x` FROM `s` UNION ALL SELECT `id`, `u`.`_gs_op`, `x` FROM `u`",
+        ),
         ("SELECT id FROM s AS x", "SELECT `id`, `x`.`_gs_op` FROM `s` AS `x`"),
         ("SELECT * FROM s", "SELECT * FROM `s`"),
         ("SELECT s.* FROM s", "SELECT `s`.* FROM `s`"),

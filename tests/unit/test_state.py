@@ -1,5 +1,6 @@
 import os
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from penstock.errors import ServiceError
 from penstock.manifest.model import QuerySpec
 from penstock.plan.place import Place
-from penstock.plan.state import NOTHING, SqliteStore, forget_query, read_deployed, record_query
+from penstock.plan.state import NOTHING, Checkpoint, SqliteStore, forget_query, read_deployed, record_query
 
 QUERY = QuerySpec(name="orders", inputs=(), steps=(), outputs=(), stateful=True)
 
@@ -104,17 +105,32 @@ def test_a_recorded_query_is_deployed_until_it_is_forgotten(store: SqliteStore, 
     checkpoint = place.checkpoint("orders")
     checkpoint.mkdir(parents=True)
     deployed = read_deployed(store, place)
-    assert (deployed.revision, deployed.queries, deployed.topics) == (
-        "abc",
-        {"orders": QUERY},
-        frozenset({"orders.v1"}),
-    )
-    assert deployed.checkpoints == frozenset()
+    assert (deployed.queries, deployed.topics) == ({"orders": QUERY}, frozenset({"orders.v1"}))
+    assert deployed.checkpoints == {}
     (checkpoint / "metadata").write_text("{}")
-    assert read_deployed(store, place).checkpoints == frozenset({"orders"})
+    assert read_deployed(store, place).checkpoints == {"orders": Checkpoint(begun=False, unfinished=False)}
+    for log in ("offsets", "commits"):
+        (checkpoint / log).mkdir()
+        (checkpoint / log / "0").touch()
+    (checkpoint / "offsets" / "1").touch()
+    assert read_deployed(store, place).checkpoints == {"orders": Checkpoint(begun=True, unfinished=True)}
     forget_query(store, place, "orders")
     assert read_deployed(store, place).queries == {}
-    assert list(store.get(place.namespace, "")) == ["revision"]
+    assert list(store.get(place.namespace, "")) == ["revision", "root"]
+
+
+def test_a_project_that_was_moved_says_where_it_was(store: SqliteStore, place: Place, tmp_path: Path) -> None:
+    record_query(store, place, "abc", QUERY)
+    assert read_deployed(store, place).moved_from is None
+    elsewhere = replace(place, root=tmp_path / "elsewhere")
+    assert read_deployed(store, elsewhere).moved_from == str(place.root)
+
+
+def test_a_record_of_another_shape_is_named(store: SqliteStore, place: Place) -> None:
+    store.put(place.namespace, {"query:orders": {"of": "another version"}})
+    with pytest.raises(ServiceError) as caught:
+        read_deployed(store, place)
+    assert caught.value.code == "state-unreadable"
 
 
 def test_projects_that_share_a_directory_stay_apart(store: SqliteStore, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ class Checked:
 
     @property
     def place(self) -> Place:
-        return Place(self.root, self.graph.name)
+        return Place(self.root, f"{self.graph.format}.{self.graph.name}")
 
 
 def check(path: Path, *, ignore_runtime: bool = False) -> Checked:

@@ -1,6 +1,7 @@
 """The entry point: finds the command, runs it, and turns errors into messages and exit codes."""
 
 import gc
+import io
 import sys
 import traceback
 from importlib import import_module
@@ -61,6 +62,9 @@ def penstock(
 
 
 def main() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without the sign for an arrow still gets the rest
     gc.set_threshold(1_000_000, 10, 10)  # trees of SQL are built and kept: looking for garbage in them finds little
     try:
         app(prog_name="penstock")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import zlib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,20 +28,21 @@ STAGING: Final = "_staging"
 
 @dataclass(frozen=True, slots=True)
 class BatchRef:
-    """Which batch of which query this is. It is what makes a replay harmless.
+    """Which batch of which query this is, and for which of its outputs. It is what makes a replay harmless.
 
     Batch numbers start again with a new checkpoint, so the checkpoint's own id belongs to the name; and a checkpoint
     restored from a copy can plan other input under an old number, so the offsets do too.
     """
 
     query: str
+    output: str
     checkpoint_id: str
     batch_id: int
     offsets: tuple[str, ...]
 
     @property
     def directory(self) -> str:
-        return f"{self.checkpoint_id}-{self.batch_id:012d}"
+        return f"{self.checkpoint_id}-{self.batch_id:012d}-{zlib.crc32(self.output.encode()):08x}"
 
 
 def counted(batch: DataFrame) -> tuple[DataFrame, Callable[[], int]]:

@@ -1,5 +1,6 @@
 """File formats: which files are of which, and how Spark reads and writes them."""
 
+import re
 from collections.abc import Iterator, Mapping
 from csv import reader as csv_reader
 from dataclasses import dataclass
@@ -38,6 +39,9 @@ class Format:
 MAX_BATCH_BYTES: Final = 512 * 2**20
 """A batch takes files up to this size together, so that catching up needs no more memory than keeping up."""
 
+STREAM_OPTIONS: Final = {"maxBytesPerTrigger": str(MAX_BATCH_BYTES), "maxFileAge": "36500d"}
+"""For every stream of files. Spark would pass over files a week older than the newest one, without a word."""
+
 MOST_FILES_LOOKED_AT: Final = 20
 """Checking a project must stay quick: with more files than this their columns are left for Spark to find."""
 
@@ -60,6 +64,11 @@ FORMATS: Final[Mapping[str, Format]] = {
         {"header": "true", "escape": '"', **_TIMES},
     ),
 }
+
+
+def literal(path: Path) -> str:
+    """A path for Spark, which takes brackets, braces, stars and question marks for patterns."""
+    return re.sub(r"([\\\[\]{}*?])", r"\\\1", str(path))
 
 
 def files_under(path: Path, file_format: Format) -> Iterator[Path]:

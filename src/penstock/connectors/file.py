@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self
 from pydantic import BeforeValidator, Field
 
 from penstock.clients.batches import BatchRef, publish
-from penstock.clients.formats import FORMATS, MAX_BATCH_BYTES, files_under, known_columns
+from penstock.clients.formats import FORMATS, STREAM_OPTIONS, files_under, known_columns, literal
 from penstock.config import Duration, Frozen
 from penstock.connectors.contract import Sink, Source
 from penstock.errors import ServiceError
@@ -69,11 +69,11 @@ class FileSource(_Files, Source):
 
     def read(self, spark: SparkSession, name: str) -> DataFrame:
         reader = spark.readStream.name(name).format(self.format).schema(self.peek(spark).schema)
-        return reader.options(maxBytesPerTrigger=str(MAX_BATCH_BYTES), **self._options()).load(str(self.path))
+        return reader.options(**STREAM_OPTIONS, **self._options()).load(literal(self.path))
 
     def peek(self, spark: SparkSession) -> DataFrame:
         self.check()
-        return spark.read.format(self.format).options(inferSchema="true", **self._options()).load(str(self.path))
+        return spark.read.format(self.format).options(inferSchema="true", **self._options()).load(literal(self.path))
 
     def known_columns(self) -> Columns | None:
         return known_columns(self.path, FORMATS[self.format])

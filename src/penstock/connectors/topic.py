@@ -14,7 +14,7 @@ from pydantic import Field
 
 from penstock.clients import parquet
 from penstock.clients.batches import BatchRef, publish
-from penstock.clients.formats import FORMATS, MAX_BATCH_BYTES, Format, files_under, known_columns
+from penstock.clients.formats import FORMATS, STREAM_OPTIONS, Format, files_under, known_columns, literal
 from penstock.config import Frozen
 from penstock.connectors.contract import Sink, Source
 from penstock.errors import ServiceError
@@ -78,10 +78,10 @@ class TopicSource(_Topic, Source):
             .options(
                 recursiveFileLookup="true",
                 pathGlobFilter=f.glob,
-                maxBytesPerTrigger=str(MAX_BATCH_BYTES),
+                **STREAM_OPTIONS,
                 **f.read_options,
             )
-            .load(str(self.path()))
+            .load(literal(self.path()))
             for f in self._formats()
         ]
         return reduce(lambda one, other: one.unionByName(other), streams)
@@ -152,4 +152,4 @@ def _table(spark: SparkSession, path: Path, file_format: Format, schema: str | N
         mergeSchema="true",
         **file_format.read_options,
     )
-    return (reader.schema(schema) if schema else reader).load(str(path))
+    return (reader.schema(schema) if schema else reader).load(literal(path))

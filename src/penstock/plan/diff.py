@@ -1,12 +1,12 @@
 """diff: Manifest and Deployed -> Plan. Pure: it looks at two values and nothing else."""
 
 from collections.abc import Collection, Iterator
-from typing import Any
+from typing import Any, Final
 
 from penstock.connectors import registry
 from penstock.errors import Diagnostic
 from penstock.manifest.model import Input, Manifest, Output, QuerySpec
-from penstock.plan.state import Deployed
+from penstock.plan.state import Checkpoint, Deployed
 from penstock.plan.steps import (
     CreateTopic,
     Plan,
@@ -48,24 +48,48 @@ def _wanted(node_id: str, chosen: list[QuerySpec], manifest: Manifest, restricte
 
 def _query_step(query: QuerySpec, deployed: Deployed, manifest: Manifest, allow_rebuild: Collection[str]) -> Step:
     before = deployed.queries.get(query.name)
-    kept = query.name in deployed.checkpoints
-    if before is None and (earlier := _same_target(query, deployed, manifest)):
-        return RebuildQuery(query, f"`{earlier}` wrote to the same place before", query.name in allow_rebuild)
-    if before is None and not kept:
-        return StartQuery(query)
+    checkpoint = deployed.checkpoints.get(query.name)
+    reason = _reason_to_rebuild(query, before, checkpoint, deployed, manifest)
+    asked = query.name in allow_rebuild
+    if reason or (asked and checkpoint):
+        return RebuildQuery(query, reason or "you asked for it", asked)
     if before is None:
-        unknown = "its checkpoint is there, but no record of what it ran"
-        allowed = query.name in allow_rebuild
-        return RebuildQuery(query, unknown, allowed) if query.stateful else RestartQuery(query, unknown)
-    if not kept:
-        return RebuildQuery(query, "its checkpoint is gone", query.name in allow_rebuild)
+        begun = checkpoint is not None and checkpoint.begun
+        return RestartQuery(query, _NO_RECORD) if begun else StartQuery(query)
     if before.fingerprint == query.fingerprint:
         return ResumeQuery(query)
-    reasons = list(_differences(before, query))
-    breaking = [reason for reason, breaks in reasons if breaks]
-    if breaking:
-        return RebuildQuery(query, "; ".join(breaking), query.name in allow_rebuild)
-    return RestartQuery(query, "; ".join(reason for reason, _ in reasons))
+    return RestartQuery(query, "; ".join(reason for reason, _ in _differences(before, query)))
+
+
+_NO_RECORD: Final = "its checkpoint is there, but no record of what it ran"
+
+
+def _reason_to_rebuild(
+    query: QuerySpec,
+    before: QuerySpec | None,
+    checkpoint: Checkpoint | None,
+    deployed: Deployed,
+    manifest: Manifest,
+) -> str | None:
+    """Why going on would lose rows, double them, or not be possible; None if nothing of that kind is so."""
+    if checkpoint is None and before is not None:
+        return "its checkpoint is gone"
+    if checkpoint is None:
+        earlier = _same_target(query, deployed, manifest)
+        filled = any(o.sink.get("topic") in deployed.filled for o in query.outputs if o.sink["type"] == "topic")
+        return f"`{earlier}` wrote to the same place before" if earlier else (_FILLED if filled else None)
+    if deployed.moved_from and checkpoint.begun:
+        return f"the project was moved here from {deployed.moved_from}, and its checkpoint knows files by full path"
+    if before is None:
+        return _NO_RECORD if query.stateful and checkpoint.begun else None
+    breaking = [reason for reason, breaks in _differences(before, query) if breaks]
+    gone = {i.name for i in before.inputs} - {i.name for i in query.inputs}
+    if gone and checkpoint.unfinished:
+        breaking.append("its last batch is unfinished, and an input of that batch is gone")
+    return "; ".join(breaking) or None
+
+
+_FILLED: Final = "its topic already holds rows of an earlier run"
 
 
 def _same_target(query: QuerySpec, deployed: Deployed, manifest: Manifest) -> str | None:
@@ -83,8 +107,9 @@ def _target(output: Output) -> dict[str, Any]:
 def _differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool]]:
     """What changed, and whether Spark refuses to go on with the old checkpoint because of it.
 
-    Filters, projections, inputs and outputs of a query without state may change freely: its checkpoint holds only how
-    far each named input was read. State is another matter: its layout follows from the SQL.
+    Filters, projections and outputs of a query without state may change freely, and inputs may come or go: its
+    checkpoint holds only how far each named input was read. One input in place of another would be read from its start.
+    State is another matter: its layout follows from the SQL.
     """
     stateful = before.stateful or after.stateful
     if before.stateful != after.stateful:
@@ -94,7 +119,7 @@ def _differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, boo
     gone = {i.name for i in before.inputs} - {i.name for i in after.inputs}
     new = {i.name for i in after.inputs} - {i.name for i in before.inputs}
     if gone or new:
-        yield "it reads from other inputs", stateful
+        yield "it reads from other inputs", stateful or bool(gone and new)
     elif before.inputs != after.inputs:
         fits = all(map(_keeps_state, before.inputs, after.inputs))
         yield "an input is read in another way", stateful and not fits

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 from urllib.parse import quote, unquote
 
+from penstock.clients.batches import NOTE
 from penstock.connectors.topic import TOPICS
 
 HOME: Final = ".penstock"
@@ -13,13 +14,15 @@ HOME: Final = ".penstock"
 
 @dataclass(frozen=True, slots=True)
 class Place:
+    """`name` tells a project and a pipeline of one name apart: `project.shop`, `pipeline.shop`."""
+
     root: Path
-    project: str
+    name: str
     environment: str = "default"
 
     @property
     def namespace(self) -> str:
-        return f"{self.project}/{self.environment}"
+        return f"{self.name}/{self.environment}"
 
     @property
     def state_file(self) -> Path:
@@ -44,15 +47,26 @@ class Place:
         if self.topics.is_dir():
             yield from (p.name for p in self.topics.iterdir() if p.is_dir())
 
+    def filled_topics(self) -> Iterator[str]:
+        """Topics that hold batches which a query has written."""
+        for topic in self.existing_topics():
+            if next((self.topics / topic).glob(f"*/{NOTE}"), None) is not None:
+                yield topic
+
     def existing_checkpoints(self) -> Iterator[str]:
         """Queries whose checkpoint has begun."""
         root = self._own / "checkpoints"
         if root.is_dir():
             yield from (unquote(p.name) for p in root.iterdir() if (p / "metadata").is_file())
 
+    def last_batch(self, query: str, log: Literal["offsets", "commits"]) -> int:
+        """The number of the last batch that was planned or committed; -1 before the first."""
+        folder = self.checkpoint(query) / log
+        return max((int(p.name) for p in folder.glob("*") if p.name.isdigit()), default=-1)
+
     @property
     def _own(self) -> Path:
-        return self.root / HOME / _folder(self.project) / _folder(self.environment)
+        return self.root / HOME / _folder(self.name) / _folder(self.environment)
 
 
 def _folder(name: str) -> str:

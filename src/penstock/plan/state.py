@@ -4,9 +4,11 @@ import json
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
+
+from pydantic import ValidationError
 
 from penstock.errors import ServiceError
 from penstock.manifest.model import QuerySpec
@@ -82,31 +84,56 @@ class SqliteStore:
 
 
 @dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """`begun`: a batch was committed. `unfinished`: a batch was planned that is not committed."""
+
+    begun: bool
+    unfinished: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Deployed:
-    """What earlier runs recorded and left: queries with their full definition, topics, checkpoints by query name."""
+    """What earlier runs recorded and left: queries with their full definition, topics, checkpoints by query name.
 
-    revision: str | None
-    queries: Mapping[str, QuerySpec]
-    topics: frozenset[str]
-    checkpoints: frozenset[str]
+    `filled` are topics that hold rows of a query. `moved_from` is where the project was when its checkpoints began, if
+    that is not here.
+    """
+
+    queries: Mapping[str, QuerySpec] = field(default_factory=dict)
+    topics: frozenset[str] = frozenset()
+    filled: frozenset[str] = frozenset()
+    checkpoints: Mapping[str, Checkpoint] = field(default_factory=dict)
+    moved_from: str | None = None
 
 
-NOTHING: Final = Deployed(None, {}, frozenset(), frozenset())
+NOTHING: Final = Deployed()
 
 
 def read_deployed(store: StateStore, place: Place) -> Deployed:
     documents = store.get(place.namespace, "")
-    queries = {
-        key.removeprefix("query:"): QuerySpec.model_validate(document)
-        for key, document in documents.items()
-        if key.startswith("query:")
-    }
+    try:
+        queries = {
+            key.removeprefix("query:"): QuerySpec.model_validate(document)
+            for key, document in documents.items()
+            if key.startswith("query:")
+        }
+    except ValidationError as error:
+        text = f"{place.state_file} was written by another version: {error.error_count()} fields do not fit"
+        hint = "run the version that wrote it, or move the file away and allow rebuilds"
+        raise ServiceError("state-unreadable", text, hint=hint) from error
+    root = documents.get("root")
     return Deployed(
-        documents.get("revision"),
         queries,
         frozenset(place.existing_topics()),
-        frozenset(place.existing_checkpoints()),
+        frozenset(place.filled_topics()),
+        {name: _checkpoint(place, name) for name in place.existing_checkpoints()},
+        root if root is not None and root != str(place.root) else None,
     )
+
+
+def _checkpoint(place: Place, query: str) -> Checkpoint:
+    planned, committed = place.last_batch(query, "offsets"), place.last_batch(query, "commits")
+    return Checkpoint(begun=committed >= 0, unfinished=planned > committed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +152,8 @@ def read_recorded(store: StateStore, place: Place) -> Recorded:
 
 
 def record_query(store: StateStore, place: Place, revision: str, query: QuerySpec) -> None:
-    store.put(place.namespace, {"revision": revision, f"query:{query.name}": query.to_document()})
+    documents = {"revision": revision, "root": str(place.root), f"query:{query.name}": query.to_document()}
+    store.put(place.namespace, documents)
 
 
 def record_progress(

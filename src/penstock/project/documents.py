@@ -70,6 +70,9 @@ def read_text(text: str, shown_as: str) -> tuple[Document | None, list[Diagnosti
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
     try:
         root = loader.get_single_node()
+    except RecursionError:
+        text = "the file is nested too deeply"
+        return None, [Diagnostic("yaml-syntax", text, Origin(shown_as), hint="write it flatter")]
     except yaml.MarkedYAMLError as error:
         return None, [_syntax_error(error, shown_as, text)]
     except yaml.YAMLError as error:
@@ -81,7 +84,11 @@ def read_text(text: str, shown_as: str) -> tuple[Document | None, list[Diagnosti
         hint = "write the document, or remove the file"
         return None, [Diagnostic("file-empty", "the file has no content", Origin(shown_as), hint=hint)]
     builder = _Builder(shown_as)
-    value = builder.value(root, ())
+    try:
+        value = builder.value(root, ())
+    except RecursionError:
+        hint = "write it flatter"
+        return None, [Diagnostic("yaml-syntax", "the file is nested too deeply", Origin(shown_as), hint=hint)]
     return Document(shown_as, text, root, value), builder.diagnostics
 
 

@@ -32,7 +32,7 @@ def load(path: Path) -> tuple[Documents | None, list[Diagnostic]]:
     if path.is_file():
         document, diagnostics = read(path, _shown(path))
         files = (document,) if document else ()
-        return Documents(path.parent, "pipeline", path.stem, files), diagnostics
+        return Documents(path.resolve().parent, "pipeline", path.stem, files), diagnostics
     hint = "give the directory of a project, or the file of a pipeline"
     return None, [
         Diagnostic("project-not-found", "there is no such file or directory", Origin(_shown(path)), hint=hint)
@@ -58,7 +58,7 @@ def _load_project(root: Path) -> tuple[Documents | None, list[Diagnostic]]:
             files.append(document)
     if not files or files[0].file != _shown(main):
         return None, diagnostics
-    return Documents(root, "project", root.resolve().name, tuple(files)), diagnostics
+    return Documents(root.resolve(), "project", root.resolve().name, tuple(files)), diagnostics
 
 
 def _shown(path: Path) -> str:

@@ -1,5 +1,6 @@
 """What a checkpoint directory says about itself."""
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -10,9 +11,24 @@ def checkpoint_id(checkpoint: Path) -> str:
 
 
 def batch_offsets(checkpoint: Path, batch_id: int) -> tuple[str, ...]:
-    """How far each input is read by this batch: the lines of the offset log after its header."""
+    """How far each input is read by this batch: the lines of the offset log after its header.
+
+    A file reader only counts its own batches there, so the files of the batch are added as a checksum.
+    """
     lines = (checkpoint / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()
-    return tuple(lines[2:])
+    return tuple(line + _files_read(checkpoint, line) for line in lines[2:])
+
+
+def _files_read(checkpoint: Path, offset: str) -> str:
+    name, _, position = offset.partition(":")
+    number = json.loads(position).get("logOffset") if position.startswith("{") else None
+    log = checkpoint / "sources" / name
+    entries = next((p for p in (log / str(number), log / f"{number}.compact") if p.is_file()), None)
+    if entries is None:
+        return ""
+    files = [json.loads(line) for line in entries.read_text(encoding="utf-8").splitlines()[1:]]
+    paths = sorted(file["path"] for file in files if file["batchId"] == number)
+    return f" {len(paths)} files {hashlib.sha256(chr(10).join(paths).encode()).hexdigest()[:16]}"
 
 
 def state_partitions(checkpoint: Path) -> int | None:

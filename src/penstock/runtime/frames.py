@@ -5,6 +5,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.types import DataType, StructField, StructType
 
 from penstock.connectors.contract import Source
 from penstock.connectors.registry import source_from
@@ -45,7 +46,7 @@ class Frames:
             session = self.session()
             self.open_inputs(producer, self.sources(producer), session)
             frame = self.run_steps(producer, session)[producer.outputs[0].view]
-            self._columns[node_id] = tuple(Column(c.name, c.dataType.simpleString()) for c in frame.schema)
+            self._columns[node_id] = tuple(Column(c.name, _ddl(c.dataType)) for c in frame.schema)
         return self._columns[node_id]
 
     def open_inputs(self, query: QuerySpec, sources: Sequence[Source], session: SparkSession) -> dict[str, DataFrame]:
@@ -65,6 +66,11 @@ class Frames:
             session.sql(step.sql).createOrReplaceTempView(quoted(step.view))
         views = {*(i.view for i in query.inputs), *(s.view for s in query.steps)}
         return {view: session.table(quoted(view)) for view in views}
+
+
+def _ddl(data_type: DataType) -> str:
+    """A type as SQL, names of struct fields in quotes where they need them."""
+    return StructType([StructField("x", data_type)]).toDDL().removeprefix("x ")
 
 
 def prepared(frame: DataFrame, entry: Input) -> DataFrame:

@@ -86,6 +86,10 @@ class ProgressBoard:
                 last_batch_at=time.time(),
             )
 
+    def has_batches(self, query: str) -> bool:
+        with self._lock:
+            return self._rows[query].batches > 0
+
     def drained(self, query: str) -> None:
         """All events of the query have been seen."""
         self._drained[query].set()

@@ -2,13 +2,15 @@
 
 import logging
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
@@ -17,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from penstock.errors import ServiceError
 from penstock.manifest.model import SparkSpec
+from penstock.runtime.failures import SPARK_ERRORS, failure_of
 from penstock.runtime.java import find_java
 
 KEPT_LOGS: Final = 10
@@ -70,21 +73,51 @@ def spark_session(spec: SparkSpec, logs: Path) -> Iterator[SparkSession]:
     conf = SparkConf(loadDefaults=False)
     for key, value in settings(spec, logs.parent.absolute()).items():
         conf.set(key, value)
+    gateway = None
     try:
+        # A signal now would leave a JVM behind that nobody knows; it is answered when the JVM is ours.
         # Python workers are to be of this very Python: another one on the PATH has other packages.
-        with log.open("ab") as sink, _environment(JAVA_HOME=str(java.home), PYSPARK_PYTHON=sys.executable):
-            # A session of its own: Ctrl-C is ours to answer. Its stdin is a pipe: it ends when we do, whatever ends us.
-            gateway = launch_gateway(  # type: ignore[no-untyped-call]
-                conf, {"stdout": sink, "stderr": sink, "start_new_session": True}
-            )
-            session = SparkSession(SparkContext(conf=conf, gateway=gateway))
+        with _later_signals(), _environment(JAVA_HOME=str(java.home), PYSPARK_PYTHON=sys.executable):
+            with log.open("ab") as sink:
+                # A session of its own: Ctrl-C is ours to answer. Its stdin is a pipe: it ends when we do.
+                gateway = launch_gateway(  # type: ignore[no-untyped-call]
+                    conf, {"stdout": sink, "stderr": sink, "start_new_session": True}
+                )
+            session = _started(conf, gateway, log)
+        yield session
     except PySparkRuntimeError as error:
+        if gateway is not None:
+            raise
         text = f"Spark did not start: {_last_error(log) or error}"
         raise ServiceError("spark-start", text, hint=f"the whole log is in {log}") from error
-    try:
-        yield session
     finally:
-        _close(session, gateway.proc)
+        if gateway is not None:
+            _close(gateway.proc)
+
+
+def _started(conf: SparkConf, gateway: Any, log: Path) -> SparkSession:
+    try:
+        return SparkSession(SparkContext(conf=conf, gateway=gateway))
+    except SPARK_ERRORS as error:
+        text = f"Spark did not start: {failure_of(error).message}"
+        raise ServiceError("spark-start", text, hint=f"the whole log is in {log}") from error
+
+
+@contextmanager
+def _later_signals() -> Iterator[None]:
+    """Signals that would end the process are kept until the block is done."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    kept: list[int] = []
+    before = {number: signal.signal(number, lambda n, _: kept.append(n)) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for received in dict.fromkeys(kept):
+        os.kill(os.getpid(), received)
 
 
 @contextmanager
@@ -101,13 +134,18 @@ def _environment(**variables: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _close(session: SparkSession, jvm: "subprocess.Popen[bytes]") -> None:
-    with suppress(Exception):
-        session.stop()
+def _close(jvm: "subprocess.Popen[bytes]") -> None:
+    """End Spark and its JVM. The JVM may be gone already."""
+    context = SparkContext._active_spark_context
+    if context is not None:
+        with suppress(*SPARK_ERRORS, OSError):
+            context.stop()
+    SparkContext._active_spark_context = None
     SparkContext._gateway = None
     SparkContext._jvm = None
     if jvm.stdin is not None:
-        jvm.stdin.close()
+        with suppress(OSError):
+            jvm.stdin.close()
     try:
         jvm.wait(timeout=10)
     except subprocess.TimeoutExpired:

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -10,7 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.clients.batches import BatchRef
 from penstock.connectors.registry import sink_from
-from penstock.errors import PenstockError, PlanRefused, ServiceError
+from penstock.errors import PenstockError, PlanRefused, QueryFailed, ServiceError
 from penstock.manifest.model import Output, QuerySpec, TopicSpec
 from penstock.plan.place import Place
 from penstock.plan.state import StateStore, forget_query, record_query
@@ -49,6 +50,7 @@ class Run:
         self._store = store
         self._frames = Frames(plan.manifest, place.root, spark)
         self._live: dict[str, _Live] = {}
+        self._recorded: set[str] = set()
         self._stopping = threading.Event()
 
     def prepare(self) -> None:
@@ -86,22 +88,33 @@ class Run:
     def close(self) -> None:
         """End whatever still runs. A batch that is under way is thrown away and done again next time."""
         for name, live in self._live.items():
-            live.query.stop()
+            with suppress(*SPARK_ERRORS, OSError):  # Spark may be gone, and the query with it
+                live.query.stop()
             self.board.ended(name, "stopped")
+            self._record(live.spec)
         self._live.clear()
 
     def _wait(self, idle: Callable[[], None]) -> None:
         while self._live and not self._stopping.is_set():
             for name, live in list(self._live.items()):
-                if not live.query.isActive:
+                ended = not _is_active(live.query)
+                self._record(live.spec)
+                if ended:
                     del self._live[name]
                     self._settle(live)
             idle()
+
+    def _record(self, spec: QuerySpec) -> None:
+        """Remember a definition once it has proved to run: a batch of it is committed."""
+        if spec.name not in self._recorded and self.board.has_batches(spec.name):
+            self._recorded.add(spec.name)
+            record_query(self._store, self._place, self.plan.manifest.revision, spec)
 
     def _settle(self, live: _Live) -> None:
         error = live.query.exception()
         if error is None:
             self.board.ended(live.spec.name, "finished")
+            record_query(self._store, self._place, self.plan.manifest.revision, live.spec)
             return
         failure = live.failures[0] if live.failures else failure_of(error)
         self.board.ended(live.spec.name, "failed", failure.message)
@@ -112,7 +125,6 @@ class Run:
             self._live[spec.name] = self._launch(spec, drain=drain)
         except SPARK_ERRORS as error:
             raise failure_of(error).during(f"query `{spec.name}`") from error
-        record_query(self._store, self._place, self.plan.manifest.revision, spec)
 
     def _launch(self, spec: QuerySpec, *, drain: bool) -> _Live:
         sources = self._frames.sources(spec)
@@ -125,15 +137,19 @@ class Run:
         failures: list[PenstockError] = []
 
         def write(batch: DataFrame, batch_id: int) -> None:
-            ref = BatchRef(spec.name, checkpoint_id(checkpoint), batch_id, batch_offsets(checkpoint, batch_id))
             try:
+                begun, offsets = checkpoint_id(checkpoint), batch_offsets(checkpoint, batch_id)
                 for output, rows in self._rows(spec, batch):
+                    ref = BatchRef(spec.name, output.node, begun, batch_id, offsets)
                     self.board.written(spec.name, sinks[output.node].write(rows, ref))
             except PenstockError as error:
                 failures.append(error)
                 raise
             except SPARK_ERRORS as error:
                 failures.append(failure_of(error))
+                raise
+            except Exception as error:
+                failures.append(QueryFailed("query-failed", f"{type(error).__name__}: {error}"))
                 raise
 
         writer = (
@@ -174,6 +190,15 @@ def start(plan: Plan, spark: SparkSession, place: Place, store: StateStore, boar
     run = Run(plan, spark, place, store, board or ProgressBoard([q.name for q in plan.queries]))
     run.prepare()
     return run
+
+
+def _is_active(query: StreamingQuery) -> bool:
+    try:
+        return query.isActive
+    except (*SPARK_ERRORS, OSError) as error:
+        raise ServiceError(
+            "spark-lost", "Spark ended while queries ran", hint="its log is in .penstock/logs"
+        ) from error
 
 
 def waves(queries: Collection[QuerySpec]) -> list[list[QuerySpec]]:

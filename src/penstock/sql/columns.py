@@ -150,7 +150,8 @@ def _columns_of(source: exp.Expr | Scope, inputs: Mapping[str, Columns | None]) 
         columns = inputs.get(source.name)
         return None if columns is None else [c.name for c in columns]
     if isinstance(source, Scope) and isinstance(source.expression, exp.Query):
-        return _outputs(source, inputs)
+        named = getattr(source.expression.parent, "alias_column_names", None)
+        return list(named) if named else _outputs(source, inputs)
     return None
 
 

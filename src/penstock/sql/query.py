@@ -9,6 +9,7 @@ from sqlglot import exp, parse_one
 from sqlglot import parse as parse_statements
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, TokenError
+from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from penstock.sql.dialects import quoted
 
@@ -76,6 +77,8 @@ class TableName:
 def parse(text: str, dialect: Dialect) -> Query | Problem:
     try:
         statements = [s for s in parse_statements(text, read=dialect) if s is not None]
+    except RecursionError:
+        return Problem("sql-syntax", "the SQL is nested too deeply", hint="split it into several models")
     except ParseError as error:
         return _syntax_problem(text, error)
     except TokenError:
@@ -101,7 +104,7 @@ def bind(query: Query, names: Mapping[str, str]) -> Query:
     """The query with tables renamed (`names`: old name, folded -> new); each keeps its old name as alias."""
 
     def edit(tree: exp.Query) -> None:
-        for table in list(tree.find_all(exp.Table)):
+        for table in _outer_tables(tree):
             written = _full_name(table)
             if (bound := names.get(written.casefold())) is None:
                 continue
@@ -134,10 +137,22 @@ def has_subqueries(query: Query) -> bool:
 
 
 def _outer_tables(tree: exp.Query) -> list[exp.Table]:
-    """The tables that are no CTEs, in the order of the text."""
-    local = {cte.alias.casefold() for cte in tree.find_all(exp.CTE)}
-    found = [table for table in tree.find_all(exp.Table) if table.db or table.name.casefold() not in local]
-    return sorted(found, key=offset_of)
+    """The tables that are no CTEs where they stand, in the order of the text."""
+    if tree.find(exp.CTE) is None:
+        found = list(tree.find_all(exp.Table))
+    else:
+        found = [
+            source
+            for scope in traverse_scope(tree)
+            for source in scope.sources.values()
+            if isinstance(source, exp.Table) and (source.db or not _names_cte(source.name, scope))
+        ]
+    return sorted({id(table): table for table in found}.values(), key=offset_of)
+
+
+def _names_cte(name: str, scope: Scope) -> bool:
+    """Whether a name, in whatever case, is that of a CTE that can be seen from here."""
+    return name.casefold() in {cte.casefold() for cte in scope.cte_sources}
 
 
 def _rename(table: exp.Table, name: str) -> None:

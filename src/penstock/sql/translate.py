@@ -72,14 +72,23 @@ def carry_operation(query: Query) -> Query:
     return query.edited(edit)
 
 
-def _append_operation(node: exp.Expr, local: dict[str, exp.Expr], done: set[int]) -> None:
+def _operation_place(node: exp.Expr) -> int | None:
+    """Where a query names the operation itself, counted in outputs."""
+    names = [name.casefold() for name in node.named_selects] if isinstance(node, exp.Query) else []
+    return names.index(OPERATION) if OPERATION in names else None
+
+
+def _append_operation(node: exp.Expr, local: dict[str, exp.Expr], done: set[int], place: int | None = None) -> None:
+    """Add the operation to the outputs, at the end or at `place`, where the other side of a UNION has it."""
     if id(node) in done:
         return
     done.add(id(node))
     match node:
         case exp.SetOperation():
-            _append_operation(node.this, local, done)
-            _append_operation(node.expression, local, done)
+            given = _operation_place(node.left), _operation_place(node.right)
+            place = next((p for p in (place, *given) if p is not None), None)
+            _append_operation(node.left, local, done, place)
+            _append_operation(node.right, local, done, place)
         case exp.Subquery():
             _append_operation(node.this, local, done)
         case exp.Select():
@@ -95,7 +104,10 @@ def _append_operation(node: exp.Expr, local: dict[str, exp.Expr], done: set[int]
                     pass
             present = any(e.is_star or e.output_name.casefold() == OPERATION for e in node.expressions)
             if not present:
-                node.append("expressions", exp.column(OPERATION, table=origin.this.alias_or_name or None, quoted=True))
+                column = exp.column(OPERATION, table=origin.this.alias_or_name or None, quoted=True)
+                outputs = list(node.expressions)
+                outputs.insert(len(outputs) if place is None else place, column)
+                node.set("expressions", outputs)
         case _:
             pass
 

@@ -14,7 +14,7 @@ from penstock.clients.batches import BatchRef
 from penstock.connectors.contract import Sink
 from penstock.errors import QueryFailed
 
-FIRST = BatchRef("contract", "00000000-0000-0000-0000-000000000000", 0, ('numbers:{"rows":3}',))
+FIRST = BatchRef("contract", "sink.contract", "00000000-0000-0000-0000-000000000000", 0, ('numbers:{"rows":3}',))
 
 
 @dataclass(frozen=True, slots=True)
