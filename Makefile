@@ -28,7 +28,10 @@ docs: setup ## Write the generated references and schemas anew
 bench: setup ## Run the benchmarks
 	@$(BIN)/python bench/validate.py && $(BIN)/python bench/embedded.py
 
+chaos: setup ## Kill a running project again and again, then count its rows
+	@$(BIN)/python tests/chaos/kill_rounds.py
+
 lock: setup ## Pin the development packages anew
 	@$(BIN)/pip freeze --exclude-editable | grep -v '^penstock' > requirements.lock
 
-.PHONY: help setup demo test quick format docs bench lock
+.PHONY: help setup demo test quick format docs bench chaos lock
