@@ -34,6 +34,13 @@ def columns(file: Path) -> Columns | None:
     return tuple(Column(field.name, _spark_name(str(field.type))) for field in schema)
 
 
+def row_count(directory: Path) -> int:
+    """How many rows the footers of the files in a directory tell of."""
+    from pyarrow.parquet import read_metadata
+
+    return sum(read_metadata(file).num_rows for file in directory.glob("*.parquet"))
+
+
 def first_rows(files: Iterable[Path], limit: int) -> list[dict[str, Any]]:
     """The first rows of the files as values that JSON knows, in the form that Spark gives them."""
     from pyarrow import ArrowException

@@ -51,13 +51,13 @@ class ProgressBoard:
     """The latest progress of every query. Written by Spark's threads, read by ours."""
 
     def __init__(self, queries: list[str]) -> None:
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._rows = {name: QueryProgress(name) for name in queries}
         self._started: dict[str, float] = {}
-        self._drained = {name: threading.Event() for name in queries}
+        self._last_batch = dict.fromkeys(queries, -1)
 
     def snapshot(self) -> list[QueryProgress]:
-        with self._lock:
+        with self._changed:
             now = time.monotonic()
             return [
                 replace(row, seconds=now - self._started[name]) if row.state == "running" else row
@@ -65,18 +65,19 @@ class ProgressBoard:
             ]
 
     def started(self, query: str) -> None:
-        with self._lock:
+        with self._changed:
             self._started[query] = time.monotonic()
             self._rows[query] = replace(self._rows[query], state="running")
 
     def written(self, query: str, rows: int) -> None:
-        with self._lock:
+        with self._changed:
             row = self._rows[query]
             self._rows[query] = replace(row, rows_out=row.rows_out + rows)
 
-    def batch(self, query: str, rows_in: int, batch_ms: int, rows_per_second: float) -> None:
-        with self._lock:
+    def batch(self, query: str, batch_id: int, rows_in: int, batch_ms: int, rows_per_second: float) -> None:
+        with self._changed:
             row = self._rows[query]
+            self._last_batch[query] = batch_id
             self._rows[query] = replace(
                 row,
                 batches=row.batches + 1,
@@ -85,19 +86,16 @@ class ProgressBoard:
                 rows_per_second=rows_per_second,
                 last_batch_at=time.time(),
             )
+            self._changed.notify_all()
 
     def has_batches(self, query: str) -> bool:
-        with self._lock:
+        with self._changed:
             return self._rows[query].batches > 0
 
-    def drained(self, query: str) -> None:
-        """All events of the query have been seen."""
-        self._drained[query].set()
-
-    def ended(self, query: str, state: State, error: str | None = None) -> None:
-        """Close the books of a query, once the last of its events is in."""
-        self._drained[query].wait(timeout=5)
-        with self._lock:
+    def ended(self, query: str, state: State, *, last_batch: int = -1, error: str | None = None) -> None:
+        """Close the books of a query. Spark's events come late, so this waits for that of its last batch."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._last_batch[query] >= last_batch, timeout=5)
             seconds = time.monotonic() - self._started[query]
             self._rows[query] = replace(self._rows[query], state=state, seconds=seconds, error=error)
 
@@ -115,10 +113,16 @@ class QueryListener(StreamingQueryListener):
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
         progress = event.progress
         rate = progress.processedRowsPerSecond
-        self._board.batch(self._query, progress.numInputRows, progress.batchDuration, 0.0 if math.isnan(rate) else rate)
+        self._board.batch(
+            self._query,
+            progress.batchId,
+            progress.numInputRows,
+            progress.batchDuration,
+            0.0 if math.isnan(rate) else rate,
+        )
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
         pass
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
-        self._board.drained(self._query)
+        pass

@@ -88,9 +88,11 @@ class Run:
     def close(self) -> None:
         """End whatever still runs. A batch that is under way is thrown away and done again next time."""
         for name, live in self._live.items():
+            last_batch = -1
             with suppress(*SPARK_ERRORS, OSError):  # Spark may be gone, and the query with it
                 live.query.stop()
-            self.board.ended(name, "stopped")
+                last_batch = _last_batch(live.query)
+            self.board.ended(name, "stopped", last_batch=last_batch)
             self._record(live.spec)
         self._live.clear()
 
@@ -113,11 +115,11 @@ class Run:
     def _settle(self, live: _Live) -> None:
         error = live.query.exception()
         if error is None:
-            self.board.ended(live.spec.name, "finished")
+            self.board.ended(live.spec.name, "finished", last_batch=_last_batch(live.query))
             record_query(self._store, self._place, self.plan.manifest.revision, live.spec)
             return
         failure = live.failures[0] if live.failures else failure_of(error)
-        self.board.ended(live.spec.name, "failed", failure.message)
+        self.board.ended(live.spec.name, "failed", error=failure.message)
         raise failure.during(f"query `{live.spec.name}`")
 
     def _start(self, spec: QuerySpec, *, drain: bool) -> None:
@@ -190,6 +192,11 @@ def start(plan: Plan, spark: SparkSession, place: Place, store: StateStore, boar
     run = Run(plan, spark, place, store, board or ProgressBoard([q.name for q in plan.queries]))
     run.prepare()
     return run
+
+
+def _last_batch(query: StreamingQuery) -> int:
+    progress = query.lastProgress
+    return -1 if progress is None else int(progress["batchId"])
 
 
 def _is_active(query: StreamingQuery) -> bool:
