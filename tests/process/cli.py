@@ -35,6 +35,7 @@ def background(*arguments: str, cwd: Path) -> "Iterator[subprocess.Popen[str]]":
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        preexec_fn=_hear_interrupts,
     )
     try:
         yield process
@@ -42,6 +43,11 @@ def background(*arguments: str, cwd: Path) -> "Iterator[subprocess.Popen[str]]":
         if process.poll() is None:
             process.send_signal(signal.SIGKILL)
         process.communicate()
+
+
+def _hear_interrupts() -> None:
+    """A shell that starts the tests in the background makes them, and their children, deaf to SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def wait_until(true: Callable[[], bool], what: str, timeout: float = 60) -> None:

@@ -185,13 +185,14 @@ def test_a_pipeline_is_found_by_its_environment_variable_and_prints_rows_only(tm
             """
         )
     )
-    for name in ("PENSTOCK", "STREAMLING"):
-        located = {f"{name}__PIPELINE_DEFINITION_LOCATION": "numbers.yml", "PATH": "/usr/bin:/bin"}
-        done = penstock("run", cwd=tmp_path, env=located)
-        assert done.returncode == 0, done.stderr
-        expected = [f'INSERT {{"n":{n}}}' for n in range(3)] if name == "PENSTOCK" else []
-        assert done.stdout.splitlines() == expected
-        assert "WARN" not in done.stderr
+    for prefix in ("PENSTOCK", "STREAMLING"):
+        checked = penstock("validate", cwd=tmp_path, env={f"{prefix}__PIPELINE_DEFINITION_LOCATION": "numbers.yml"})
+        assert checked.returncode == 0, checked.stderr
+    located = {"PENSTOCK__PIPELINE_DEFINITION_LOCATION": "numbers.yml", "PATH": "/usr/bin:/bin"}
+    done = penstock("run", cwd=tmp_path, env=located)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [f'INSERT {{"n":{n}}}' for n in range(3)]
+    assert "WARN" not in done.stderr
 
 
 def test_without_java_there_is_an_answer_and_no_traceback(quickstart: Path, tmp_path: Path) -> None:
