@@ -27,6 +27,7 @@ from penstock.config import Frozen
 from penstock.connectors.contract import Sink
 from penstock.connectors.registry import all_connectors
 from penstock.project import stream_project
+from penstock.project.runtime import Runtime
 from penstock.transforms.registry import TRANSFORMS
 
 ROOT = Path(__file__).parent.parent
@@ -90,7 +91,7 @@ def project_format() -> str:
     ]
     sections: dict[str, type[Frozen]] = {
         "project": stream_project.ProjectHeader,
-        "runtime": stream_project.Runtime,
+        "runtime": Runtime,
         "sources[]": stream_project.Source,
         "models[]": stream_project.Model,
         "exposures[]": stream_project.Exposure,
@@ -207,7 +208,7 @@ class DescribedSchema(GenerateJsonSchema):
 
 
 def project_schema() -> dict[str, Any]:
-    header, runtime = stream_project.ProjectHeader, stream_project.Runtime
+    header, runtime = stream_project.ProjectHeader, Runtime
     lists = {"sources": stream_project.Source, "models": stream_project.Model, "exposures": stream_project.Exposure}
     refs, definitions = _definitions([header, runtime, *lists.values()])
     properties = {

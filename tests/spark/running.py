@@ -66,6 +66,12 @@ class Running:
             run.close()
         return {row.query: row for row in run.board.snapshot()}
 
+    def uncommit(self, query: str, batch: int) -> None:
+        """As if the process had died between writing a batch and committing it."""
+        commits = self.place.checkpoint(query) / "commits"
+        for name in (str(batch), f".{batch}.crc"):
+            (commits / name).unlink(missing_ok=True)
+
     def topic(self, name: str) -> list[dict[str, Any]]:
         """The rows of an embedded topic that a model has written, read with Spark alone."""
         folder = self.root / ".penstock" / "topics" / name

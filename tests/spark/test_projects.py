@@ -255,9 +255,7 @@ def test_a_replayed_batch_leaves_no_duplicates_and_no_gap(running: Running) -> N
     running.write({"stream_project.yml": PAID, "sources/orders.yml": ORDERS})
     running.drop("orders.v1", "a.jsonl", [order(1), order(2)])
     running.run()
-    commit = running.place.checkpoint("large") / "commits"
-    for file in (commit / "0", commit / ".0.crc"):
-        file.unlink(missing_ok=True)
+    running.uncommit("large", 0)
     running.drop("orders.v1", "b.jsonl", [order(3)])
     progress = running.run()["large"]
     assert progress.batches == 2
@@ -270,9 +268,7 @@ def test_a_later_batch_is_replayed_as_well(running: Running) -> None:
     for number in (1, 2):
         running.drop("orders.v1", f"{number}.jsonl", [order(number)])
         running.run()
-    commits = running.place.checkpoint("large") / "commits"
-    for file in (commits / "1", commits / ".1.crc"):
-        file.unlink(missing_ok=True)
+    running.uncommit("large", 1)
     running.drop("orders.v1", "3.jsonl", [order(3)])
     running.run()
     assert sorted(row["id"] for row in running.topic("large")) == [1, 2, 3]
@@ -345,9 +341,7 @@ def test_an_old_copy_of_a_checkpoint_is_refused_rather_than_trusted(running: Run
     running.run()
     note = next((running.root / ".penstock" / "topics" / "large").glob("*/_batch.json"))
     note.write_text(json.dumps({**json.loads(note.read_text()), "offsets": ["elsewhere:7"]}))
-    commits = running.place.checkpoint("large") / "commits"
-    for file in (commits / "0", commits / ".0.crc"):
-        file.unlink(missing_ok=True)
+    running.uncommit("large", 0)
     with pytest.raises(QueryFailed) as failed:
         running.run()
     assert failed.value.code == "batch-conflict"

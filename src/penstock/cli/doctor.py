@@ -16,7 +16,7 @@ from penstock.cli.line import check
 from penstock.cli.options import DirectoryOption, Format, FormatOption, PathArgument, chosen_path
 from penstock.connectors.contract import Connector
 from penstock.errors import PenstockError, ServiceError
-from penstock.project.stream_project import Clusters, Runtime
+from penstock.project.runtime import Clusters, Runtime
 
 MEMORY_GB = 2
 DISK_GB = 1

@@ -8,7 +8,8 @@ from typing import Literal, TypeAlias
 
 from penstock.connectors.contract import Sink, Source
 from penstock.errors import Origin
-from penstock.project.stream_project import Exposure, Model, Runtime
+from penstock.project.runtime import Runtime
+from penstock.project.stream_project import Exposure, Model
 from penstock.project.stream_project import Source as ProjectSource
 from penstock.sql.query import Query
 from penstock.sql.types import Columns

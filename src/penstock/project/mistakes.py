@@ -10,6 +10,7 @@ from penstock.connectors.contract import Sink, Source
 from penstock.errors import Diagnostic, did_you_mean
 from penstock.project import stream_project as written
 from penstock.project.documents import Document, Step
+from penstock.project.runtime import Runtime
 from penstock.transforms.sql import SqlTransform
 
 
@@ -156,7 +157,7 @@ _CALLED: Final[Mapping[type[BaseModel], str]] = {
     written.Source: "a source",
     written.Model: "a model",
     written.Exposure: "an exposure",
-    written.Runtime: "`runtime`",
+    Runtime: "`runtime`",
     SqlTransform: "a `sql` transform",
 }
 

@@ -14,6 +14,7 @@ from penstock.project.documents import Document, Step
 from penstock.project.load import Documents
 from penstock.project.mistakes import mistake
 from penstock.project.pipeline import Pipeline
+from penstock.project.runtime import Runtime
 from penstock.transforms.registry import TRANSFORMS
 
 M = TypeVar("M", bound=BaseModel)
@@ -24,7 +25,7 @@ class StreamProject:
     """A project as written, element by element."""
 
     header: written.ProjectHeader
-    runtime: written.Runtime
+    runtime: Runtime
     sources: tuple[Declared[written.Source], ...]
     models: tuple[Declared[written.Model], ...]
     exposures: tuple[Declared[written.Exposure], ...]
@@ -70,7 +71,7 @@ class _Parser:
         if not self._mapping(main, (), MAIN_KEYS, "a project"):
             return None
         header = self._section(main, "project", written.ProjectHeader)
-        runtime = self._section(main, "runtime", written.Runtime) if main.value.get("runtime") is not None else None
+        runtime = self._section(main, "runtime", Runtime) if main.value.get("runtime") is not None else None
         if "project" not in main.value:
             hint = "begin with `project:` and below it `name: …`"
             self._note(
@@ -84,7 +85,7 @@ class _Parser:
         files = [main, *(d for d in others if self._mapping(d, (), SECTIONS, "a file of a project"))]
         return StreamProject(
             header or written.ProjectHeader(name=documents.name),
-            runtime or written.Runtime(),
+            runtime or Runtime(),
             tuple(self._elements(files, "sources", written.Source)),
             tuple(self._elements(files, "models", written.Model)),
             tuple(self._elements(files, "exposures", written.Exposure)),
