@@ -27,6 +27,7 @@ from penstock.config import Frozen
 from penstock.connectors.contract import Sink
 from penstock.connectors.registry import all_connectors
 from penstock.project import stream_project
+from penstock.project.forms import FORMS, INERT
 from penstock.project.runtime import Runtime
 from penstock.transforms.registry import TRANSFORMS
 
@@ -87,21 +88,48 @@ def project_format() -> str:
     parts = [
         SOURCE_NOTE,
         "# The project format",
-        "What can be written in `stream_project.yml` and in the files below `sources/`, `models/` and `exposures/`.",
+        "What can be written in `stream_project.yml`, and in the files below `sources/`, `models/`, `tests/`, "
+        "`exposures/` and `environments/`. Beside these sections there is `vars`: names and values for "
+        '`{{ var("name") }}`.',
     ]
     sections: dict[str, type[Frozen]] = {
         "project": stream_project.ProjectHeader,
         "runtime": Runtime,
+        "defaults": stream_project.Defaults,
+        "rules": stream_project.Rules,
         "sources[]": stream_project.Source,
         "models[]": stream_project.Model,
+        "tests[]": stream_project.DataTest,
         "exposures[]": stream_project.Exposure,
+        "environments/<name>.yml": stream_project.EnvironmentFile,
     }
+    told: set[type[BaseModel]] = set(sections.values())
     for name, model in sections.items():
         parts.append(f"## `{name}`\n\n{_summary(model)}\n\n{_fields_table(model)}")
-        parts += [
-            f"### `{nested.__name__}`\n\n{_summary(nested)}\n\n{_fields_table(nested)}" for nested in _nested(model)
-        ]
-    return "\n\n".join(parts) + "\n"
+        new = [nested for nested in _nested(model) if nested not in told and nested.model_fields]
+        told.update(new)
+        parts += [f"### `{nested.__name__}`\n\n{_summary(nested)}\n\n{_fields_table(nested)}" for nested in new]
+    return "\n\n".join([*parts, _other_forms(), _fields_without_effect()]) + "\n"
+
+
+def _other_forms() -> str:
+    rows = [
+        f"| {section} | `{'.'.join(form.old)}` | `{'.'.join(form.new)}` | {'yes' if form.deprecated else ''} |"
+        for section, forms in FORMS.items()
+        for form in forms
+    ]
+    head = "## Other places for a field\n\nThese are understood, and mean the field in the third column."
+    return "\n".join([head, "", "| element | written as | means | deprecated |", "|---|---|---|---|", *rows])
+
+
+def _fields_without_effect() -> str:
+    rows = [
+        f"| {section} | `{'.'.join(field)}` | {why} |"
+        for section, fields in INERT.items()
+        for field, why in fields.items()
+    ]
+    head = "## Fields that change nothing here\n\n`validate` says so, as an information."
+    return "\n".join([head, "", "| element | field | why |", "|---|---|---|", *rows])
 
 
 def commands() -> str:
@@ -109,9 +137,11 @@ def commands() -> str:
     parts = [SOURCE_NOTE, "# Commands"]
     for name in COMMANDS:
         command = group.get_command(None, name)
-        rows = [_parameter(parameter) for parameter in command.params if parameter.name != "help"]
-        table = "| argument | meaning |\n|---|---|\n" + "\n".join(rows)
-        parts.append(f"## `penstock {name}`\n\n{command.help}\n\n{table}")
+        inner = getattr(command, "commands", None)
+        for shown, each in {f"{name} {k}": v for k, v in inner.items()}.items() if inner else [(name, command)]:
+            rows = [_parameter(parameter) for parameter in each.params if parameter.name != "help"]
+            table = "| argument | meaning |\n|---|---|\n" + "\n".join(rows)
+            parts.append(f"## `penstock {shown}`\n\n{each.help}\n\n{table}")
     parts.append(EXIT_CODES)
     return "\n\n".join(parts) + "\n"
 
@@ -204,19 +234,54 @@ class DescribedSchema(GenerateJsonSchema):
             described = made.get("properties", {}).get(field.alias or name)
             if described is not None and name in docs and "$ref" not in described:
                 described["description"] = docs[name]
+        if any(d.info.mode == "before" for d in cls.__pydantic_decorators__.model_validators.values()):
+            # Such a model takes shorter forms, too: a word, a list, or other keys.
+            return {"anyOf": [{**made, "additionalProperties": True}, {"type": ["string", "boolean", "array"]}]}
         return made
 
 
 def project_schema() -> dict[str, Any]:
-    header, runtime = stream_project.ProjectHeader, Runtime
-    lists = {"sources": stream_project.Source, "models": stream_project.Model, "exposures": stream_project.Exposure}
-    refs, definitions = _definitions([header, runtime, *lists.values()])
+    sections: dict[str, type[Frozen]] = {
+        "project": stream_project.ProjectHeader,
+        "runtime": Runtime,
+        "defaults": stream_project.Defaults,
+        "rules": stream_project.Rules,
+    }
+    lists: dict[str, type[Frozen]] = {
+        "sources": stream_project.Source,
+        "models": stream_project.Model,
+        "tests": stream_project.DataTest,
+        "exposures": stream_project.Exposure,
+    }
+    refs, definitions = _definitions([*sections.values(), *lists.values()])
+    _allow_other_forms(definitions)
     properties = {
-        "project": refs[header],
-        "runtime": refs[runtime],
-        **{name: {"type": "array", "items": refs[model]} for name, model in lists.items()},
+        **{name: {"anyOf": [refs[model], {"type": "null"}]} for name, model in sections.items()},
+        "vars": {"type": ["object", "null"]},
+        **{name: {"type": ["array", "null"], "items": refs[model]} for name, model in lists.items()},
     }
     return _document("Penstock project", properties, definitions, required=[])
+
+
+def _allow_other_forms(definitions: dict[str, Any]) -> None:
+    """Let the schema take a field in its other places."""
+    owners = {
+        ("sources",): "Source",
+        ("models",): "Model",
+        ("models", "advanced"): "Advanced",
+        ("models", "advanced", "spark"): "SparkJob",
+        ("models", "advanced", "connector"): "ModelConnector",
+    }
+    for section, forms in FORMS.items():
+        for form in forms:
+            place = (section, *form.old[:-1])
+            # Sources have no section `advanced` of their own.
+            owner, field = ("Source", form.old[0]) if section == "sources" else (owners[place], form.old[-1])
+            definition = definitions[owner]
+            for part in definition.get("anyOf", [definition]):
+                if "properties" in part:
+                    part["properties"].setdefault(field, {"deprecated": True} if form.deprecated else {})
+                    part["required"] = [name for name in part.get("required", []) if name != form.new[-1]]
 
 
 def pipeline_schema() -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.line import Checked, check, compiled
+from penstock.cli.line import Checked, Target, check, compiled
 from penstock.errors import Diagnostic, ProjectInvalid
 from penstock.graph import lineage
 from penstock.plan.diff import diff
@@ -66,7 +66,7 @@ def _outputs() -> Iterator[tuple[str, str]]:
     """File names and texts, for the case in the current directory."""
     pipeline = Path("pipeline.yml")
     try:
-        checked = check(pipeline if pipeline.exists() else Path())
+        checked = check(Target(pipeline if pipeline.exists() else Path(), remember=False))
     except ProjectInvalid as invalid:
         yield "diagnostics.txt", _diagnostics(invalid.diagnostics)
         return

@@ -93,7 +93,7 @@ def test_checking_and_planning_start_nothing_and_load_no_spark(small_project: Pa
     commands += [[*command, "--format", "json"] for command in commands]
     assert watched(RUN_COMMANDS, commands, tmp_path) == {"loaded": [], "started": []}
     assert (small_project / "generated" / "manifest.json").is_file()
-    assert not (small_project / ".penstock").exists()
+    assert [p.name for p in (small_project / ".penstock").iterdir()] == ["cache"]
 
 
 def test_help_starts_nothing_and_loads_no_spark(tmp_path: Path) -> None:

@@ -75,17 +75,16 @@ def test_state_inside_an_inlined_view_is_state_of_the_reader(project_manifest: C
     assert manifest.query("a").stateful
 
 
-def test_a_sink_writes_with_its_connector_and_all_its_settings(project_manifest: Compile) -> None:
+def test_a_connector_of_kafka_connect_reads_the_topic_with_all_its_settings(project_manifest: Compile) -> None:
     manifest = project_manifest(
         f"{HEAD}  - {{name: w, from: {{source: s}}, "
         "advanced: {connector: {type: snowflake, tasks_max: 3, config: {database: SHOP}}}}\n"
     )
-    (query,) = manifest.queries
-    assert query.steps[0].sql == "SELECT * FROM `source.s`"
-    sink = query.outputs[0].sink
-    assert (sink["type"], sink["database"]) == ("snowflake", "SHOP")
-    assert 3 in sink.values()
-    assert manifest.topics == ()
+    (connector,) = manifest.connectors
+    assert (connector.connector_class, connector.topics) == ("snowflake", ("s.v1",))
+    assert connector.config["database"] == "SHOP"
+    assert connector.config["tasks.max"] == "3"
+    assert (manifest.queries, manifest.topics) == ((), ())
 
 
 def test_with_kafka_topics_are_read_and_written_there(project_manifest: Compile) -> None:

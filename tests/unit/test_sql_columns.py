@@ -1,7 +1,8 @@
 import pytest
 
-from penstock.sql.columns import Analysis, InputColumn, analyse
+from penstock.sql.columns import Analysis, analyse
 from penstock.sql.dialects import PROJECT
+from penstock.sql.origins import InputColumn, passed
 from penstock.sql.query import Query, parse
 from penstock.sql.types import Column, Columns
 
@@ -177,9 +178,9 @@ def test_nothing_is_missing_beside_a_subquery_over_an_unknown_input() -> None:
 
 def test_outputs_that_are_an_input_column_unchanged_are_told() -> None:
     found = analysis("SELECT id AS k, at, UPPER(name) AS name FROM t")
-    assert found.passed == {"k": InputColumn("t", "id"), "at": InputColumn("t", "at")}
+    assert passed(found.origins) == {"k": InputColumn("t", "id"), "at": InputColumn("t", "at")}
 
 
 def test_unchanged_columns_are_told_through_subqueries() -> None:
     found = analysis("SELECT x.moment FROM (SELECT at AS moment FROM t) AS x")
-    assert found.passed == {"moment": InputColumn("t", "at")}
+    assert passed(found.origins) == {"moment": InputColumn("t", "at")}

@@ -12,7 +12,8 @@ def query(text: str) -> Query:
 
 
 def refused(text: str) -> tuple[Problem, ...]:
-    return unsupported(stateful_constructs(query(text)))
+    constructs = stateful_constructs(query(text))
+    return (*unsupported(constructs, never=True), *unsupported(constructs, never=False))
 
 
 def constructs(text: str) -> list[str]:

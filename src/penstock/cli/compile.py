@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -5,8 +6,19 @@ import typer
 
 from penstock.cli import output
 from penstock.cli.line import check, compiled
-from penstock.cli.options import DirectoryOption, Format, FormatOption, PathArgument, chosen_path
+from penstock.cli.options import (
+    DirectoryOption,
+    EnvOption,
+    Format,
+    FormatOption,
+    PathArgument,
+    StrictOption,
+    VarOption,
+    target,
+)
 from penstock.errors import ServiceError
+from penstock.manifest.artifacts import artifacts, written_before
+from penstock.manifest.model import Manifest
 
 OutputOption = Annotated[
     Path | None,
@@ -18,35 +30,60 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would b
 def command(
     path: PathArgument = None,
     directory: DirectoryOption = None,
-    target: OutputOption = None,
+    env: EnvOption = None,
+    var: VarOption = None,
+    folder: OutputOption = None,
     dry_run: DryRunOption = False,
+    strict: StrictOption = False,
     form: FormatOption = Format.TEXT,
 ) -> None:
-    """Write the manifest. It holds the graph and the queries that Spark would run."""
-    checked = check(chosen_path(path, directory))
+    """Write the manifest and what it is made of: the SQL that Spark would run, topics, connectors, schemas."""
+    wanted = target(path, directory, env, var, strict=strict)
+    checked = check(replace(wanted, remember=not dry_run))
     manifest = compiled(checked)
-    folder = target or checked.root / "generated"
-    file = folder / "manifest.json"
+    folder = folder or checked.root / "generated"
     if not dry_run:
-        _write(file, manifest.to_json())
+        _write(folder, manifest)
     if form is Format.JSON:
         output.put(manifest.to_json().rstrip())
         return
     output.show_diagnostics(checked.notes)
-    output.put(f"{'Would write' if dry_run else 'Wrote'} {file}: revision {manifest.revision}")
-    for query in manifest.queries:
-        inputs = ", ".join(i.node for i in query.inputs)
-        output.put(f"  {query.name}: {inputs} -> {', '.join(o.node for o in query.outputs)}")
+    output.put(f"{'Would write' if dry_run else 'Wrote'} {folder}: revision {manifest.revision}")
+    for heading, names in _contents(manifest):
+        if names:
+            output.put(f"{heading} ({len(names)}):")
+            for name in names:
+                output.put(f"  - {name}")
 
 
-def _write(file: Path, text: str) -> None:
-    """The whole file or none of it."""
-    staged = file.with_name(f".{file.name}.new")
+def _contents(manifest: Manifest) -> list[tuple[str, list[str]]]:
+    decided = {node.id: f" ({node.materialized}: {node.decided_by})" for node in manifest.dag.nodes if node.decided_by}
+
+    def query(spec_name: str, outputs: tuple[str, ...]) -> str:
+        return spec_name + "".join(decided.get(node_id, "") for node_id in outputs)
+
+    return [
+        ("Schemas", [f"{schema.subject} ({schema.schema_type})" for schema in manifest.schemas]),
+        ("Topics", [topic.name for topic in manifest.topics]),
+        ("Queries", [query(q.name, tuple(o.node for o in q.outputs)) for q in manifest.queries]),
+        ("Connectors", [query(c.name, (c.node,)) for c in manifest.connectors]),
+        ("Gateway rules", [query(rule.name, (rule.node,)) for rule in manifest.gateway_rules]),
+    ]
+
+
+def _write(folder: Path, manifest: Manifest) -> None:
+    """Every file whole, the manifest last; then files of an earlier run that are no longer part of it go."""
+    files = artifacts(manifest)
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        staged.write_text(text, encoding="utf-8")
-        staged.replace(file)
+        stale = written_before(folder) - files.keys()
+        for name, text in files.items():
+            file = folder / name
+            staged = file.with_name(f".{file.name}.new")
+            file.parent.mkdir(parents=True, exist_ok=True)
+            staged.write_text(text, encoding="utf-8")
+            staged.replace(file)
+        for name in sorted(stale):
+            (folder / name).unlink(missing_ok=True)
     except OSError as error:
-        raise ServiceError(
-            "not-writable", f"cannot write {file}: {error.strerror}", hint="choose another with -o"
-        ) from error
+        text = f"cannot write {error.filename or folder}: {error.strerror}"
+        raise ServiceError("not-writable", text, hint="choose another with -o") from error

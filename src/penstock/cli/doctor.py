@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 import typer
 
 from penstock.cli import output
-from penstock.cli.line import check
-from penstock.cli.options import DirectoryOption, Format, FormatOption, PathArgument, chosen_path
+from penstock.cli.line import Target, check
+from penstock.cli.options import DirectoryOption, EnvOption, Format, FormatOption, PathArgument, VarOption, target
 from penstock.connectors.contract import Connector
 from penstock.errors import PenstockError, ServiceError
-from penstock.project.runtime import Clusters, Runtime
+from penstock.project.runtime import ConnectClusters, Runtime
 
 MEMORY_GB = 2
 DISK_GB = 1
@@ -30,10 +30,16 @@ class Finding:
     detail: str
 
 
-def command(path: PathArgument = None, directory: DirectoryOption = None, form: FormatOption = Format.TEXT) -> None:
+def command(
+    path: PathArgument = None,
+    directory: DirectoryOption = None,
+    env: EnvOption = None,
+    var: VarOption = None,
+    form: FormatOption = Format.TEXT,
+) -> None:
     """Check that everything is ready. Looks at this machine and at every system that the project names."""
-    target = chosen_path(path, directory)
-    findings = [*_machine(target), *_project(target)]
+    wanted = target(path, directory, env, var)
+    findings = [*_machine(wanted.path), *_project(wanted)]
     healthy = all(f.fine for f in findings)
     if form is Format.JSON:
         listed = [{"check": f.what, "ok": f.fine, "detail": f.detail} for f in findings]
@@ -46,7 +52,7 @@ def command(path: PathArgument = None, directory: DirectoryOption = None, form: 
         raise typer.Exit(ServiceError.exit_code)
 
 
-def _machine(target: Path) -> Iterator[Finding]:
+def _machine(path: Path) -> Iterator[Finding]:
     from penstock.runtime.java import find_java
 
     found = ".".join(map(str, sys.version_info[:3]))
@@ -55,7 +61,7 @@ def _machine(target: Path) -> Iterator[Finding]:
     yield Finding("pyspark", True, version("pyspark"))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     yield Finding("memory", memory >= MEMORY_GB, f"{memory:.1f} GB; {MEMORY_GB} GB are needed")
-    folder = next(p for p in (target.absolute(), *target.absolute().parents) if p.is_dir())
+    folder = next(p for p in (path.absolute(), *path.absolute().parents) if p.is_dir())
     free = shutil.disk_usage(folder).free / 2**30
     yield Finding("disk", free >= DISK_GB, f"{free:.1f} GB free; {DISK_GB} GB are needed")
     yield Finding(
@@ -65,9 +71,9 @@ def _machine(target: Path) -> Iterator[Finding]:
     )
 
 
-def _project(target: Path) -> Iterator[Finding]:
+def _project(wanted: Target) -> Iterator[Finding]:
     try:
-        checked = check(target)
+        checked = check(wanted)
     except PenstockError as error:
         yield Finding("project", False, str(error).splitlines()[0])
         return
@@ -88,14 +94,13 @@ def _addresses(runtime: Runtime) -> Iterator[tuple[str, str]]:
     if runtime.kafka:
         yield from (("kafka", server) for server in runtime.kafka.bootstrap_servers)
     if runtime.schema_registry:
-        yield "schema registry", runtime.schema_registry.url
-    for what, clusters in (("flink", runtime.flink), ("connect", runtime.connect)):
-        yield from _cluster_addresses(what, clusters)
+        yield from (("schema registry", url) for url in runtime.schema_registry.url)
+    yield from _cluster_addresses("connect", runtime.connect)
     if runtime.conduktor and runtime.conduktor.gateway and runtime.conduktor.gateway.admin_url:
         yield "gateway", runtime.conduktor.gateway.admin_url
 
 
-def _cluster_addresses(what: str, clusters: Clusters | None) -> Iterator[tuple[str, str]]:
+def _cluster_addresses(what: str, clusters: ConnectClusters | None) -> Iterator[tuple[str, str]]:
     for name, cluster in (clusters.clusters if clusters else {}).items():
         if cluster.rest_url:
             yield f"{what} {name}", cluster.rest_url

@@ -1,12 +1,15 @@
 """The line, as the commands walk it: load, parse, link, compile, plan."""
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
 
-from penstock.errors import Diagnostic, Origin, PlanRefused, ProjectInvalid, did_you_mean, has_errors
+from penstock.errors import Diagnostic, Origin, PlanRefused, ProjectInvalid, Severity, did_you_mean, has_errors
 from penstock.graph.graph import Graph, Node
 from penstock.graph.link import link
+from penstock.graph.memory import Memory
 from penstock.graph.schemas import discover
 from penstock.manifest.compile import compile
 from penstock.manifest.model import Manifest
@@ -16,40 +19,75 @@ from penstock.plan.state import SqliteStore, read_deployed
 from penstock.plan.steps import Plan
 from penstock.project.load import load
 from penstock.project.parse import parse
+from penstock.project.parse_project import Environment, StreamProject
+from penstock.project.variables import Environ
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the command line names: a path, an environment, variables, and whether warnings are errors.
+
+    With `remember`, what was found out about the SQL is kept for the next time.
+    """
+
+    path: Path
+    env: str | None = None
+    variables: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    strict: bool = False
+    remember: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """A sound project. `notes` are the diagnostics that are no errors."""
+    """A sound project. `notes` are the diagnostics that are no errors; `environ` the variables that it sees."""
 
     root: Path
     graph: Graph
     notes: tuple[Diagnostic, ...]
+    environment: Environment | None
+    environ: Environ
 
     @property
     def place(self) -> Place:
-        return Place(self.root, f"{self.graph.format}.{self.graph.name}")
+        name = self.environment.name if self.environment else "default"
+        return Place(self.root, f"{self.graph.format}.{self.graph.name}", name)
 
 
-def check(path: Path, *, ignore_runtime: bool = False) -> Checked:
+GOVERNANCE: Final = frozenset({"rule-broken", "access-denied"})
+
+
+def check(target: Target | Path, *, ignore_runtime: bool = False, governed: bool = True) -> Checked:
     """Load, parse and link; raise ProjectInvalid with everything that is wrong, all at once.
 
-    With `ignore_runtime`, mistakes in the project's `runtime` section do not count.
+    With `ignore_runtime`, mistakes in the project's `runtime` section do not count, and no environment need be chosen.
+    A project that is not `governed` may break rules: that is only a warning then.
     """
-    documents, diagnostics = load(path)
+    target = target if isinstance(target, Target) else Target(target)
+    documents, diagnostics = load(target.path, target.env, any_environment=ignore_runtime)
     if documents is None:
         raise ProjectInvalid(diagnostics)
-    project, notes = parse(documents)
+    project, notes = parse(documents, target.variables)
     diagnostics += notes
     graph = None
     if project is not None:
-        graph, notes = link(project, discover(project, documents.root))
+        memory = Memory(documents.root)
+        graph, notes = link(project, discover(project, documents.root), memory)
+        if target.remember:
+            memory.save()
         diagnostics += notes
     counted = [d for d in diagnostics if not (ignore_runtime and d.path.partition(".")[0] == "runtime")]
-    ordered = tuple(sorted(counted, key=_by_place))
+    if not governed:
+        counted = [replace(d, severity=Severity.WARNING) if d.code in GOVERNANCE else d for d in counted]
+    ordered = tuple(sorted((_strictly(d) if target.strict else d for d in counted), key=_by_place))
     if graph is None or has_errors(ordered):
         raise ProjectInvalid(ordered)
-    return Checked(documents.root, graph, ordered)
+    environment = project.environment if isinstance(project, StreamProject) else None
+    return Checked(documents.root, graph, ordered, environment, documents.environ)
+
+
+def _strictly(diagnostic: Diagnostic) -> Diagnostic:
+    is_warning = diagnostic.severity is Severity.WARNING
+    return replace(diagnostic, severity=Severity.ERROR) if is_warning else diagnostic
 
 
 def compiled(checked: Checked) -> Manifest:
@@ -65,7 +103,7 @@ def planned(
             text = f"there is no query `{name}` in this project"
             raise PlanRefused("unknown-node", text, hint=did_you_mean(name, names))
     deployed = read_deployed(SqliteStore(checked.place.state_file), checked.place)
-    return diff(manifest, deployed, select=select, allow_rebuild=allow_rebuild)
+    return diff(manifest, deployed, select=select, allow_rebuild=allow_rebuild, environ=checked.environ)
 
 
 def node_named(graph: Graph, name: str) -> Node:

@@ -5,9 +5,10 @@ import typer
 
 from penstock.cli import output
 from penstock.cli.line import check, node_named
-from penstock.cli.options import DirectoryOption, PathArgument, chosen_path, remember_json
-from penstock.graph import lineage
-from penstock.graph.graph import Graph
+from penstock.cli.options import DirectoryOption, EnvOption, PathArgument, VarOption, remember_json, target
+from penstock.errors import Diagnostic, ProjectInvalid, did_you_mean
+from penstock.graph import column_lineage, lineage
+from penstock.graph.graph import Graph, Node
 
 
 class LineageFormat(StrEnum):
@@ -20,27 +21,44 @@ class LineageFormat(StrEnum):
 def command(
     path: PathArgument = None,
     directory: DirectoryOption = None,
+    env: EnvOption = None,
+    var: VarOption = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="Show only what belongs to this node.")] = None,
     upstream: Annotated[bool, typer.Option("--upstream", help="With --model: what it is made from.")] = False,
     downstream: Annotated[bool, typer.Option("--downstream", help="With --model: what is made from it.")] = False,
+    depth: Annotated[
+        int | None, typer.Option("--depth", min=0, help="With --model: at most so many steps away.")
+    ] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", help="Only nodes with this tag; may be given again.")
+    ] = None,
+    column: Annotated[str | None, typer.Option("--column", help="With --model: the lineage of this column.")] = None,
     form: Annotated[
         LineageFormat, typer.Option("--format", callback=remember_json, help="How to draw.")
     ] = LineageFormat.TEXT,
 ) -> None:
-    """Show who reads from whom."""
-    checked = check(chosen_path(path, directory), ignore_runtime=True)
-    graph = checked.graph
-    focus = node_named(graph, model).id if model else None
-    chosen = lineage.selection(graph, focus, upstream=upstream, downstream=downstream)
+    """Show who reads from whom, and what a change would touch."""
+    graph = check(target(path, directory, env, var), ignore_runtime=True, governed=False).graph
+    focus = node_named(graph, model) if model else None
+    if focus is None and (upstream or downstream or depth is not None or column):
+        text = "--upstream, --downstream, --depth and --column are about one node"
+        raise ProjectInvalid([Diagnostic("invalid-value", text, path="lineage", hint="name it with --model")])
+    if tag:
+        _known_tags(graph, tag)
+    if column and focus:
+        _show_column(graph, focus, column, upstream=upstream, downstream=downstream, form=form)
+        return
+    focus_id = focus.id if focus else None
+    chosen = lineage.selection(graph, focus_id, upstream=upstream, downstream=downstream, depth=depth, tags=tag or ())
     match form:
         case LineageFormat.JSON:
             output.put_json(as_json(graph, chosen))
         case LineageFormat.MERMAID:
             output.put(lineage.mermaid(graph, chosen))
         case LineageFormat.TEXT | LineageFormat.ASCII:
-            output.put(lineage.tree(graph, chosen, focus))
-            if focus and downstream and not upstream:
-                output.put("\n" + lineage.impact(graph, focus))
+            output.put(lineage.tree(graph, chosen, focus_id))
+            if focus_id and downstream and not upstream:
+                output.put("\n" + lineage.impact(graph, focus_id))
 
 
 def as_json(graph: Graph, chosen: list[str]) -> dict[str, Any]:
@@ -60,3 +78,31 @@ def as_json(graph: Graph, chosen: list[str]) -> dict[str, Any]:
         ],
         "edges": [{"from": origin, "to": target} for origin, target in lineage.edges_among(graph, chosen)],
     }
+
+
+def _known_tags(graph: Graph, tags: list[str]) -> None:
+    known = {tag for node in graph.nodes.values() for tag in node.tags}
+    for tag in tags:
+        if tag not in known:
+            text, hint = f"nothing has the tag `{tag}`", did_you_mean(tag, known, otherwise="tags")
+            raise ProjectInvalid([Diagnostic("unknown-value", text, path="--tag", hint=hint, params={"value": tag})])
+
+
+def _show_column(
+    graph: Graph, focus: Node, column: str, *, upstream: bool, downstream: bool, form: LineageFormat
+) -> None:
+    names = [c.name for c in focus.columns or ()]
+    found = next((name for name in names if name.casefold() == column.casefold()), None)
+    if found is None:
+        text = f"`{focus.name}` has no column `{column}`" if names else f"the columns of `{focus.name}` are not known"
+        hint = did_you_mean(column, names) or "declare the columns of the sources"
+        raise ProjectInvalid([Diagnostic("sql-unknown-column", text, hint=hint, params={"subject": column})])
+    both = upstream == downstream
+    above = column_lineage.above(graph, focus.id, found) if upstream or both else []
+    below = column_lineage.below(graph, focus.id, found) if downstream or both else []
+    if form is LineageFormat.JSON:
+        output.put_json(column_lineage.as_json(focus.id, found, above, below))
+    elif form is LineageFormat.MERMAID:
+        output.put(column_lineage.mermaid(focus.id, found, above, below))
+    else:
+        output.put(column_lineage.tree(focus.id, found, above, below))

@@ -19,6 +19,8 @@ COMMANDS: Final = (
     "validate",
     "compile",
     "lineage",
+    "docs",
+    "envs",
     "plan",
     "run",
     "show",
@@ -38,6 +40,8 @@ class Commands(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"penstock.cli.{cmd_name}")
+        if hasattr(module, "app"):
+            return typer.main.get_command(module.app)
         single = typer.Typer(add_completion=False, rich_markup_mode=None)
         single.command(cmd_name)(module.command)
         return typer.main.get_command(single)

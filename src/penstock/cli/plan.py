@@ -4,7 +4,7 @@ import typer
 
 from penstock.cli import output
 from penstock.cli.line import check, compiled, planned
-from penstock.cli.options import DirectoryOption, Format, FormatOption, PathArgument, chosen_path
+from penstock.cli.options import DirectoryOption, EnvOption, Format, FormatOption, PathArgument, VarOption, target
 from penstock.errors import PlanRefused
 from penstock.plan.explain import explain, summary, to_json
 
@@ -18,12 +18,14 @@ RebuildOption = Annotated[
 def command(
     path: PathArgument = None,
     directory: DirectoryOption = None,
+    env: EnvOption = None,
+    var: VarOption = None,
     select: SelectOption = None,
     allow_rebuild: RebuildOption = None,
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Show what `run` would create, start, change and retire."""
-    checked = check(chosen_path(path, directory))
+    checked = check(target(path, directory, env, var))
     plan = planned(checked, compiled(checked), select=select or (), allow_rebuild=allow_rebuild or ())
     if form is Format.JSON:
         output.put_json(to_json(plan))

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.cli import output
-from penstock.cli.line import check, compiled, planned
-from penstock.cli.options import DirectoryOption, Format, FormatOption, PathArgument, chosen_path
+from penstock.cli.guard import guard
+from penstock.cli.line import Checked, check, compiled, planned
+from penstock.cli.options import DirectoryOption, EnvOption, Format, FormatOption, PathArgument, VarOption, target
 from penstock.cli.plan import RebuildOption, SelectOption
 from penstock.errors import PlanRefused
 from penstock.plan.explain import explain, summary
@@ -25,30 +26,41 @@ BEAT_SECS = 1.0
 def command(
     path: PathArgument = None,
     directory: DirectoryOption = None,
+    env: EnvOption = None,
+    var: VarOption = None,
     once: Annotated[bool, typer.Option("--once", help="Process what is there, then end.")] = False,
     select: SelectOption = None,
     allow_rebuild: RebuildOption = None,
+    confirm: Annotated[
+        bool, typer.Option("--confirm", help="Do not ask before changing a protected environment.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Rebuild and retire even where the environment forbids it.")
+    ] = False,
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Run the project until Ctrl-C. Creates what must exist, then starts every query."""
-    checked = check(chosen_path(path, directory))
+    checked = check(target(path, directory, env, var))
     plan = planned(checked, compiled(checked), select=select or (), allow_rebuild=allow_rebuild or ())
     if plan.refusals:
         raise PlanRefused.because(plan.refusals)
+    if checked.environment is not None:
+        guard(checked.environment, plan, confirmed=confirm, forced=force)
     output.show_diagnostics(checked.notes)
     output.say(summary(plan))
     for line in map(explain, plan.changes):
         output.say(f"  {line}")
-    result = _host(checked.place, plan, once=once, quiet=form is Format.JSON)
+    result = _host(checked, plan, once=once, quiet=form is Format.JSON)
     if form is Format.JSON:
         output.put_json(result)
 
 
-def _host(place: Place, plan: Plan, *, once: bool, quiet: bool) -> dict[str, Any]:
+def _host(checked: Checked, plan: Plan, *, once: bool, quiet: bool) -> dict[str, Any]:
     """Hold the lock and Spark for as long as the queries run."""
     from penstock.runtime.java import find_java
     from penstock.runtime.lock import run_lock
 
+    place = checked.place
     store = SqliteStore(place.state_file)
     with run_lock(place.lock_file):
         find_java()
@@ -62,7 +74,7 @@ def _host(place: Place, plan: Plan, *, once: bool, quiet: bool) -> dict[str, Any
         heartbeat.write()
 
         with spark_session(plan.manifest.spark, place.logs) as spark:
-            run = start(plan, spark, place, store, board)
+            run = start(plan, spark, place, store, board, checked.environ)
             return _watch(run, heartbeat, once=once, quiet=quiet)
 
 

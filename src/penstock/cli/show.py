@@ -5,20 +5,23 @@ import typer
 
 from penstock.cli import output
 from penstock.cli.line import Checked, check, compiled, node_named
-from penstock.cli.options import DirectoryOption, Format, FormatOption, PathArgument, chosen_path
+from penstock.cli.options import DirectoryOption, EnvOption, Format, FormatOption, PathArgument, VarOption, target
 from penstock.connectors.registry import source_from
 from penstock.errors import Diagnostic, ProjectInvalid
+from penstock.project.variables import resolved
 
 
 def command(
     node: Annotated[str, typer.Argument(help="A source, model, transform or topic.")],
     path: PathArgument = None,
     directory: DirectoryOption = None,
+    env: EnvOption = None,
+    var: VarOption = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many rows.")] = 10,
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Show rows of a source, a model or a topic."""
-    checked = check(chosen_path(path, directory))
+    checked = check(target(path, directory, env, var))
     rows = _rows(checked, node, limit)
     if form is Format.JSON:
         output.put_json(rows)
@@ -36,7 +39,7 @@ def _rows(checked: Checked, name: str, limit: int) -> list[dict[str, Any]]:
         text = f"`{name}` is {'an' if node.kind == 'exposure' else 'a'} {node.kind}: it has no rows of its own"
         raise ProjectInvalid([Diagnostic("unknown-node", text, hint="show what it reads from")])
     if node.id in manifest.streams:
-        rows = source_from(manifest.streams[node.id], checked.root).first_rows(limit)
+        rows = source_from(_filled(checked, manifest.streams[node.id]), checked.root).first_rows(limit)
         if rows is not None:
             return rows
     from penstock.runtime.java import find_java
@@ -46,8 +49,13 @@ def _rows(checked: Checked, name: str, limit: int) -> list[dict[str, Any]]:
     from penstock.runtime.session import spark_session
 
     with spark_session(manifest.spark, checked.place.logs) as spark:
-        lines = peek(manifest, node.id, checked.root, spark, limit)
+        lines = peek(manifest, node.id, checked.root, spark, limit, checked.environ)
     return [json.loads(line) for line in lines]
+
+
+def _filled(checked: Checked, config: dict[str, Any]) -> dict[str, Any]:
+    value, _ = resolved(config, checked.environ, lambda _: False)
+    return dict(value)
 
 
 def _print_table(rows: list[dict[str, Any]]) -> None:

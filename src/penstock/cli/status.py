@@ -4,15 +4,20 @@ from typing import Any
 
 from penstock.cli import output
 from penstock.cli.line import check
-from penstock.cli.options import DirectoryOption, Format, FormatOption, PathArgument, chosen_path
+from penstock.cli.options import DirectoryOption, EnvOption, Format, FormatOption, PathArgument, target
 from penstock.plan.state import SqliteStore, read_recorded
 
 
-def command(path: PathArgument = None, directory: DirectoryOption = None, form: FormatOption = Format.TEXT) -> None:
+def command(
+    path: PathArgument = None,
+    directory: DirectoryOption = None,
+    env: EnvOption = None,
+    form: FormatOption = Format.TEXT,
+) -> None:
     """Show whether the project runs, and how far each query is."""
     from penstock.runtime.lock import running_pid
 
-    checked = check(chosen_path(path, directory))
+    checked = check(target(path, directory, env))
     recorded = read_recorded(SqliteStore(checked.place.state_file), checked.place)
     pid = running_pid(checked.place.lock_file)
     queries = [_settled(progress, pid) for progress in recorded.progress.values()]

@@ -8,20 +8,21 @@ import typer
 
 from penstock.cli import output
 from penstock.cli.line import check
-from penstock.cli.options import DirectoryOption, Format, FormatOption, PathArgument, chosen_path
+from penstock.cli.options import DirectoryOption, EnvOption, Format, FormatOption, PathArgument, target
 from penstock.errors import ServiceError
 
 
 def command(
     path: PathArgument = None,
     directory: DirectoryOption = None,
+    env: EnvOption = None,
     timeout: Annotated[int, typer.Option("--timeout", min=1, help="Seconds to wait for it to end.")] = 30,
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Stop the process that runs the project, and wait until it has."""
     from penstock.runtime.lock import running_pid
 
-    checked = check(chosen_path(path, directory))
+    checked = check(target(path, directory, env))
     pid = running_pid(checked.place.lock_file)
     if pid is not None:
         with contextlib.suppress(ProcessLookupError):

@@ -1,24 +1,75 @@
+from typing import Annotated
+
 import typer
 
 from penstock.cli import output
-from penstock.cli.line import check
-from penstock.cli.options import DirectoryOption, Format, FormatOption, PathArgument, chosen_path
-from penstock.errors import ProjectInvalid
+from penstock.cli.line import Checked, Target, check
+from penstock.cli.options import (
+    DirectoryOption,
+    EnvOption,
+    Format,
+    FormatOption,
+    PathArgument,
+    StrictOption,
+    VarOption,
+    target,
+)
+from penstock.errors import Diagnostic, ProjectInvalid
+from penstock.project.load import environment_files
 
 
-def command(path: PathArgument = None, directory: DirectoryOption = None, form: FormatOption = Format.TEXT) -> None:
-    """Check the documents: YAML, names, SQL, columns. Starts nothing."""
-    try:
-        checked = check(chosen_path(path, directory))
-    except ProjectInvalid as invalid:
+def command(
+    path: PathArgument = None,
+    directory: DirectoryOption = None,
+    env: EnvOption = None,
+    all_envs: Annotated[bool, typer.Option("--all-envs", help="Check every environment.")] = False,
+    var: VarOption = None,
+    strict: StrictOption = False,
+    form: FormatOption = Format.TEXT,
+) -> None:
+    """Check the documents: YAML, names, SQL, columns, rules. Starts nothing."""
+    wanted = target(path, directory, env, var, strict=strict)
+    targets = _every_environment(wanted) if all_envs else [wanted]
+    exit_code = 0
+    reports = {}
+    for each in targets:
+        heading = f"{each.env}: " if all_envs else ""
+        try:
+            checked = check(each)
+        except ProjectInvalid as invalid:
+            if form is Format.TEXT and not all_envs:
+                raise
+            exit_code = invalid.exit_code
+            reports[each.env] = output.report(invalid.diagnostics)
+            if form is Format.TEXT:
+                output.put(f"{heading}not valid")
+                output.fail(invalid)
+            continue
+        reports[each.env] = output.report(checked.notes)
         if form is Format.TEXT:
-            raise
-        output.put_json(output.report(invalid.diagnostics))
-        raise typer.Exit(invalid.exit_code) from None
+            output.show_diagnostics(checked.notes)
+            output.put(f"{heading}{_summary(checked)}")
     if form is Format.JSON:
-        output.put_json(output.report(checked.notes))
-        return
-    output.show_diagnostics(checked.notes)
+        output.put_json(
+            {"success": True, "is_valid": not exit_code, "environments": reports} if all_envs else reports[wanted.env]
+        )
+    if exit_code:
+        raise typer.Exit(exit_code)
+
+
+def _every_environment(wanted: Target) -> list[Target]:
+    names = environment_files(wanted.path if wanted.path.is_dir() else wanted.path.parent)
+    if not names:
+        text, hint = "the project has no environments", "leave --all-envs out, or add environments/<name>.yml"
+        raise ProjectInvalid([Diagnostic("environment-unknown", text, hint=hint)])
+    return [Target(wanted.path, name, wanted.variables, wanted.strict) for name in names]
+
+
+def _summary(checked: Checked) -> str:
     kinds = [node.kind for node in checked.graph.nodes.values()]
-    counted = [f"{kinds.count(kind)} {kind}{'s' if kinds.count(kind) != 1 else ''}" for kind in dict.fromkeys(kinds)]
-    output.put(f"{checked.graph.format.capitalize()} '{checked.graph.name}' is valid: {', '.join(counted)}.")
+    counts: dict[str, int] = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
+    if checked.graph.tests:
+        counts["test"] = len(checked.graph.tests)
+    counted = [f"{count} {kind}{'s' if count != 1 else ''}" for kind, count in counts.items()]
+    where = f" ({checked.environment.name})" if checked.environment else ""
+    return f"{checked.graph.format.capitalize()} '{checked.graph.name}'{where} is valid: {', '.join(counted)}."

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from penstock.errors import Diagnostic, Origin, Severity, did_you_mean
-from penstock.graph.graph import EventTime, Node
-from penstock.sql.columns import Analysis
+from penstock.graph.graph import Node
 from penstock.sql.query import Problem
 
 
@@ -18,22 +17,17 @@ class Place(Protocol):
     def origin(self) -> Origin: ...
 
 
-def as_diagnostics(problems: Iterable[Problem], label: str, origin_at: Callable[[int], Origin]) -> list[Diagnostic]:
+def as_diagnostics(
+    problems: Iterable[Problem],
+    label: str,
+    origin_at: Callable[[int], Origin],
+    severity: Severity = Severity.ERROR,
+) -> list[Diagnostic]:
     """A query's problems, with their place in the file."""
     return [
-        Diagnostic(p.code, p.message, origin_at(p.offset), f"{label}.sql", p.hint, params={"subject": p.subject})
+        Diagnostic(p.code, p.message, origin_at(p.offset), f"{label}.sql", p.hint, severity, {"subject": p.subject})
         for p in problems
     ]
-
-
-def passed_event_time(analysis: Analysis, inputs: Sequence[Node]) -> EventTime | None:
-    """The event time of an input whose time column comes out unchanged, under its new name."""
-    times = {node.id: node.event_time for node in inputs if node.event_time}
-    for name, origin in analysis.passed.items():
-        time = times.get(origin.input)
-        if time is not None and time.column.casefold() == origin.name.casefold():
-            return EventTime(name, time.delay_ms)
-    return None
 
 
 def cycle_diagnostics(cycles: Iterable[list[str]], places: Callable[[str], Place]) -> list[Diagnostic]:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from penstock.connectors.contract import Sink, Source
 from penstock.errors import Origin
 from penstock.project.runtime import Runtime
-from penstock.project.stream_project import Exposure, Model
+from penstock.project.stream_project import DataTest as ProjectTest
+from penstock.project.stream_project import Exposure, Model, ProjectHeader, Rules
 from penstock.project.stream_project import Source as ProjectSource
+from penstock.sql.mask import ColumnMask
+from penstock.sql.origins import Origins
 from penstock.sql.query import Query
 from penstock.sql.types import Columns
 from penstock.transforms.sql import SqlTransform
@@ -28,8 +31,34 @@ class EventTime:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicSettings:
+    """The topic that a model writes, defaults applied. What nobody has said is None."""
+
+    name: str
+    partitions: int | None
+    replication_factor: int | None
+    config: Mapping[str, str | int | float | bool]
+
+
+@dataclass(frozen=True, slots=True)
+class DataTest:
+    """A test and the node that it looks at."""
+
+    name: str
+    node: str
+    element: ProjectTest
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
-    """One element of the graph. `inputs` are the ids of what it reads; `outputs` of what an exposure writes."""
+    """One element of the graph. `inputs` are the ids of what it reads; `outputs` of what an exposure writes.
+
+    `column_origins` has the columns of inputs that each output is made from, `classification` how delicate each output
+    is by itself or by what it is made from, and `covered` the outputs in which nothing of that can be read any more.
+    `assumed_times` has the event time of inputs that nobody declared; `hindrances` is what keeps the query from
+    running. `unfilled` is a pipeline's connector as it was written, if it refers to variables.
+    """
 
     id: str
     kind: Kind
@@ -43,14 +72,24 @@ class Node:
     columns: Columns | None = None
     key: tuple[str, ...] = ()
     event_time: EventTime | None = None
+    assumed_times: Mapping[str, EventTime] = field(default_factory=dict)
     stateful: bool = False
+    decided_by: str | None = None
+    hindrances: tuple[str, ...] = ()
+    column_origins: Mapping[str, Origins] = field(default_factory=dict)
+    masks: tuple[ColumnMask, ...] = ()
+    classification: Mapping[str, str] = field(default_factory=dict)
+    covered: frozenset[str] = frozenset()
+    topic: TopicSettings | None = None
+    unfilled: Mapping[str, Any] | None = None
     owner: str | None = None
+    group: str | None = None
     tags: tuple[str, ...] = ()
     description: str | None = None
 
     @property
     def writes_topic(self) -> bool:
-        return self.kind == "model" and self.materialized in ("topic", "spark")
+        return self.topic is not None
 
     @property
     def label(self) -> str:
@@ -66,6 +105,9 @@ class Graph:
     format: Literal["project", "pipeline"]
     nodes: Mapping[str, Node]
     runtime: Runtime = field(default_factory=Runtime)
+    tests: tuple[DataTest, ...] = ()
+    about: ProjectHeader | None = None
+    rules: Rules | None = None
 
     def __getitem__(self, node_id: str) -> Node:
         return self.nodes[node_id]
@@ -80,13 +122,13 @@ class Graph:
         """Who reads each node."""
         return _grouped(self.nodes, self.edges)
 
-    def upstream(self, node_id: str) -> set[str]:
-        """The node and everything it is made from."""
-        return _reach(node_id, _grouped(self.nodes, ((target, origin) for origin, target in self.edges)))
+    def upstream(self, node_id: str, depth: int | None = None) -> set[str]:
+        """The node and everything it is made from, at most `depth` steps away."""
+        return _reach(node_id, _grouped(self.nodes, ((target, origin) for origin, target in self.edges)), depth)
 
-    def downstream(self, node_id: str) -> set[str]:
-        """The node and everything made from it."""
-        return _reach(node_id, self.consumers())
+    def downstream(self, node_id: str, depth: int | None = None) -> set[str]:
+        """The node and everything made from it, at most `depth` steps away."""
+        return _reach(node_id, self.consumers(), depth)
 
     def named(self, name: str) -> Node | None:
         """A node by id, or by name: models and transforms first, then sources, sinks and exposures."""
@@ -103,12 +145,10 @@ def _grouped(node_ids: Iterable[str], pairs: Iterable[tuple[str, str]]) -> dict[
     return {node_id: tuple(others) for node_id, others in found.items()}
 
 
-def _reach(start: str, neighbours: Mapping[str, tuple[str, ...]]) -> set[str]:
-    reached: set[str] = set()
-    ahead = [start]
-    while ahead:
-        node_id = ahead.pop()
-        if node_id not in reached:
-            reached.add(node_id)
-            ahead.extend(neighbours[node_id])
+def _reach(start: str, neighbours: Mapping[str, tuple[str, ...]], depth: int | None) -> set[str]:
+    reached, edge, steps = {start}, {start}, 0
+    while edge and (depth is None or steps < depth):
+        edge = {near for node_id in edge for near in neighbours[node_id]} - reached
+        reached |= edge
+        steps += 1
     return reached

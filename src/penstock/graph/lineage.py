@@ -1,6 +1,6 @@
 """Lineage as text: a tree, a Mermaid diagram, and what a change would touch."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from penstock.graph.graph import Graph, Node
@@ -8,17 +8,28 @@ from penstock.graph.graph import Graph, Node
 HERE: Final = "← YOU ARE HERE"
 
 
-def selection(graph: Graph, focus: str | None, *, upstream: bool, downstream: bool) -> list[str]:
-    """The ids to show, in graph order: all, or what the focus is made from, what is made from it, or both."""
-    if focus is None:
-        return list(graph.nodes)
-    both = upstream == downstream
-    chosen: set[str] = set()
-    if upstream or both:
-        chosen |= graph.upstream(focus)
-    if downstream or both:
-        chosen |= graph.downstream(focus)
-    return [node_id for node_id in graph.nodes if node_id in chosen]
+def selection(
+    graph: Graph,
+    focus: str | None,
+    *,
+    upstream: bool,
+    downstream: bool,
+    depth: int | None = None,
+    tags: Collection[str] = (),
+) -> list[str]:
+    """The ids to show, in graph order: all, or what the focus is made from, what is made from it, or both.
+
+    `depth` is the most steps away from the focus; with `tags`, only nodes that have one of them are left.
+    """
+    chosen = set(graph.nodes)
+    if focus is not None:
+        both = upstream == downstream
+        chosen = {focus}
+        if upstream or both:
+            chosen |= graph.upstream(focus, depth)
+        if downstream or both:
+            chosen |= graph.downstream(focus, depth)
+    return [n for n in graph.nodes if n in chosen and (not tags or set(tags) & set(graph[n].tags))]
 
 
 def edges_among(graph: Graph, chosen: Iterable[str]) -> list[tuple[str, str]]:

@@ -1,19 +1,25 @@
 """link: Project -> Graph. Names are resolved and ordered; columns follow where they are known."""
 
 from collections.abc import Mapping
+from datetime import date
 
 from penstock.errors import Diagnostic
 from penstock.graph.graph import Graph
 from penstock.graph.link_pipeline import link_pipeline
 from penstock.graph.link_project import link_project
-from penstock.project.parse import Project, StreamProject
+from penstock.graph.memory import Memory
+from penstock.project.parse import Project
+from penstock.project.parse_project import StreamProject
 from penstock.sql.types import Columns
 
 Schemas = Mapping[str, Columns]
 """What is known of the columns outside, by node id. A node that is not here is simply not known."""
 
 
-def link(project: Project, schemas: Schemas) -> tuple[Graph, list[Diagnostic]]:
+def link(
+    project: Project, schemas: Schemas, memory: Memory | None = None, today: date | None = None
+) -> tuple[Graph, list[Diagnostic]]:
+    """`memory` spares work and changes nothing; `today` is the day that waivers are judged by."""
     if isinstance(project, StreamProject):
-        return link_project(project, schemas)
+        return link_project(project, schemas, memory or Memory(), today or date.today())
     return link_pipeline(project, schemas)

@@ -11,6 +11,7 @@ from penstock.graph.graph import Graph, Node
 from penstock.graph.order import topological
 from penstock.project.declared import Declared
 from penstock.project.pipeline import Pipeline
+from penstock.project.variables import references
 from penstock.sql.columns import analyse
 from penstock.sql.dialects import PIPELINE
 from penstock.sql.query import Problem, Query, bind, parse, tables
@@ -67,7 +68,16 @@ def _source(name: str, declared: Declared[Source], schemas: Mapping[str, Columns
     columns = schemas.get(node_id)
     if columns is not None and OPERATION not in [c.name for c in columns]:
         columns = (*columns, Column(OPERATION, "STRING"))
-    node = Node(node_id, "source", name, source, declared.origin, columns=columns, key=source.primary_key)
+    node = Node(
+        node_id,
+        "source",
+        name,
+        source,
+        declared.origin,
+        columns=columns,
+        key=source.primary_key,
+        unfilled=_unfilled(declared),
+    )
     return node, missing_key(node.key, node, declared.origin_of("primary_key"), f"{declared.label}.primary_key")
 
 
@@ -150,9 +160,14 @@ def _sink(
         inputs=(upstream.id,) if upstream else (),
         columns=upstream.columns if upstream else None,
         key=sink.primary_key or (upstream.key if upstream else ()),
+        unfilled=_unfilled(declared),
     )
     origin = declared.origin_of("primary_key")
     return node, [*diagnostics, *missing_key(sink.primary_key, node, origin, f"{declared.label}.primary_key")]
+
+
+def _unfilled(declared: Declared[Any]) -> dict[str, Any] | None:
+    return dict(declared.raw) if any(True for _ in references(declared.raw)) else None
 
 
 def _orphans(graph: Graph, pipeline: Pipeline) -> list[Diagnostic]:

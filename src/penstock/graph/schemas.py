@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from penstock.connectors.topic import TopicSource
-from penstock.project.parse import Project, StreamProject
+from penstock.project.parse import Project
+from penstock.project.parse_project import StreamProject
 from penstock.sql.types import Columns
 
 

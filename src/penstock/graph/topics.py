@@ -6,10 +6,10 @@ from typing import TypeAlias
 
 from penstock.connectors.topic import TOPIC_NAME
 from penstock.errors import Diagnostic
-from penstock.graph.graph import Node
+from penstock.graph.graph import Node, TopicSettings
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
-from penstock.project.parse import StreamProject
+from penstock.project.parse_project import StreamProject
 
 WithTopic: TypeAlias = Declared[written.Source] | Declared[written.Model]
 
@@ -31,9 +31,9 @@ def topic_clashes(project: StreamProject, nodes: Mapping[str, Node]) -> list[Dia
     clashes = []
     for model in project.models:
         node = nodes.get(f"model.{model.value.name}")
-        if node is None or not node.writes_topic:
+        if node is None or node.topic is None:
             continue
-        topic, field = model.value.topic, _naming_field(model)
+        topic, field = node.topic.name, _naming_field(model)
         if (first := writers.setdefault(topic, model)) is not model:
             text = f"the topic `{topic}` is written by {first.label} already"
             hint = "give it another name with `advanced: {topic: {name: …}}`"
@@ -41,6 +41,21 @@ def topic_clashes(project: StreamProject, nodes: Mapping[str, Node]) -> list[Dia
             params = {"name": topic}
             clashes.append(Diagnostic("duplicate-name", text, model.origin_of(*field), path, hint, params=params))
     return clashes
+
+
+def topic_settings(model: written.Model, defaults: written.Defaults) -> TopicSettings:
+    """The topic of a model; what it does not say comes from the defaults for models, then from those for topics."""
+    own, weaker, weakest = model.advanced.topic, defaults.models.topic, defaults.topic
+
+    def first(*values: int | None) -> int | None:
+        return next((value for value in values if value is not None), None)
+
+    return TopicSettings(
+        model.topic,
+        first(own.partitions, weaker.partitions, weakest.partitions),
+        first(own.replication_factor, weaker.replication_factor, weakest.replication_factor),
+        {**weakest.config, **weaker.config, **own.config},
+    )
 
 
 def _naming_field(declared: WithTopic) -> tuple[str, ...]:

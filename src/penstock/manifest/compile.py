@@ -4,17 +4,14 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Final
 
 from penstock.connectors.contract import Sink, Source
 from penstock.connectors.topic import TopicColumn, TopicSink, TopicSource
-from penstock.graph.graph import Graph, Node
+from penstock.graph.graph import EventTime, Graph, Node
+from penstock.manifest.describe import dag, elements
 from penstock.manifest.model import (
     About,
-    Dag,
-    DagColumn,
-    DagEdge,
-    DagNode,
     EventTimeSpec,
     Input,
     Manifest,
@@ -24,9 +21,12 @@ from penstock.manifest.model import (
     Step,
     TopicSpec,
 )
+from penstock.manifest.outside import connectors, gateway_rules, has_query, schemas
 from penstock.project.stream_project import Model
 from penstock.project.stream_project import Source as ProjectSource
+from penstock.project.variables import references
 from penstock.sql.dialects import PROJECT
+from penstock.sql.mask import masked
 from penstock.sql.query import rename_tables, select_all, tables
 from penstock.sql.translate import to_spark
 
@@ -35,30 +35,23 @@ def compile(graph: Graph) -> Manifest:
     queries = _project_queries(graph) if graph.format == "project" else _pipeline_queries(graph)
     spark = graph.runtime.spark
     return Manifest(
-        project=About(name=graph.name, format=graph.format),
-        dag=Dag(
-            nodes=tuple(_dag_node(node) for node in graph.nodes.values()),
-            edges=tuple(DagEdge(from_=origin, to=target) for origin, target in graph.edges),
-        ),
+        project=_about(graph),
+        **elements(graph),
+        dag=dag(graph),
         topics=tuple(_topics(graph)),
         streams={node.id: source for node in graph.nodes.values() if (source := _stream(node, graph))},
         queries=tuple(queries),
+        connectors=tuple(connectors(graph)),
+        gateway_rules=tuple(gateway_rules(graph)),
+        schemas=tuple(schemas(graph)),
         spark=SparkSpec(master=spark.master, config=spark.config),
     )
 
 
-def _dag_node(node: Node) -> DagNode:
-    columns = None if node.columns is None else tuple(DagColumn(name=c.name, type=c.type) for c in node.columns)
-    return DagNode(
-        id=node.id,
-        type=node.kind,
-        name=node.name,
-        materialized=node.materialized,
-        owner=node.owner,
-        tags=node.tags,
-        description=node.description,
-        columns=columns,
-    )
+def _about(graph: Graph) -> About:
+    about = graph.about
+    version, description = (about.version, about.description) if about else (None, None)
+    return About(name=graph.name, format=graph.format, version=version, description=description)
 
 
 def _stream(node: Node, graph: Graph) -> dict[str, Any] | None:
@@ -67,8 +60,8 @@ def _stream(node: Node, graph: Graph) -> dict[str, Any] | None:
             return _topic_source(node, graph)
         case Model() if node.writes_topic:
             return _topic_source(node, graph)
-        case Source() as source:
-            return _written(source)
+        case Source():
+            return _written(node)
         case _:
             return None
 
@@ -78,67 +71,93 @@ def _stream(node: Node, graph: Graph) -> dict[str, Any] | None:
 
 def _topics(graph: Graph) -> Iterator[TopicSpec]:
     for node in graph.nodes.values():
-        if isinstance(node.element, Model) and node.writes_topic:
-            topic = node.element.advanced.topic
+        if node.topic is not None:
+            topic = node.topic
             yield TopicSpec(
-                name=node.element.topic,
+                name=topic.name,
                 node=node.id,
                 partitions=topic.partitions,
                 replication_factor=topic.replication_factor,
-                config=topic.config,
+                config=dict(topic.config),
             )
 
 
 def _project_queries(graph: Graph) -> Iterator[QuerySpec]:
     for node in graph.nodes.values():
-        if node.kind == "model" and node.inputs and not _is_view(node, graph):
-            assembly = _Assembly(graph)
+        if isinstance(node.element, Model) and node.inputs and has_query(node):
+            assembly = _Assembly(graph, node)
             assembly.add_model(node, node.id)
+            within = [graph[step.node] for step in assembly.steps]
             yield QuerySpec(
                 name=node.name,
                 inputs=tuple(assembly.inputs),
                 steps=tuple(assembly.steps),
                 outputs=(Output(node=node.id, view=node.id, sink=_model_sink(node, graph)),),
-                stateful=any(graph[step.node].stateful for step in assembly.steps),
+                stateful=any(n.stateful for n in within),
+                conf=_conf(node.element),
+                hindrances=tuple(dict.fromkeys(word for n in within for word in n.hindrances)),
             )
 
 
-def _is_view(node: Node, graph: Graph) -> bool:
-    return node.materialized == "virtual_topic" and not graph.runtime.has_gateway
+_STATE_STORES: Final = {
+    "hashmap": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
+    "rocksdb": "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider",
+}
+
+
+def _conf(model: Model) -> dict[str, str]:
+    job = model.advanced.spark
+    conf = {}
+    if job.parallelism is not None:
+        conf["spark.sql.shuffle.partitions"] = str(job.parallelism)
+    if job.state_backend is not None:
+        conf["spark.sql.streaming.stateStore.providerClass"] = _STATE_STORES[job.state_backend]
+    return conf
 
 
 class _Assembly:
-    """The inputs and steps of one query, views of other models included.
+    """The inputs and steps of one model's query, views of other models included.
 
     Spark wants every streaming reader of a query under its own name, so a node that is read twice becomes two inputs.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, model: Node) -> None:
         self.graph = graph
         self.inputs: list[Input] = []
         self.steps: list[Step] = []
         self._uses: Counter[str] = Counter()
+        self._times: dict[str, EventTime] = dict(model.assumed_times)
 
     def add_model(self, node: Node, view: str) -> None:
         query = node.query or select_all(node.inputs, PROJECT)
-        bound = rename_tables(query, self._use)
-        self.steps.append(Step(view=view, node=node.id, sql=to_spark(bound)))
+        self._times.update(node.assumed_times)
+        renamed = rename_tables(query, self._use)
+        sql = to_spark(masked(renamed, node.columns, node.masks))
+        self.steps.append(Step(view=view, node=node.id, sql=sql, variables=_variables(node)))
 
     def _use(self, node_id: str) -> str:
         """The view under which one more reader finds a node."""
         self._uses[node_id] += 1
         node = self.graph[node_id]
         view = node_id if self._uses[node_id] == 1 else f"{node_id}#{self._uses[node_id]}"
-        if _is_view(node, self.graph):
+        if node.materialized == "virtual_topic":
             self.add_model(node, view)
         else:
-            self.inputs.append(_input(view, node, _topic_source(node, self.graph)))
+            time = node.event_time or self._times.get(node_id)
+            self.inputs.append(_input(view, node, _topic_source(node, self.graph), time))
         return view
 
 
-def _input(view: str, node: Node, source: dict[str, Any]) -> Input:
-    time = node.event_time
+def _variables(node: Node) -> tuple[str, ...]:
+    """What the masks of a model leave to be filled in when its query starts."""
+    salts = [name for mask in node.masks if mask.salt for name, _, _ in references(mask.salt)]
+    keys = [mask.key for mask in node.masks if mask.policy == "tokenize"]
+    return tuple(dict.fromkeys([*salts, *keys]))
+
+
+def _input(view: str, node: Node, source: dict[str, Any], time: EventTime | None) -> Input:
     event_time = EventTimeSpec(column=time.column, delay_ms=time.delay_ms) if time else None
+    columns = node.element.columns if isinstance(node.element, ProjectSource) else ()
     return Input(
         view=view,
         node=node.id,
@@ -146,6 +165,7 @@ def _input(view: str, node: Node, source: dict[str, Any]) -> Input:
         source=source,
         event_time=event_time,
         with_operation=isinstance(node.element, Source),
+        processing_time=tuple(c.name for c in columns if c.proctime),
     )
 
 
@@ -162,28 +182,35 @@ def _topic_source(node: Node, graph: Graph) -> dict[str, Any]:
     if graph.runtime.kafka is not None:
         return {"type": "kafka", "topic": topic}
     if isinstance(node.element, Model):
-        return _written(TopicSource(topic=topic, formats=("parquet",)))
-    declared = node.columns or () if node.element.columns else ()
+        return _dumped(TopicSource(topic=topic, formats=("parquet",)))
+    said = node.element.columns or (node.element.schema_ and node.element.schema_.definition)
+    filled_in = {c.name for c in node.element.columns if c.proctime}
+    declared = [c for c in node.columns or () if said and c.name not in filled_in]
     columns = tuple(TopicColumn(name=c.name, type=c.type or "STRING") for c in declared)
-    return _written(TopicSource(topic=topic, columns=columns))
+    return _dumped(TopicSource(topic=topic, columns=columns))
 
 
 def _model_sink(node: Node, graph: Graph) -> dict[str, Any]:
     assert isinstance(node.element, Model)
-    connector = node.element.advanced.connector
-    if node.materialized == "sink" and connector is not None:
+    if node.topic is None:
+        connector = node.element.advanced.connector
+        assert connector is not None
         return connector.as_sink(node.id)
-    if node.materialized == "virtual_topic":
-        return {"type": "gateway", "from": node.id}
     if graph.runtime.kafka is not None:
-        return {"type": "kafka", "from": node.id, "topic": node.element.topic}
-    return _written(TopicSink(from_=node.id, primary_key=node.key, topic=node.element.topic))
+        return {"type": "kafka", "from": node.id, "topic": node.topic.name}
+    return _dumped(TopicSink(from_=node.id, primary_key=node.key, topic=node.topic.name))
 
 
-def _written(connector: Source | Sink) -> dict[str, Any]:
+def _dumped(connector: Source | Sink) -> dict[str, Any]:
     """A connector as it would stand in a document."""
     kept = connector.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     return {"type": connector.type, **kept}
+
+
+def _written(node: Node) -> dict[str, Any]:
+    """The connector of a pipeline's node. One that refers to variables stays as it was written."""
+    assert isinstance(node.element, Source | Sink)
+    return dict(node.unfilled) if node.unfilled is not None else _dumped(node.element)
 
 
 # Pipelines
@@ -197,10 +224,10 @@ def _pipeline_queries(graph: Graph) -> Iterator[QuerySpec]:
         outputs: list[Output] = []
         for node in nodes:
             match node.element:
-                case Source() as source:
-                    inputs.append(_input(node.id, node, _written(source)))
-                case Sink() as sink:
-                    outputs.append(Output(node=node.id, view=node.inputs[0], sink=_written(sink)))
+                case Source():
+                    inputs.append(_input(node.id, node, _written(node), node.event_time))
+                case Sink():
+                    outputs.append(Output(node=node.id, view=node.inputs[0], sink=_written(node)))
                 case _ if node.query is not None:
                     steps.append(Step(view=node.id, node=node.id, sql=to_spark(node.query)))
                 case _:

@@ -7,30 +7,57 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-VERSION: Final = 1
+from penstock.project.variables import looks_secret
+
+VERSION: Final = 2
+COVER: Final = "****"
 
 
-_SECRET_KEY: Final = re.compile(r"pass(word|wd)?$|secret|token|credential|private.?key|api.?key", re.IGNORECASE)
 _REFERENCE: Final = re.compile(r"\$\{[^}]+\}")
+_IN_ADDRESS: Final = re.compile(r"(?<=://)([^/\s:@]*):([^/\s@]+)@")
 
 
 def masked(value: Any, key: str = "") -> Any:
-    """The value with secrets covered that were written out; a reference such as `${NAME}` gives nothing away."""
-    if isinstance(value, dict):
-        return {name: masked(inner, str(name)) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [masked(inner, key) for inner in value]
-    hide = _SECRET_KEY.search(key) and value not in (None, "") and not _REFERENCE.fullmatch(str(value))
-    return "****" if hide else value
+    """The value with secrets covered that were written out, also inside addresses.
+
+    A reference such as `${NAME}` gives nothing away, and stays.
+    """
+    match value:
+        case dict():
+            return {name: masked(inner, str(name)) for name, inner in value.items()}
+        case list() | tuple():
+            return [masked(inner, key) for inner in value]
+        case str() if looks_secret(key) and value and not _REFERENCE.fullmatch(value):
+            return COVER
+        case str() if "://" in value:
+            return _IN_ADDRESS.sub(_without_password, value)
+        case _:
+            return COVER if looks_secret(key) and isinstance(value, int | float) else value
+
+
+def _without_password(found: re.Match[str]) -> str:
+    return found[0] if _REFERENCE.fullmatch(found[2]) else f"{found[1]}:{COVER}@"
 
 
 class Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
 
+class ColumnFrom(Part):
+    """A column that another is made from; `way` is `same`, `made` or `counted`."""
+
+    node: str
+    column: str
+    way: str
+
+
 class DagColumn(Part):
     name: str
     type: str | None = None
+    description: str | None = None
+    classification: str | None = None
+    masking: str | None = None
+    from_: tuple[ColumnFrom, ...] = Field((), alias="from")
 
 
 class DagNode(Part):
@@ -40,7 +67,10 @@ class DagNode(Part):
     type: str
     name: str
     materialized: str | None = None
+    decided_by: str | None = None
+    """The rule that chose the materialization."""
     owner: str | None = None
+    group: str | None = None
     tags: tuple[str, ...] = ()
     description: str | None = None
     columns: tuple[DagColumn, ...] | None = None
@@ -71,14 +101,17 @@ class Input(Part):
     event_time: EventTimeSpec | None = None
     with_operation: bool = False
     """Whether rows without `_gs_op` are to be marked as inserts."""
+    processing_time: tuple[str, ...] = ()
+    """Columns that hold the time of processing."""
 
 
 class Step(Part):
-    """A view made from other views by Spark SQL."""
+    """A view made from other views by Spark SQL. `variables` are filled in when it runs: salts and keys of masks."""
 
     view: str
     node: str
     sql: str
+    variables: tuple[str, ...] = ()
 
 
 class Output(Part):
@@ -101,6 +134,10 @@ class QuerySpec(Part):
     outputs: tuple[Output, ...]
     stateful: bool = False
     fan_out: bool = False
+    conf: dict[str, str] = {}
+    """Spark properties of this query alone."""
+    hindrances: tuple[str, ...] = ()
+    """Constructs of its SQL that cannot be run."""
 
     def to_document(self) -> dict[str, Any]:
         """For keeping: the same when read back, without secrets."""
@@ -123,6 +160,42 @@ class TopicSpec(Part):
     config: dict[str, str | int | float | bool] = {}
 
 
+class ConnectorSpec(Part):
+    """A connector of Kafka Connect that the project wants."""
+
+    name: str
+    node: str
+    connector_class: str
+    topics: tuple[str, ...]
+    cluster: str | None = None
+    config: dict[str, Any]
+
+
+class Interceptor(Part):
+    type: Literal["filter", "sql", "mask"]
+    config: dict[str, Any]
+
+
+class GatewayRule(Part):
+    """A virtual topic of the gateway."""
+
+    name: str
+    node: str
+    virtual_topic: str = Field(alias="virtualTopic")
+    physical_topic: str = Field(alias="physicalTopic")
+    interceptors: tuple[Interceptor, ...] = ()
+
+
+class SchemaSpec(Part):
+    """A schema that is written in the project. One that is only referred to belongs to somebody else."""
+
+    subject: str
+    node: str
+    schema_type: str
+    schema_: Any = Field(alias="schema")
+    compatibility: str | None = None
+
+
 class SparkSpec(Part):
     master: str
     config: dict[str, str | int | float | bool] = {}
@@ -131,6 +204,8 @@ class SparkSpec(Part):
 class About(Part):
     name: str
     format: Literal["project", "pipeline"]
+    version: str | None = None
+    description: str | None = None
 
 
 class Manifest(Part):
@@ -138,11 +213,18 @@ class Manifest(Part):
 
     version: int = VERSION
     project: About
+    sources: tuple[dict[str, Any], ...] = ()
+    models: tuple[dict[str, Any], ...] = ()
+    tests: tuple[dict[str, Any], ...] = ()
+    exposures: tuple[dict[str, Any], ...] = ()
     dag: Dag
     topics: tuple[TopicSpec, ...]
     streams: dict[str, dict[str, Any]]
     """How to read each node that holds rows of its own, by node id."""
     queries: tuple[QuerySpec, ...]
+    connectors: tuple[ConnectorSpec, ...] = ()
+    gateway_rules: tuple[GatewayRule, ...] = ()
+    schemas: tuple[SchemaSpec, ...] = ()
     spark: SparkSpec
 
     def to_json(self) -> str:

@@ -17,6 +17,7 @@ from penstock.plan.steps import (
     StartQuery,
     Step,
 )
+from penstock.project.variables import Environ, references
 
 
 def diff(
@@ -25,8 +26,12 @@ def diff(
     *,
     select: Collection[str] = (),
     allow_rebuild: Collection[str] = (),
+    environ: Environ | None = None,
 ) -> Plan:
-    """The steps from what is deployed to what the manifest says. `select` restricts them to queries by name."""
+    """The steps from what is deployed to what the manifest says. `select` restricts them to queries by name.
+
+    With `environ`, queries that need a variable which is not in it are refused.
+    """
     chosen = [q for q in manifest.queries if not select or q.name in select]
     steps: list[Step] = [
         CreateTopic(topic)
@@ -37,7 +42,9 @@ def diff(
     if not select:
         present = {q.name for q in manifest.queries}
         steps += [RetireQuery(name) for name in deployed.queries if name not in present]
-    refusals = [*_not_runnable(manifest, chosen), *_not_allowed(steps)]
+    refusals = [*_not_runnable(manifest, chosen, bool(select)), *_not_allowed(steps)]
+    if environ is not None:
+        refusals += [refusal for query in chosen for refusal in _unset(query, environ)]
     return Plan(manifest, tuple(steps), tuple(refusals))
 
 
@@ -125,6 +132,8 @@ def _differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, boo
         yield "an input is read in another way", stateful and not fits
     if before.outputs != after.outputs:
         yield "it is written to another place or in another way", False
+    if before.conf != after.conf:
+        yield "its parallelism or its state backend changed", stateful
     if before.fan_out != after.fan_out:
         yield "its rows are shared out in another way", False
 
@@ -147,7 +156,29 @@ def _not_allowed(steps: list[Step]) -> Iterator[Diagnostic]:
             )
 
 
-def _not_runnable(manifest: Manifest, chosen: list[QuerySpec]) -> Iterator[Diagnostic]:
+def _unset(query: QuerySpec, environ: Environ) -> Iterator[Diagnostic]:
+    needed = [
+        *(name for step in query.steps for name in step.variables),
+        *(name for o in query.outputs for name, default, _ in references(o.sink) if not default),
+        *(name for i in query.inputs for name, default, _ in references(i.source) if not default),
+    ]
+    for name in dict.fromkeys(needed):
+        if not environ.get(name):
+            text = f"`{query.name}` needs the environment variable `{name}`, which is not set"
+            yield Diagnostic("unset-variable", text, hint="set it, or put it into `.env`", params={"name": name})
+
+
+def _not_runnable(manifest: Manifest, chosen: list[QuerySpec], restricted: bool) -> Iterator[Diagnostic]:
+    for query in chosen:
+        if query.hindrances:
+            text = f"`{query.name}` cannot run as a stream here: {', '.join(query.hindrances)}"
+            hint = "`penstock validate` tells what to do about each; or choose others with --select"
+            params = {"query": query.name, "subject": query.hindrances[0]}
+            yield Diagnostic("sql-unsupported", text, hint=hint, params=params)
+    for connector in manifest.connectors if not restricted else ():
+        text = f"`{connector.name}` needs Kafka Connect, which cannot be run from here"
+        hint = f"`penstock compile` writes its configuration for {connector.connector_class}; or use --select"
+        yield Diagnostic("not-runnable-here", text, hint=hint, params={"connector": connector.name})
     available = {*registry.types("source"), *registry.types("sink")}
     for query in chosen:
         types = {

@@ -1,30 +1,55 @@
 """An element together with the place it was written."""
 
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
 
 from penstock.errors import Origin
-from penstock.project.documents import Document, Step
+from penstock.project.documents import Document, Step, TextFile
+from penstock.project.forms import Form, has, written_path
 
 T = TypeVar("T", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Declared(Generic[T]):
-    """`value` as parsed from `document` at `path`; `label` is how messages call that path."""
+    """`value` as parsed from `document` at `path`; `label` is how messages call that path.
+
+    `raw` is what was written, references such as `${NAME}` included, in the place that the models know. `forms` tells
+    what was moved there; `texts` has the fields that stand in a file of their own.
+    """
 
     value: T
     document: Document
     path: tuple[Step, ...]
     label: str
+    raw: Any = None
+    forms: tuple[Form, ...] = ()
+    texts: Mapping[str, TextFile] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def origin(self) -> Origin:
+        if self.document.root is None:
+            return Origin(self.document.file, 1, 1)
         return self.document.origin(*self.path, key=True)
 
     def origin_of(self, *steps: Step) -> Origin:
-        return self.document.origin(*self.path, *steps)
+        return self.document.origin(*self.path, *self._written(steps))
 
     def origin_inside(self, field: str, offset: int) -> Origin:
-        """Where character `offset` of a text field stands in the file."""
-        return self.document.inside((*self.path, field), offset)
+        """Where character `offset` of a text field stands in its file."""
+        if field in self.texts:
+            return self.texts[field].origin(offset)
+        return self.document.inside((*self.path, *self._written((field,))), offset)
+
+    def says(self, *steps: str) -> bool:
+        """Whether the field was written at all."""
+        return has(self.raw, steps)
+
+    def label_of(self, *steps: Step) -> str:
+        """A field as messages call it: by the place where it was written."""
+        return ".".join([self.label, *map(str, self._written(steps))])
+
+    def _written(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        return written_path(self.document, self.path, steps, self.forms) if self.forms else steps

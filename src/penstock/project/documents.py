@@ -37,6 +37,16 @@ class Document:
             return Origin(self.file)
         return Origin(self.file, chosen.start_mark.line + 1, chosen.start_mark.column + 1)
 
+    def depth(self, *path: Step) -> int:
+        """How many steps of `path` exist in the file."""
+        node = self.root
+        for count, step in enumerate(path):
+            pair = _child(node, step)
+            if pair is None:
+                return count
+            node = pair[1]
+        return len(path)
+
     def inside(self, path: tuple[Step, ...], offset: int) -> Origin:
         """Where character `offset` of the text at `path` stands in the file.
 
@@ -55,15 +65,38 @@ class Document:
         return Origin(self.file, self.text.count("\n", 0, place) + 1, place - line_start + 1)
 
 
+@dataclass(frozen=True, slots=True)
+class TextFile:
+    """A file that is no YAML: the SQL of a model, or macros. `name` is what it is called by."""
+
+    file: str
+    text: str
+    name: str
+
+    def origin(self, offset: int) -> Origin:
+        before = self.text[:offset]
+        return Origin(self.file, before.count("\n") + 1, offset - before.rfind("\n"))
+
+
+def read_plain(path: Path, shown_as: str) -> tuple[TextFile | None, list[Diagnostic]]:
+    """A file as text."""
+    text = _text_of(path, shown_as)
+    return (None, [text]) if isinstance(text, Diagnostic) else (TextFile(shown_as, text, path.stem), [])
+
+
 def read(path: Path, shown_as: str) -> tuple[Document | None, list[Diagnostic]]:
     """A file as a document; None when there is nothing to go on with."""
+    text = _text_of(path, shown_as)
+    return (None, [text]) if isinstance(text, Diagnostic) else read_text(text, shown_as)
+
+
+def _text_of(path: Path, shown_as: str) -> str | Diagnostic:
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         hint = "check its permissions" if isinstance(error, OSError) else "save it as UTF-8"
-        return None, [Diagnostic("file-unreadable", f"cannot be read: {reason}", Origin(shown_as), hint=hint)]
-    return read_text(text, shown_as)
+        return Diagnostic("file-unreadable", f"cannot be read: {reason}", Origin(shown_as), hint=hint)
 
 
 def read_text(text: str, shown_as: str) -> tuple[Document | None, list[Diagnostic]]:

@@ -1,64 +1,166 @@
 """load: a path -> Documents. Finds the files of a project or pipeline and reads them."""
 
-from dataclasses import dataclass
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
-from penstock.errors import Diagnostic, Origin
-from penstock.project.documents import Document, read
+from penstock.errors import Diagnostic, Origin, Severity, did_you_mean
+from penstock.project.documents import Document, TextFile, read, read_plain
+from penstock.project.variables import Environ, environ_of
 
 Format: TypeAlias = Literal["project", "pipeline"]
 
 PROJECT_FILES: Final = ("stream_project.yml", "stream_project.yaml")
-ELEMENT_DIRECTORIES: Final = ("sources", "models", "exposures")
+ELEMENT_DIRECTORIES: Final = ("sources", "models", "tests", "exposures")
 _SUFFIXES: Final = (".yml", ".yaml", ".json")
+_ENVIRONMENT_NAME: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]*")
+_VARIABLES: Final = ("PENSTOCK_ENV", "STREAMT_ENV")
 
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """The files of one project or pipeline. `root` is the directory that relative paths start from."""
+    """The files of one project or pipeline. `root` is the directory that relative paths start from.
+
+    `environment` is the chosen file of `environments/`, if there are any; `environ` the variables that `${NAME}` means.
+    """
 
     root: Path
     format: Format
     name: str
     files: tuple[Document, ...]
+    sql: tuple[TextFile, ...] = ()
+    macros: tuple[TextFile, ...] = ()
+    environment: tuple[str, Document] | None = None
+    environ: Environ = field(default_factory=lambda: MappingProxyType({}))
 
 
-def load(path: Path) -> tuple[Documents | None, list[Diagnostic]]:
+def load(
+    path: Path,
+    env: str | None = None,
+    *,
+    real: Mapping[str, str] = os.environ,
+    any_environment: bool = False,
+) -> tuple[Documents | None, list[Diagnostic]]:
+    """With `any_environment`, a project with several environments can be read without choosing one."""
     if path.is_dir():
-        return _load_project(path)
+        return _load_project(path, env, real, any_environment)
     if path.is_file() and path.name in PROJECT_FILES:
-        return _load_project(path.parent)
+        return _load_project(path.parent, env, real, any_environment)
     if path.is_file():
         document, diagnostics = read(path, _shown(path))
+        if env is not None:
+            diagnostics.append(_no_environments(path))
         files = (document,) if document else ()
-        return Documents(path.resolve().parent, "pipeline", path.stem, files), diagnostics
+        root = path.resolve().parent
+        return Documents(root, "pipeline", path.stem, files, environ=environ_of(root, None, real)), diagnostics
     hint = "give the directory of a project, or the file of a pipeline"
     return None, [
         Diagnostic("project-not-found", "there is no such file or directory", Origin(_shown(path)), hint=hint)
     ]
 
 
-def _load_project(root: Path) -> tuple[Documents | None, list[Diagnostic]]:
+def _load_project(
+    root: Path, env: str | None, real: Mapping[str, str], any_environment: bool
+) -> tuple[Documents | None, list[Diagnostic]]:
     main = next((root / name for name in PROJECT_FILES if (root / name).is_file()), None)
     if main is None:
         hint = "run `penstock init NAME` to start one, or give the file of a pipeline"
         text = f"no {PROJECT_FILES[0]} in this directory"
         return None, [Diagnostic("project-not-found", text, Origin(_shown(root)), hint=hint)]
-    paths = [main]
-    for directory in ELEMENT_DIRECTORIES:
-        found = (p for p in (root / directory).rglob("*") if p.suffix in _SUFFIXES and p.is_file())
-        paths.extend(sorted(found))
     files: list[Document] = []
     diagnostics: list[Diagnostic] = []
-    for path in paths:
+    for path in [main, *_below(root, ELEMENT_DIRECTORIES, _SUFFIXES)]:
         document, notes = read(path, _shown(path))
         diagnostics.extend(notes)
         if document is not None:
             files.append(document)
+    texts: dict[str, list[TextFile]] = {}
+    for directory in ("models", "macros"):
+        texts[directory] = []
+        for path in _below(root, (directory,), (".sql",)):
+            file, notes = read_plain(path, _shown(path))
+            diagnostics.extend(notes)
+            texts[directory].extend([file] if file else [])
+    chosen, notes = _environment(root, env, real, any_environment)
+    diagnostics.extend(notes)
     if not files or files[0].file != _shown(main):
         return None, diagnostics
-    return Documents(root.resolve(), "project", root.resolve().name, tuple(files)), diagnostics
+    documents = Documents(
+        root.resolve(),
+        "project",
+        root.resolve().name,
+        tuple(files),
+        tuple(texts["models"]),
+        tuple(texts["macros"]),
+        chosen,
+        environ_of(root, chosen[0] if chosen else None, real),
+    )
+    return documents, diagnostics
+
+
+def _below(root: Path, directories: tuple[str, ...], suffixes: tuple[str, ...]) -> Iterator[Path]:
+    """Files of a kind in the directories, however deep, in a stable order; what is hidden stays out."""
+    for directory in directories:
+        found = (p for p in (root / directory).rglob("*") if p.suffix in suffixes and p.is_file())
+        yield from sorted(p for p in found if not any(part.startswith(".") for part in p.relative_to(root).parts))
+
+
+# Environments
+
+
+def environment_files(root: Path) -> dict[str, Path]:
+    """The environments of a project by name."""
+    folder = root / "environments"
+    found = sorted(p for p in folder.glob("*") if p.suffix in (".yml", ".yaml") and p.is_file())
+    return {path.stem: path for path in found}
+
+
+def _environment(
+    root: Path, env: str | None, real: Mapping[str, str], any_environment: bool
+) -> tuple[tuple[str, Document] | None, list[Diagnostic]]:
+    named = env or next((real[name] for name in _VARIABLES if real.get(name)), None)
+    folder = root / "environments"
+    if not folder.is_dir():
+        if env is not None:
+            return None, [_no_environments(folder)]
+        text = f"`{named}` is named in the environment, but the project has no environments"
+        note = Diagnostic(
+            "no-effect", text, Origin(_shown(folder)), severity=Severity.INFO, params={"name": named or ""}
+        )
+        return None, [note] if named else []
+    files = environment_files(root)
+    if not files:
+        hint = "add one such as environments/dev.yml, or remove the directory"
+        return None, [
+            Diagnostic("environment-unknown", "there is no environment here", Origin(_shown(folder)), hint=hint)
+        ]
+    if named is None and len(files) > 1:
+        if any_environment:
+            return None, []
+        text, hint = "the project has several environments", f"choose one with --env: {', '.join(files)}"
+        return None, [Diagnostic("environment-needed", text, Origin(_shown(folder)), hint=hint)]
+    chosen = next(iter(files)) if named is None else named
+    if chosen not in files:
+        text = f"there is no environment `{chosen}`"
+        near = did_you_mean(chosen, files)
+        return None, [
+            Diagnostic("environment-unknown", text, Origin(_shown(folder)), hint=near, params={"name": chosen})
+        ]
+    if not _ENVIRONMENT_NAME.fullmatch(chosen):
+        text = f"`{chosen}` cannot be the name of an environment"
+        hint = "use letters, digits, `-` and `_`"
+        return None, [Diagnostic("invalid-value", text, Origin(_shown(files[chosen])), hint=hint)]
+    document, diagnostics = read(files[chosen], _shown(files[chosen]))
+    return ((chosen, document) if document else None), diagnostics
+
+
+def _no_environments(place: Path) -> Diagnostic:
+    text, hint = "there are no environments to choose from", "leave --env out, or add environments/<name>.yml"
+    return Diagnostic("environment-unknown", text, Origin(_shown(place)), hint=hint)
 
 
 def _shown(path: Path) -> str:

@@ -1,6 +1,6 @@
 """What pydantic found wrong with a value, as a diagnostic that a person can use."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
 from pydantic import BaseModel
@@ -10,15 +10,25 @@ from penstock.connectors.contract import Sink, Source
 from penstock.errors import Diagnostic, did_you_mean
 from penstock.project import stream_project as written
 from penstock.project.documents import Document, Step
+from penstock.project.forms import Form, written_path
 from penstock.project.runtime import Runtime
 from penstock.transforms.sql import SqlTransform
 
 
 def mistake(
-    model: type[BaseModel], detail: ErrorDetails, document: Document, base: tuple[Step, ...], label: str
+    model: type[BaseModel],
+    detail: ErrorDetails,
+    raw: Any,
+    document: Document,
+    base: tuple[Step, ...],
+    label: str,
+    forms: Sequence[Form] = (),
 ) -> Diagnostic:
-    """The diagnostic for one error of validating `model` against the value at `base` of the document."""
-    steps = _written_steps(document, base, detail["loc"])
+    """The diagnostic for one error of validating `model` against `raw`, which stands at `base` of the document.
+
+    `forms` tells which parts of `raw` were written in another place.
+    """
+    steps = written_path(document, base, _existing_steps(raw, detail["loc"]), forms)
     here = document.origin(*base, *steps)
     shown = ".".join([label, *(str(step) for step in steps)])
     field = str(steps[-1]) if steps else ""
@@ -99,11 +109,8 @@ def _words(listed: Any) -> list[str]:
     return [word for part in str(listed).replace(" or ", ",").split(",") if (word := part.strip(" '"))]
 
 
-def _written_steps(document: Document, base: tuple[Step, ...], loc: tuple[int | str, ...]) -> tuple[Step, ...]:
-    """The part of a pydantic location that exists in the file: names of union members do not."""
-    value: Any = document.value
-    for step in base:
-        value = value.get(step, {}) if isinstance(value, dict) else value[step]
+def _existing_steps(value: Any, loc: tuple[int | str, ...]) -> tuple[Step, ...]:
+    """The part of a pydantic location that exists in the value: names of union members do not."""
     steps: list[Step] = []
     for position, step in enumerate(loc):
         if isinstance(value, Mapping) and (step in value or position == len(loc) - 1):
@@ -156,7 +163,11 @@ _CALLED: Final[Mapping[type[BaseModel], str]] = {
     written.ProjectHeader: "`project`",
     written.Source: "a source",
     written.Model: "a model",
+    written.DataTest: "a test",
     written.Exposure: "an exposure",
+    written.Rules: "`rules`",
+    written.Defaults: "`defaults`",
+    written.EnvironmentFile: "an environment",
     Runtime: "`runtime`",
     SqlTransform: "a `sql` transform",
 }

@@ -1,8 +1,9 @@
 """The `runtime` section of a project: the systems that it runs on."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, SecretStr
+from pydantic import BeforeValidator, SecretStr, model_validator
 
 from penstock.config import Frozen
 
@@ -26,26 +27,41 @@ class Kafka(Frozen):
     """The user."""
     sasl_password: SecretStr | None = None
     """The password; never shown again."""
+    ssl_ca_location: str | None = None
+    """The file with the certificates that are trusted."""
+    ssl_certificate_location: str | None = None
+    """The file with our own certificate."""
+    ssl_key_location: str | None = None
+    """The file with the key of our own certificate."""
     config: dict[str, str | int | float | bool] = {}
     """Any other setting of a Kafka client."""
+
+
+class RegistrySsl(Frozen):
+    """How to trust the registry."""
+
+    ca_location: str | None = None
+    """The file with the certificates that are trusted."""
 
 
 class SchemaRegistry(Frozen):
     """The registry that holds the schemas of topics."""
 
-    url: str
-    """Where it answers."""
+    url: Annotated[tuple[str, ...], BeforeValidator(_one_or_many, json_schema_input_type=str | list[str])]
+    """Where it answers: one address, several separated by commas, or a list."""
     username: str | None = None
     """The user, for basic authentication."""
     password: SecretStr | None = None
     """The password; never shown again."""
+    ssl: RegistrySsl = RegistrySsl()
+    """How to trust it."""
 
 
-class Cluster(Frozen):
-    """One named cluster of an outside system."""
+class FlinkCluster(Frozen):
+    """A Flink cluster. Queries run on Spark; what stands here is kept for those who run both."""
 
     type: str = "rest"
-    """What kind of cluster it is."""
+    """What kind of cluster it is: `rest`, `docker`, `kubernetes`, `confluent`."""
     rest_url: str | None = None
     """Where its REST interface answers."""
     sql_gateway_url: str | None = None
@@ -56,15 +72,68 @@ class Cluster(Frozen):
     """The environment it belongs to."""
     api_key: SecretStr | None = None
     """The key to its interface; never shown again."""
+    api_secret: SecretStr | None = None
+    """The secret that goes with the key; never shown again."""
+    compute_pool_id: str | None = None
+    """The pool of Confluent Cloud."""
+    organization_id: str | None = None
+    """The organization of Confluent Cloud."""
+    namespace: str | None = None
+    """The namespace of Kubernetes."""
+    service_account: str | None = None
+    """The service account of Kubernetes."""
+    image: str | None = None
+    """The image that Kubernetes runs."""
+    image_pull_policy: str | None = None
+    """When Kubernetes fetches the image."""
+    image_pull_secrets: tuple[str, ...] = ()
+    """The names of the secrets that Kubernetes fetches it with."""
+    pod_template: dict[str, Any] = {}
+    """How Kubernetes makes its pods."""
 
 
-class Clusters(Frozen):
-    """Named clusters, one of them the default."""
+class FlinkClusters(Frozen):
+    """Flink clusters by name, one of them the default."""
 
     default: str | None = None
     """The name of the cluster that is used unless another is named."""
-    clusters: dict[str, Cluster] = {}
+    clusters: dict[str, FlinkCluster] = {}
     """The clusters by name."""
+
+    @model_validator(mode="after")
+    def _default_exists(self) -> Self:
+        _names_one_of(self.default, self.clusters)
+        return self
+
+
+class ConnectCluster(Frozen):
+    """A cluster of Kafka Connect."""
+
+    rest_url: str
+    """Where its REST interface answers."""
+    username: str | None = None
+    """The user, for basic authentication."""
+    password: SecretStr | None = None
+    """The password; never shown again."""
+
+
+class ConnectClusters(Frozen):
+    """Kafka Connect clusters by name, one of them the default."""
+
+    default: str | None = None
+    """The name of the cluster that is used unless another is named."""
+    clusters: dict[str, ConnectCluster] = {}
+    """The clusters by name."""
+
+    @model_validator(mode="after")
+    def _default_exists(self) -> Self:
+        _names_one_of(self.default, self.clusters)
+        return self
+
+
+def _names_one_of(default: str | None, clusters: Mapping[str, object]) -> None:
+    if default is not None and clusters and default not in clusters:
+        raise ValueError(f"`default` names `{default}`, but the clusters are: {', '.join(clusters)}")
 
 
 class Gateway(Frozen):
@@ -82,11 +151,22 @@ class Gateway(Frozen):
     """The virtual cluster that its topics belong to."""
 
 
+class Console(Frozen):
+    """Conduktor's console. Nothing is asked of it."""
+
+    url: str
+    """Where it answers."""
+    api_key: SecretStr | None = None
+    """The key to its interface; never shown again."""
+
+
 class Conduktor(Frozen):
     """Conduktor's products."""
 
     gateway: Gateway | None = None
     """The gateway that serves virtual topics."""
+    console: Console | None = None
+    """The console."""
 
 
 class Spark(Frozen):
@@ -105,9 +185,9 @@ class Runtime(Frozen):
     """The Kafka cluster."""
     schema_registry: SchemaRegistry | None = None
     """The schema registry."""
-    flink: Clusters | None = None
+    flink: FlinkClusters | None = None
     """Flink clusters. Queries run on Spark; the section is read and checked by `doctor`."""
-    connect: Clusters | None = None
+    connect: ConnectClusters | None = None
     """Kafka Connect clusters."""
     conduktor: Conduktor | None = None
     """Conduktor's products."""

@@ -1,14 +1,26 @@
-"""`{{ source("x") }}` and `{{ ref("x") }}` in SQL: what a text refers to, and the text with node ids in place."""
+"""Templates in SQL: what a text refers to, and the text with node ids in place of `source("x")` and `ref("x")`.
+
+Most SQL holds no more than these two calls, so they are filled in here. Everything else goes to `project.jinja`.
+"""
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
-from typing import Final, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Literal
 
+from penstock.errors import Diagnostic, nearest
+from penstock.project.documents import TextFile
+from penstock.project.variables import REFERENCE, Environ, substituted
 from penstock.sql.dialects import quoted
 
-_MARK: Final = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}|\{\{|\{%", re.DOTALL)
-_CALL: Final = re.compile(r"""\{\{-?\s*(source|ref)\s*\(\s*(?:"([^"]*)"|'([^']*)')\s*\)\s*-?\}\}""", re.DOTALL)
+if TYPE_CHECKING:
+    from penstock.project.jinja import Sandbox
+
+MARK: Final = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}|\{\{|\{%|\{#", re.DOTALL)
+_CALL: Final = re.compile(r"""\{\{-?\s*(source|ref)\s*\(\s*(?:"([^"\\]*)"|'([^'\\]*)')\s*\)\s*-?\}\}""", re.DOTALL)
+_SIMPLE: Final = re.compile(f"{MARK.pattern}|{REFERENCE.pattern}", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,47 +37,103 @@ class Reference:
 
 
 @dataclass(frozen=True, slots=True)
+class TemplateProblem:
+    """Something wrong in a template; `offset` counts characters of the text as written."""
+
+    code: str
+    message: str
+    offset: int = 0
+    hint: str | None = None
+    subject: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rendered text from `start` on comes from `written` on; when it is not literal, all of it from that one place."""
+
+    start: int
+    written: int
+    literal: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Rendered:
     """SQL with each call replaced by a quoted node id; `written` maps a place in it back to the text as written."""
 
     sql: str
-    references: tuple[Reference, ...]
-    problems: tuple[tuple[int, str], ...]
-    _starts: tuple[int, ...]
-    _shifts: tuple[tuple[int, bool], ...]
+    references: tuple[Reference, ...] = ()
+    problems: tuple[TemplateProblem, ...] = ()
+    pieces: tuple[Piece, ...] = ()
 
     def written(self, offset: int) -> int:
-        at = max(0, bisect_right(self._starts, offset) - 1)
-        origin, literal = self._shifts[at]
-        return origin + (offset - self._starts[at] if literal else 0)
+        if not self.pieces:
+            return 0
+        piece = self.pieces[max(0, bisect_right(self.pieces, offset, key=lambda p: p.start) - 1)]
+        return piece.written + (offset - piece.start if piece.literal else 0)
 
 
-def render(text: str) -> Rendered:
-    pieces: list[str] = []
-    starts: list[int] = []
-    shifts: list[tuple[int, bool]] = []
+@dataclass
+class Templates:
+    """Renders the SQL of one project: with its macros, its variables, and the environment it runs in."""
+
+    macros: tuple[TextFile, ...] = ()
+    variables: Mapping[str, Any] = field(default_factory=dict)
+    environ: Environ = field(default_factory=dict)
+    environment: str | None = None
+
+    @cached_property
+    def _sandbox(self) -> "Sandbox":
+        from penstock.project.jinja import Sandbox
+
+        return Sandbox(self.macros, self.variables, self.environ, self.environment)
+
+    def render(self, text: str) -> Rendered:
+        if all(_is_simple(mark[0]) for mark in MARK.finditer(text)):
+            return _filled_in(text, self.environ)
+        return self._sandbox.rendered(text)
+
+    def mistakes(self) -> list[Diagnostic]:
+        """What is wrong with the macros themselves."""
+        return self._sandbox.mistakes if self.macros else []
+
+
+def unset_problem(name: str, environ: Environ, offset: int) -> TemplateProblem:
+    close = nearest(name, environ)
+    hint = f"set it, or write `${{{name}:-default}}`" + (f"; did you mean `{close}`?" if close else "")
+    return TemplateProblem("unset-variable", f"the environment variable `{name}` is not set", offset, hint, name)
+
+
+def _is_simple(mark: str) -> bool:
+    return (mark.startswith("{#") and mark.endswith("#}")) or _CALL.fullmatch(mark) is not None
+
+
+def _filled_in(text: str, environ: Environ) -> Rendered:
+    """The text of a template that only calls `source` and `ref`."""
+    parts: list[str] = []
+    pieces: list[Piece] = []
     references: list[Reference] = []
-    problems: list[tuple[int, str]] = []
-    length = 0
+    problems: list[TemplateProblem] = []
+    length = position = 0
 
-    def put(piece: str, origin: int, literal: bool) -> None:
+    def put(part: str, written: int, literal: bool) -> None:
         nonlocal length
-        starts.append(length)
-        shifts.append((origin, literal))
-        pieces.append(piece)
-        length += len(piece)
+        if part:
+            pieces.append(Piece(length, written, literal))
+            parts.append(part)
+            length += len(part)
 
-    position = 0
-    for mark in _MARK.finditer(text):
-        put(text[position : mark.start()], position, True)
+    for mark in _SIMPLE.finditer(text):
+        start = mark.start()
+        put(text[position:start], position, True)
         position = mark.end()
         if call := _CALL.fullmatch(mark[0]):
             kind: Literal["source", "model"] = "source" if call[1] == "source" else "model"
-            reference = Reference(kind, call[2] if call[2] is not None else call[3], mark.start())
+            reference = Reference(kind, call[2] if call[2] is not None else call[3], start)
             references.append(reference)
-            put(quoted(reference.id), mark.start(), False)
-        elif not mark[0].startswith("{#"):
-            shown = mark[0] if len(mark[0]) < 40 else mark[0][:37] + "…"
-            problems.append((mark.start(), f'`{shown}` is not `source("name")` or `ref("name")`'))
+            put(quoted(reference.id), start, False)
+        elif mark[0].startswith("$"):
+            missing: list[str] = []
+            put(substituted(mark[0], environ, missing.append), start, False)
+            problems.extend(unset_problem(name, environ, start) for name in missing)
     put(text[position:], position, True)
-    return Rendered("".join(pieces), tuple(references), tuple(problems), tuple(starts), tuple(shifts))
+    return Rendered("".join(parts), tuple(references), tuple(problems), tuple(pieces))

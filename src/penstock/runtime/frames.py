@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -10,6 +11,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 from penstock.connectors.contract import Source
 from penstock.connectors.registry import source_from
 from penstock.manifest.model import Input, Manifest, QuerySpec
+from penstock.runtime.filling import Filling
 from penstock.sql.dialects import quoted
 from penstock.sql.translate import OPERATION
 from penstock.sql.types import Column, Columns
@@ -18,16 +20,21 @@ from penstock.sql.types import Column, Columns
 class Frames:
     """Builds the streams of a manifest. The columns of a model are those that Spark itself finds for its query."""
 
-    def __init__(self, manifest: Manifest, root: Path, spark: SparkSession) -> None:
+    def __init__(self, manifest: Manifest, root: Path, spark: SparkSession, filling: Filling) -> None:
         self.manifest = manifest
         self.root = root
+        self.filling = filling
         self._spark = spark
         self._columns: dict[str, Columns] = {}
 
-    def session(self, poll_ms: int = 10, partitions: int | None = None) -> SparkSession:
-        """A session of its own: views of one query are never seen by another."""
+    def session(
+        self, poll_ms: int = 10, partitions: int | None = None, conf: Mapping[str, str] = MappingProxyType({})
+    ) -> SparkSession:
+        """A session of its own: views of one query are never seen by another. State keeps the partitions it has."""
         session = self._spark.newSession()
         session.conf.set("spark.sql.streaming.pollingDelay", f"{poll_ms}ms")
+        for key, value in conf.items():
+            session.conf.set(key, value)
         if partitions is not None:
             session.conf.set("spark.sql.shuffle.partitions", partitions)
         return session
@@ -37,7 +44,7 @@ class Frames:
         return [self._source(entry) for entry in query.inputs]
 
     def _source(self, entry: Input) -> Source:
-        source = source_from(entry.source, self.root)
+        source = source_from(self.filling.connector(entry.source), self.root)
         producer = self.manifest.producer(entry.node)
         return source if producer is None else source.with_columns(self._columns_of(entry.node, producer))
 
@@ -63,7 +70,7 @@ class Frames:
     def run_steps(self, query: QuerySpec, session: SparkSession) -> dict[str, DataFrame]:
         """Every view of the query, the steps applied in order."""
         for step in query.steps:
-            session.sql(step.sql).createOrReplaceTempView(quoted(step.view))
+            session.sql(self.filling.sql(step)).createOrReplaceTempView(quoted(step.view))
         views = {*(i.view for i in query.inputs), *(s.view for s in query.steps)}
         return {view: session.table(quoted(view)) for view in views}
 
@@ -77,6 +84,8 @@ def prepared(frame: DataFrame, entry: Input) -> DataFrame:
     """The rows of an input as its readers expect them: with their operation, and with event time as a timestamp."""
     if entry.with_operation and OPERATION not in frame.columns:
         frame = frame.withColumn(OPERATION, f.lit("i"))
+    for column in entry.processing_time:
+        frame = frame.withColumn(column, f.current_timestamp())
     if entry.event_time is None:
         return frame
     time = entry.event_time.column

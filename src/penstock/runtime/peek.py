@@ -1,5 +1,6 @@
 """A few rows of a node, as they are now."""
 
+import os
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -9,17 +10,22 @@ from penstock.clients.formats import JSON_OPTIONS
 from penstock.connectors.registry import source_from
 from penstock.errors import PlanRefused, ServiceError
 from penstock.manifest.model import Manifest, QuerySpec
+from penstock.project.variables import Environ
 from penstock.runtime.failures import SPARK_ERRORS, failure_of
+from penstock.runtime.filling import Filling
 from penstock.runtime.frames import Frames, prepared
 from penstock.sql.dialects import quoted
 
 
-def peek(manifest: Manifest, node_id: str, root: Path, spark: SparkSession, limit: int) -> list[str]:
+def peek(
+    manifest: Manifest, node_id: str, root: Path, spark: SparkSession, limit: int, environ: Environ = os.environ
+) -> list[str]:
     """At most `limit` rows, each as one JSON object."""
-    frames = Frames(manifest, root, spark)
+    filling = Filling(environ)
+    frames = Frames(manifest, root, spark, filling)
     try:
         if node_id in manifest.streams:
-            frame = source_from(manifest.streams[node_id], root).peek(spark)
+            frame = source_from(filling.connector(manifest.streams[node_id]), root).peek(spark)
         else:
             frame = _computed(manifest, node_id, frames)
         rows = frame.limit(limit).select(f.to_json(f.struct("*"), JSON_OPTIONS).alias("row")).collect()
@@ -40,7 +46,8 @@ def _computed(manifest: Manifest, node_id: str, frames: Frames) -> DataFrame:
         raise PlanRefused("unknown-node", text, hint="write a model that reads it")
     session = frames.session()
     for entry in query.inputs:
-        rows = prepared(source_from(entry.source, frames.root).peek(session), entry)
+        source = source_from(frames.filling.connector(entry.source), frames.root)
+        rows = prepared(source.peek(session), entry)
         rows.createOrReplaceTempView(quoted(entry.view))
     needed = _steps_up_to(query, node_id)
     return frames.run_steps(needed, session)[node_id]

@@ -1,5 +1,6 @@
 """start: Plan -> Run. Carries out the steps of a plan and keeps the queries."""
 
+import os
 import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
@@ -24,8 +25,10 @@ from penstock.plan.steps import (
     RetireQuery,
     StartQuery,
 )
+from penstock.project.variables import Environ
 from penstock.runtime.checkpoint import batch_offsets, checkpoint_id, set_aside, state_partitions
 from penstock.runtime.failures import SPARK_ERRORS, failure_of
+from penstock.runtime.filling import Filling
 from penstock.runtime.frames import Frames, shared_read, split_read
 from penstock.runtime.progress import ProgressBoard, QueryListener
 from penstock.sql.dialects import quoted
@@ -43,12 +46,21 @@ class _Live:
 class Run:
     """The live queries of one plan."""
 
-    def __init__(self, plan: Plan, spark: SparkSession, place: Place, store: StateStore, board: ProgressBoard) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        spark: SparkSession,
+        place: Place,
+        store: StateStore,
+        board: ProgressBoard,
+        environ: Environ,
+    ) -> None:
         self.plan = plan
         self.board = board
         self._place = place
         self._store = store
-        self._frames = Frames(plan.manifest, place.root, spark)
+        self._filling = Filling(environ)
+        self._frames = Frames(plan.manifest, place.root, spark, self._filling)
         self._live: dict[str, _Live] = {}
         self._recorded: set[str] = set()
         self._stopping = threading.Event()
@@ -131,11 +143,12 @@ class Run:
     def _launch(self, spec: QuerySpec, *, drain: bool) -> _Live:
         sources = self._frames.sources(spec)
         checkpoint = self._place.checkpoint(spec.name).absolute()
-        session = self._frames.session(min(source.poll_ms for source in sources), state_partitions(checkpoint))
+        poll_ms = min(source.poll_ms for source in sources)
+        session = self._frames.session(poll_ms, state_partitions(checkpoint), spec.conf)
         session.streams.addListener(QueryListener(self.board, spec.name))
         streams = self._frames.open_inputs(spec, sources, session)
         whole = shared_read(streams) if spec.fan_out else self._frames.run_steps(spec, session)[spec.outputs[0].view]
-        sinks = {output.node: sink_from(output.sink, self._place.root) for output in spec.outputs}
+        sinks = {o.node: sink_from(self._filling.connector(o.sink), self._place.root) for o in spec.outputs}
         failures: list[PenstockError] = []
 
         def write(batch: DataFrame, batch_id: int) -> None:
@@ -185,11 +198,21 @@ class Run:
             raise ServiceError("not-writable", f"cannot make {directory}: {error.strerror}") from error
 
 
-def start(plan: Plan, spark: SparkSession, place: Place, store: StateStore, board: ProgressBoard | None = None) -> Run:
-    """Take the steps that come before the queries; `run_once` and `run_on` then start those."""
+def start(
+    plan: Plan,
+    spark: SparkSession,
+    place: Place,
+    store: StateStore,
+    board: ProgressBoard | None = None,
+    environ: Environ = os.environ,
+) -> Run:
+    """Take the steps that come before the queries; `run_once` and `run_on` then start those.
+
+    `environ` has the values of variables that the manifest refers to.
+    """
     if plan.refusals:
         raise PlanRefused.because(plan.refusals)
-    run = Run(plan, spark, place, store, board or ProgressBoard([q.name for q in plan.queries]))
+    run = Run(plan, spark, place, store, board or ProgressBoard([q.name for q in plan.queries]), environ)
     run.prepare()
     return run
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
@@ -11,34 +12,36 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 from sqlglot.schema import MappingSchema
 
 from penstock.errors import did_you_mean
+from penstock.sql.functions import group_windows, tell_types
+from penstock.sql.origins import InputColumn, Origins, origin_of, origins, passed
 from penstock.sql.query import Problem, Query, offset_of
 from penstock.sql.types import Column, Columns, data_type, type_text
 
 
 @dataclass(frozen=True, slots=True)
-class InputColumn:
-    """A column of one of the query's inputs; `name` is folded."""
-
-    input: str
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
 class Analysis:
-    """`columns` is None when the inputs do not tell; `passed` has the outputs that are an input column, unchanged."""
+    """`columns` is None when the inputs do not tell.
+
+    `origins` has the input columns that each output is made from. `times` has, for each call of a group window in the
+    order of the text, the input column it is over.
+    """
 
     columns: Columns | None
-    passed: Mapping[str, InputColumn]
+    origins: Mapping[str, Origins]
+    times: tuple[InputColumn | None, ...] = ()
     problems: tuple[Problem, ...] = ()
 
 
 NOTHING_KNOWN = Analysis(None, {})
 
 
-def analyse(query: Query, inputs: Mapping[str, Columns | None]) -> Analysis:
+def analyse(
+    query: Query, inputs: Mapping[str, Columns | None], answers: Mapping[str, str] = MappingProxyType({})
+) -> Analysis:
+    """`answers` are the types that models of machine learning answer with, by name."""
     problems = tuple(problem for scope in traverse_scope(query.tree) for problem in _unresolved(scope, inputs))
     if problems:
-        return Analysis(None, {}, problems)
+        return Analysis(None, {}, problems=problems)
     written = query.take_tree()
     spelled = _spellings(written, inputs)
     written_names = [(e.output_name, offset_of(e)) for e in written.selects]
@@ -61,21 +64,36 @@ def analyse(query: Query, inputs: Mapping[str, Columns | None]) -> Analysis:
     except SqlglotError:
         return NOTHING_KNOWN
     scopes = traverse_scope(tree)
-    if not scopes or not isinstance(tree, exp.Query) or tree.is_star:
+    if not scopes or not isinstance(tree, exp.Query):
         return NOTHING_KNOWN
+    times = tuple(_window_times(scopes))
+    if tree.is_star:
+        return Analysis(None, {}, times)
     if problems := tuple(_unusable_outputs(tree, written_names)):
-        return Analysis(None, {}, problems)
+        return Analysis(None, {}, times, problems)
+    traced = origins(scopes[-1])
+    unchanged = passed(traced)
+    tell_types(tree, answers)
     typed = annotate_types(tree, schema=schema, dialect=query.dialect)
-    passed = _passed(scopes[-1])
     given = {InputColumn(name, c.name.casefold()): c.type for name, columns in inputs.items() for c in columns or ()}
     columns = tuple(
         Column(
             spelled.get(e.alias_or_name, e.alias_or_name),
-            given.get(passed[e.alias_or_name]) if e.alias_or_name in passed else _computed_type(e),
+            given.get(unchanged[e.alias_or_name]) if e.alias_or_name in unchanged else _computed_type(e),
         )
         for e in typed.selects
     )
-    return Analysis(columns, {spelled.get(name, name): origin for name, origin in passed.items()})
+    return Analysis(columns, {spelled.get(name, name): found for name, found in traced.items()}, times)
+
+
+def _window_times(scopes: list[Scope]) -> list[InputColumn | None]:
+    found: list[tuple[int, InputColumn | None]] = []
+    for scope in scopes:
+        for call in group_windows(scope.find_all(exp.Anonymous)):
+            time = call.expressions[0] if call.expressions else None
+            origin = origin_of(time, scope) if isinstance(time, exp.Column) else None
+            found.append((offset_of(call), origin))
+    return [origin for _, origin in sorted(found, key=lambda pair: pair[0])]
 
 
 def _spellings(tree: exp.Query, inputs: Mapping[str, Columns | None]) -> dict[str, str]:
@@ -113,7 +131,7 @@ def _unusable_outputs(tree: exp.Query, written: list[tuple[str, int]]) -> Iterat
 
 def _unresolved(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[Problem]:
     """Columns that none of the scope's sources has. Where a source is not known, nothing is claimed."""
-    sources = {alias.casefold(): _columns_of(source, inputs) for alias, source in scope.sources.items()}
+    sources = {alias.casefold(): _columns_of(source, inputs) for alias, source in _read_by(scope)}
     seen: set[tuple[str, str]] = set()
     for column in scope.columns:
         table = column.table.casefold()
@@ -141,6 +159,12 @@ def _unresolved(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[
             yield _problem(column, f"no input has a column `{column.name}`", hint, column.name)
 
 
+def _read_by(scope: Scope) -> Iterator[tuple[str, exp.Expr | Scope]]:
+    """What the scope reads, by alias: not every CTE that it could."""
+    selected = scope.selected_sources
+    return ((alias, source) for alias, (_, source) in selected.items()) if selected else iter(scope.sources.items())
+
+
 def _problem(column: exp.Column, text: str, hint: str | None, subject: str) -> Problem:
     return Problem("sql-unknown-column", text, column.this.meta.get("start", 0), hint, subject)
 
@@ -157,6 +181,8 @@ def _columns_of(source: exp.Expr | Scope, inputs: Mapping[str, Columns | None]) 
 
 def _outputs(scope: Scope, inputs: Mapping[str, Columns | None]) -> list[str] | None:
     """The outputs of a subquery or CTE, stars included where their source is known."""
+    if isinstance(scope.expression, exp.SetOperation):
+        return _outputs(scope.set_operation_scopes[0], inputs) if scope.set_operation_scopes else None
     names: list[str] = []
     selects: list[exp.Expr] = getattr(scope.expression, "selects", [])
     for projection in selects:
@@ -164,7 +190,7 @@ def _outputs(scope: Scope, inputs: Mapping[str, Columns | None]) -> list[str] | 
             names.append(projection.alias_or_name)
             continue
         table = projection.table.casefold() if isinstance(projection, exp.Column) else None
-        for alias, source in scope.sources.items():
+        for alias, source in _read_by(scope):
             if table is None or alias.casefold() == table:
                 columns = _columns_of(source, inputs)
                 if columns is None:
@@ -196,25 +222,3 @@ def _is_alias(column: exp.Column, scope: Scope) -> bool:
         return False
     clauses = (select.args.get(name) for name in ("group", "having", "order"))
     return any(column is found for clause in clauses if clause is not None for found in clause.find_all(exp.Column))
-
-
-# Columns that come through
-
-
-def _passed(scope: Scope) -> dict[str, InputColumn]:
-    if not isinstance(scope.expression, exp.Select):
-        return {}
-    found = {e.alias_or_name: _origin_of(e.unalias(), scope) for e in scope.expression.selects}
-    return {name: origin for name, origin in found.items() if origin is not None}
-
-
-def _origin_of(expression: exp.Expr, scope: Scope) -> InputColumn | None:
-    if not isinstance(expression, exp.Column):
-        return None
-    match scope.sources.get(expression.table):
-        case exp.Table() as table:
-            return InputColumn(table.name, expression.name)
-        case Scope(expression=exp.Select()) as inner:
-            return _passed(inner).get(expression.name)
-        case _:
-            return None

@@ -25,8 +25,8 @@ class Problem:
     subject: str = ""
 
 
-Edit: TypeAlias = Callable[[exp.Query], None]
-"""A change to a tree, made in place."""
+Edit: TypeAlias = Callable[[exp.Query], exp.Query]
+"""A change to a tree; the tree it was given is used up."""
 
 
 class Query:
@@ -53,7 +53,7 @@ class Query:
             tree = parse_one(self.text, read=self.dialect)
             assert isinstance(tree, exp.Query)
             for edit in self._edits:
-                edit(tree)
+                tree = edit(tree)
             self._tree = tree
         return self._tree
 
@@ -63,9 +63,10 @@ class Query:
         return tree
 
     def edited(self, edit: Edit) -> "Query":
-        tree = self.take_tree()
-        edit(tree)
-        return Query(self.text, self.dialect, (*self._edits, edit), tree)
+        """The query with one more edit. A tree that is there goes along with it; none is made for it."""
+        if self._tree is None:
+            return Query(self.text, self.dialect, (*self._edits, edit))
+        return Query(self.text, self.dialect, (*self._edits, edit), edit(self.take_tree()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ def tables(query: Query) -> tuple[TableName, ...]:
 def bind(query: Query, names: Mapping[str, str]) -> Query:
     """The query with tables renamed (`names`: old name, folded -> new); each keeps its old name as alias."""
 
-    def edit(tree: exp.Query) -> None:
+    def edit(tree: exp.Query) -> exp.Query:
         for table in _outer_tables(tree):
             written = _full_name(table)
             if (bound := names.get(written.casefold())) is None:
@@ -112,6 +113,7 @@ def bind(query: Query, names: Mapping[str, str]) -> Query:
                 plain = written.rpartition(".")[2]
                 table.set("alias", exp.TableAlias(this=exp.to_identifier(plain, quoted=True)))
             _rename(table, bound)
+        return tree
 
     return query.edited(edit)
 
@@ -120,9 +122,10 @@ def rename_tables(query: Query, rename: Callable[[str], str]) -> Query:
     """The query with each table's name, occurrence by occurrence, put through `rename`."""
     renamed = [rename(table.name) for table in _outer_tables(query.tree)]
 
-    def edit(tree: exp.Query) -> None:
+    def edit(tree: exp.Query) -> exp.Query:
         for table, name in zip(_outer_tables(tree), renamed, strict=True):
             _rename(table, name)
+        return tree
 
     return query.edited(edit)
 

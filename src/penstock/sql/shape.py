@@ -7,10 +7,9 @@ from typing import Final
 
 from sqlglot import exp
 
+from penstock.sql.functions import MODEL_CALLS, group_windows
 from penstock.sql.query import Problem, Query, offset_of
 
-GROUP_WINDOWS: Final = frozenset({"TUMBLE", "HOP", "SESSION"})
-_MODEL_CALLS: Final = frozenset({"ML_PREDICT", "ML_EVALUATE"})
 _NEVER: Final = "a stream cannot know what will never come; filter in a consumer"
 _AGGREGATES: Final = frozenset({"COLLECT", "LISTAGG"})
 
@@ -29,17 +28,22 @@ _TELLING: Final = (
     exp.MatchRecognize,
     exp.AggFunc,
     exp.Anonymous,
+    exp.Table,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Construct:
-    """A part of a query that needs memory of earlier rows. `way_out` is empty when it runs as it is."""
+    """A part of a query that needs memory of earlier rows. `way_out` is empty when it runs as it is.
+
+    `never` tells what no stream can do from what is sound but cannot be run here.
+    """
 
     name: str
     offset: int
     way_out: str = ""
     word: str = ""
+    never: bool = False
 
 
 def stateful_constructs(query: Query) -> tuple[Construct, ...]:
@@ -55,12 +59,6 @@ def _placed(query: Query, construct: Construct) -> Construct:
     return replace(construct, offset=next(found, 0))
 
 
-def _group_window(node: exp.Expr) -> exp.Anonymous | None:
-    """The node as a call of TUMBLE, HOP or SESSION, if it is one."""
-    is_window = isinstance(node, exp.Anonymous) and node.name.upper() in GROUP_WINDOWS
-    return node if is_window and isinstance(node, exp.Anonymous) else None
-
-
 @dataclass(frozen=True, slots=True)
 class Window:
     """A call of TUMBLE, HOP or SESSION over a column."""
@@ -70,16 +68,18 @@ class Window:
 
 
 def windows(query: Query) -> tuple[Window, ...]:
-    calls = [call for node in query.tree.find_all(exp.Anonymous) if (call := _group_window(node))]
-    return tuple(Window(c.expressions[0].name if c.expressions else "", offset_of(c)) for c in calls)
+    """The group windows, in the order of the text."""
+    calls = group_windows(query.tree.find_all(exp.Anonymous))
+    found = [Window(c.expressions[0].name if c.expressions else "", offset_of(c)) for c in calls]
+    return tuple(sorted(found, key=lambda window: window.offset))
 
 
-def unsupported(constructs: Iterable[Construct]) -> tuple[Problem, ...]:
-    """The constructs that cannot run as a stream, each with what to do instead."""
+def unsupported(constructs: Iterable[Construct], *, never: bool) -> tuple[Problem, ...]:
+    """The constructs that cannot run as a stream, never or just not here, each with what to do instead."""
     return tuple(
         Problem("sql-unsupported", f"{c.name} cannot run as a stream here", c.offset, c.way_out, subject=c.name)
         for c in constructs
-        if c.way_out
+        if c.way_out and c.never == never
     )
 
 
@@ -88,6 +88,8 @@ def _constructs(tree: exp.Expr) -> Iterator[Construct]:
         match node:
             case exp.Group():
                 yield _grouping(node)
+            case exp.Table() if node.args.get("version"):
+                yield Construct("FOR SYSTEM_TIME AS OF", offset_of(node), "use an inner join")
             case exp.Join() if not isinstance(node.this, exp.Unnest | exp.Lateral):
                 outer = node.side in {"LEFT", "RIGHT", "FULL"} or node.kind in {"SEMI", "ANTI"}
                 name = f"{node.side or node.kind} JOIN".strip() if outer else "JOIN"
@@ -97,24 +99,26 @@ def _constructs(tree: exp.Expr) -> Iterator[Construct]:
             case exp.Window():
                 yield Construct("OVER", offset_of(node), "aggregate in a window: TUMBLE, HOP or SESSION")
             case exp.Order() if isinstance(node.parent, exp.Query):
-                yield Construct("ORDER BY", offset_of(node), "a stream has no end to sort; leave it out")
+                way_out = "a stream has no end to sort; leave it out"
+                yield Construct("ORDER BY", offset_of(node), way_out, never=True)
             case exp.Limit() | exp.Fetch():
-                yield Construct("LIMIT", offset_of(node), "a stream has no end to cut; leave it out")
+                yield Construct("LIMIT", offset_of(node), "a stream has no end to cut; leave it out", never=True)
             case exp.Union() if node.args.get("distinct"):
                 yield Construct("UNION", offset_of(node), "write UNION ALL")
             case exp.Intersect():
                 yield Construct("INTERSECT", offset_of(node), "use an inner join")
             case exp.Except():
-                yield Construct("EXCEPT", offset_of(node), _NEVER)
+                yield Construct("EXCEPT", offset_of(node), _NEVER, never=True)
             case exp.In() if node.args.get("query"):
-                way_out = _NEVER if isinstance(node.parent, exp.Not) else "use an inner join"
-                yield Construct("IN (SELECT …)", offset_of(node), way_out)
+                never = isinstance(node.parent, exp.Not)
+                yield Construct("IN (SELECT …)", offset_of(node), _NEVER if never else "use an inner join", never=never)
             case exp.Exists():
-                way_out = _NEVER if isinstance(node.parent, exp.Not) else "use an inner join"
-                yield Construct("EXISTS (SELECT …)", offset_of(node), way_out)
+                never = isinstance(node.parent, exp.Not)
+                way_out = _NEVER if never else "use an inner join"
+                yield Construct("EXISTS (SELECT …)", offset_of(node), way_out, never=never)
             case exp.MatchRecognize():
                 yield Construct("MATCH_RECOGNIZE", offset_of(node), "match in a window: SESSION with FILTER aggregates")
-            case exp.Anonymous() if node.name.upper() in _MODEL_CALLS:
+            case exp.Anonymous() if node.name.upper() in MODEL_CALLS:
                 yield Construct(node.name.upper(), offset_of(node), "score the rows in a consumer of the topic")
             case exp.AggFunc() | exp.Anonymous() if _ungrouped_aggregate(node):
                 word = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
@@ -125,12 +129,14 @@ def _constructs(tree: exp.Expr) -> Iterator[Construct]:
 
 
 def _grouping(group: exp.Group) -> Construct:
-    calls = [call.name.upper() for e in group.expressions if (call := _group_window(e))]
+    calls = [call.name.upper() for call in group_windows(group.expressions)]
     if not calls:
         way_out = "group by a window: TUMBLE, HOP or SESSION over the event time"
         return Construct("GROUP BY without a window", offset_of(group), way_out)
     if calls == ["SESSION"] and len(group.expressions) == 1:
-        return Construct("SESSION without a key", offset_of(group), "group by a column as well")
+        return Construct("SESSION without a key", offset_of(group), "group by a column as well", never=True)
+    if "CUMULATE" in calls:
+        return Construct("CUMULATE", offset_of(group), "use HOP, or TUMBLE of the smaller size")
     return Construct("GROUP BY", offset_of(group))
 
 

@@ -65,9 +65,10 @@ def to_spark(query: Query) -> str:
 def carry_operation(query: Query) -> Query:
     """The query with `_gs_op` among its outputs: appended where a projection leaves it out, never twice."""
 
-    def edit(tree: exp.Query) -> None:
+    def edit(tree: exp.Query) -> exp.Query:
         local = {cte.alias.casefold(): cte.this for cte in tree.find_all(exp.CTE)}
         _append_operation(tree, local, set())
+        return tree
 
     return query.edited(edit)
 

@@ -1,0 +1,107 @@
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from penstock.cli import output
+from penstock.cli.options import DirectoryOption, Format, FormatOption, PathArgument, target
+from penstock.errors import Diagnostic, ProjectInvalid, did_you_mean, has_errors
+from penstock.manifest.model import masked
+from penstock.project.documents import read
+from penstock.project.load import environment_files, load
+from penstock.project.parse import parse
+from penstock.project.parse_project import Environment, StreamProject
+from penstock.project.variables import environ_of, looks_secret, resolved
+
+app = typer.Typer(help="The environments of a project.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@app.command("list")
+def listed(path: PathArgument = None, directory: DirectoryOption = None, form: FormatOption = Format.TEXT) -> None:
+    """List the environments."""
+    folder = target(path, directory).path
+    rows: list[dict[str, Any]] = []
+    for name in environment_files(folder):
+        environment, mistakes = _environment(folder, name)
+        row: dict[str, Any] = {"name": name, "description": "", "protected": False, "error": None}
+        if environment is not None:
+            row |= {"description": environment.description, "protected": environment.asks_first}
+        if mistakes:
+            row["error"] = mistakes[0].message
+        rows.append(row)
+    if form is Format.JSON:
+        output.put_json(rows)
+        return
+    if not rows:
+        output.put("No environments: the project runs where `runtime` says.")
+    width = max((len(row["name"]) for row in rows), default=0)
+    for row in rows:
+        words = [row["description"], "[protected]" if row["protected"] else "", f"Error: {row['error']}"]
+        shown = " ".join(word for word in (words if row["error"] else words[:2]) if word)
+        output.put(f"{row['name']:<{width}}  {shown}".rstrip())
+
+
+@app.command("show")
+def shown(
+    name: Annotated[str, typer.Argument(help="The environment.")],
+    path: PathArgument = None,
+    directory: DirectoryOption = None,
+    form: FormatOption = Format.TEXT,
+) -> None:
+    """Show an environment. Variables are filled in, secrets are covered."""
+    folder = target(path, directory).path
+    files = environment_files(folder)
+    if name not in files:
+        text, hint = f"there is no environment `{name}`", did_you_mean(name, files)
+        raise ProjectInvalid([Diagnostic("environment-unknown", text, hint=hint, params={"name": name})])
+    environment, mistakes = _environment(folder, name)
+    if environment is None or mistakes:
+        raise ProjectInvalid(mistakes)
+    document, _ = read(files[name], str(files[name]))
+    assert document is not None
+    environ = environ_of(folder, name, os.environ)
+    value, _ = resolved(document.value.get("runtime") or {}, environ, lambda _: False)
+    known_secrets = {v for k, v in environ.items() if looks_secret(k) and len(v) >= _TELLING}
+    report = {
+        "environment": name,
+        "description": environment.description,
+        "protected": environment.asks_first,
+        "runtime": _covered(masked(value), known_secrets),
+        "safety": {"confirm_apply": environment.asks_first, "allow_destructive": environment.allow_destructive},
+    }
+    if form is Format.JSON:
+        output.put_json(report)
+    else:
+        output.put(yaml.safe_dump(report, sort_keys=False, allow_unicode=True).rstrip())
+
+
+_TELLING = 4
+"""The fewest characters of a secret that is looked for inside other texts."""
+
+
+def _covered(value: Any, secrets: set[str]) -> Any:
+    """The value without the secrets of the environment, wherever they stand."""
+    match value:
+        case dict():
+            return {key: _covered(inner, secrets) for key, inner in value.items()}
+        case list():
+            return [_covered(inner, secrets) for inner in value]
+        case str():
+            for secret in secrets:
+                value = value.replace(secret, "****")
+            return value
+        case _:
+            return value
+
+
+def _environment(folder: Path, name: str) -> tuple[Environment | None, list[Diagnostic]]:
+    """An environment, and what is wrong with its file or with choosing it."""
+    documents, diagnostics = load(folder, name)
+    if documents is None or has_errors(diagnostics) or documents.environment is None:
+        return None, [d for d in diagnostics if d.severity == "error"]
+    file = documents.environment[1].file
+    project, notes = parse(documents)
+    own = [d for d in notes if d.severity == "error" and d.origin is not None and d.origin.file == file]
+    return (project.environment if isinstance(project, StreamProject) else None), own

@@ -1,0 +1,27 @@
+"""What stands between a person and a protected environment."""
+
+import sys
+
+from penstock.cli import output
+from penstock.errors import Diagnostic, PlanRefused
+from penstock.plan.steps import Plan, RebuildQuery, RetireQuery
+from penstock.project.parse_project import Environment
+
+
+def guard(environment: Environment, plan: Plan, *, confirmed: bool, forced: bool) -> None:
+    """Refuse what the environment forbids, and ask before changing one that is protected."""
+    destructive = [step for step in plan.steps if isinstance(step, RebuildQuery | RetireQuery)]
+    if destructive and not environment.allow_destructive and not forced:
+        names = [step.name if isinstance(step, RetireQuery) else step.query.name for step in destructive]
+        text = f"`{environment.name}` forbids to rebuild or retire queries: {', '.join(names)}"
+        raise PlanRefused.because([Diagnostic("destructive-refused", text, hint="add --force to do it once")])
+    if not environment.asks_first or confirmed or not plan.changes:
+        return
+    if not sys.stdin.isatty():
+        text = f"`{environment.name}` is protected, and nobody is here to ask"
+        raise PlanRefused.because([Diagnostic("confirmation-needed", text, hint="add --confirm")])
+    output.say(f"This changes the protected environment `{environment.name}`.")
+    sys.stderr.write(f"Type `{environment.name}` to go on: ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip() != environment.name:
+        raise PlanRefused.because([Diagnostic("confirmation-needed", "that was not its name; nothing was done")])

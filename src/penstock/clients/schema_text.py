@@ -1,0 +1,91 @@
+"""Columns from the text of a schema: an Avro record or a JSON schema."""
+
+import json
+from typing import Any, Final
+
+from penstock.sql.dialects import quoted
+from penstock.sql.types import Column, Columns
+
+_AVRO: Final = {
+    "string": "STRING", "bytes": "BINARY", "int": "INT", "long": "BIGINT", "float": "FLOAT", "double": "DOUBLE",
+    "boolean": "BOOLEAN", "enum": "STRING", "fixed": "BINARY",
+}  # fmt: skip
+_AVRO_LOGICAL: Final = {
+    "date": "DATE", "timestamp-millis": "TIMESTAMP", "timestamp-micros": "TIMESTAMP",
+    "local-timestamp-millis": "TIMESTAMP_NTZ", "local-timestamp-micros": "TIMESTAMP_NTZ", "uuid": "STRING",
+}  # fmt: skip
+_JSON: Final = {"string": "STRING", "integer": "BIGINT", "number": "DOUBLE", "boolean": "BOOLEAN"}
+_JSON_FORMATS: Final = {"date-time": "TIMESTAMP", "date": "DATE"}
+
+
+def columns_of(definition: str, form: str) -> Columns | None:
+    """The columns of a row; None where the schema does not tell, as with Protobuf. ValueError if it is no schema."""
+    if form == "protobuf":
+        return None
+    try:
+        schema = json.loads(definition)
+    except ValueError as error:
+        raise ValueError(f"the definition is not JSON: {error}") from None
+    match form, schema:
+        case "json", {"properties": dict() as properties}:
+            return tuple(Column(name, _json_type(inner)) for name, inner in properties.items())
+        case "avro", {"type": "record", "fields": list() as fields} if all(map(_is_field, fields)):
+            return tuple(Column(field["name"], _avro_type(field["type"])) for field in fields)
+        case "avro", _:
+            raise ValueError("an Avro schema of rows is a record with a list of fields, each with a name and a type")
+        case _:
+            raise ValueError("a JSON schema of rows is an object with properties")
+
+
+def _is_field(field: Any) -> bool:
+    return isinstance(field, dict) and isinstance(field.get("name"), str) and "type" in field
+
+
+def _avro_type(schema: Any) -> str | None:
+    match schema:
+        case str():
+            return _AVRO.get(schema)
+        case list():
+            inner = [part for part in schema if part != "null"]
+            return _avro_type(inner[0]) if len(inner) == 1 else None
+        case {"logicalType": "decimal", "precision": int(precision)}:
+            return f"DECIMAL({precision}, {schema.get('scale', 0)})"
+        case {"logicalType": str(logical)} if logical in _AVRO_LOGICAL:
+            return _AVRO_LOGICAL[logical]
+        case {"type": "array", "items": items}:
+            return _wrapped("ARRAY<{}>", _avro_type(items))
+        case {"type": "map", "values": values}:
+            return _wrapped("MAP<STRING, {}>", _avro_type(values))
+        case {"type": "record", "fields": list() as fields} if all(map(_is_field, fields)):
+            return _struct({field["name"]: _avro_type(field["type"]) for field in fields})
+        case {"type": inner}:
+            return _avro_type(inner)
+        case _:
+            return None
+
+
+def _json_type(schema: Any) -> str | None:
+    match schema:
+        case {"type": list() as types}:
+            inner = [part for part in types if part != "null"]
+            return _json_type({**schema, "type": inner[0]}) if len(inner) == 1 else None
+        case {"type": "string", "format": str(form)} if form in _JSON_FORMATS:
+            return _JSON_FORMATS[form]
+        case {"type": "array", "items": items}:
+            return _wrapped("ARRAY<{}>", _json_type(items))
+        case {"type": "object", "properties": dict() as properties}:
+            return _struct({name: _json_type(inner) for name, inner in properties.items()})
+        case {"type": str(name)}:
+            return _JSON.get(name)
+        case _:
+            return None
+
+
+def _wrapped(pattern: str, inner: str | None) -> str | None:
+    return None if inner is None else pattern.format(inner)
+
+
+def _struct(fields: dict[str, str | None]) -> str | None:
+    if not fields or any(kind is None for kind in fields.values()):
+        return None
+    return f"STRUCT<{', '.join(f'{quoted(name)}: {kind}' for name, kind in fields.items())}>"

@@ -1,0 +1,131 @@
+"""Lineage of one column: what it is made from, and what is made from it."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.graph.graph import Graph
+from penstock.sql.origins import Way
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnId:
+    node: str
+    column: str
+
+    def __str__(self) -> str:
+        return f"{self.node.partition('.')[2]}.{self.column}"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnEdge:
+    """A column that another is made from, and how."""
+
+    origin: ColumnId
+    target: ColumnId
+    way: Way
+
+
+def above(graph: Graph, node_id: str, column: str) -> list[ColumnEdge]:
+    """Every edge on the way to the column, nearest first."""
+    found: list[ColumnEdge] = []
+    ahead, seen = [ColumnId(node_id, column)], {ColumnId(node_id, column)}
+    for target in ahead:
+        node = graph[target.node]
+        for origin in node.column_origins.get(target.column, ()):
+            source = ColumnId(origin.input, _spelled(graph, origin.input, origin.name))
+            found.append(ColumnEdge(source, target, origin.way))
+            if source not in seen:
+                seen.add(source)
+                ahead.append(source)
+    return found
+
+
+def below(graph: Graph, node_id: str, column: str) -> list[ColumnEdge]:
+    """Every edge on the way from the column, nearest first. Exposures read whole nodes, so they come by those."""
+    readers: dict[tuple[str, str], list[ColumnEdge]] = {}
+    for edge in _edges(graph):
+        readers.setdefault((edge.origin.node, edge.origin.column.casefold()), []).append(edge)
+    found: list[ColumnEdge] = []
+    ahead, seen = [ColumnId(node_id, column)], {ColumnId(node_id, column)}
+    for origin in ahead:
+        for edge in readers.get((origin.node, origin.column.casefold()), ()):
+            found.append(ColumnEdge(origin, edge.target, edge.way))
+            if edge.target not in seen:
+                seen.add(edge.target)
+                ahead.append(edge.target)
+    return found
+
+
+def _edges(graph: Graph) -> Iterator[ColumnEdge]:
+    for node in graph.nodes.values():
+        for column, origins in node.column_origins.items():
+            for origin in origins:
+                yield ColumnEdge(ColumnId(origin.input, origin.name), ColumnId(node.id, column), origin.way)
+
+
+def _spelled(graph: Graph, node_id: str, name: str) -> str:
+    columns = graph.nodes[node_id].columns if node_id in graph.nodes else None
+    return next((c.name for c in columns or () if c.name.casefold() == name), name)
+
+
+def tree(node_id: str, column: str, up: list[ColumnEdge], down: list[ColumnEdge]) -> str:
+    start = ColumnId(node_id, column)
+    lines = [str(start)]
+    if up:
+        lines += ["  made from", *_branches(start, [(e.target, e.origin, e.way) for e in up])]
+    if down:
+        lines += ["  goes into", *_branches(start, [(e.origin, e.target, e.way) for e in down])]
+    if not up and not down:
+        lines.append("  made from nothing here, and read by nothing here")
+    return "\n".join(lines)
+
+
+def _branches(start: ColumnId, steps: list[tuple[ColumnId, ColumnId, Way]]) -> Iterator[str]:
+    children: dict[ColumnId, list[tuple[ColumnId, Way]]] = {}
+    for parent, child, way in steps:
+        children.setdefault(parent, []).append((child, way))
+    drawn: set[ColumnId] = set()
+    stack = [(child, way, "  ", i == len(children[start]) - 1) for i, (child, way) in enumerate(children[start])][::-1]
+    while stack:
+        column, way, indent, last = stack.pop()
+        again = column in drawn and column in children
+        yield f"{indent}{'└── ' if last else '├── '}{column}{_WORDS[way]}{' ...' if again else ''}"
+        if column in drawn:
+            continue
+        drawn.add(column)
+        inner = children.get(column, [])
+        deeper = indent + ("    " if last else "│   ")
+        stack += [(c, w, deeper, i == len(inner) - 1) for i, (c, w) in enumerate(inner)][::-1]
+
+
+_WORDS: dict[Way, str] = {"same": "", "made": " (in an expression)", "counted": " (only counted)"}
+
+
+def as_json(node_id: str, column: str, up: list[ColumnEdge], down: list[ColumnEdge]) -> dict[str, Any]:
+    return {
+        "column": {"node": node_id, "column": column},
+        "upstream": [_edge_json(edge) for edge in up],
+        "downstream": [_edge_json(edge) for edge in down],
+    }
+
+
+def _edge_json(edge: ColumnEdge) -> dict[str, Any]:
+    return {
+        "from": {"node": edge.origin.node, "column": edge.origin.column},
+        "to": {"node": edge.target.node, "column": edge.target.column},
+        "way": edge.way,
+    }
+
+
+def mermaid(node_id: str, column: str, up: list[ColumnEdge], down: list[ColumnEdge]) -> str:
+    edges = [*up[::-1], *down]
+    columns = dict.fromkeys([c for e in edges for c in (e.origin, e.target)] or [ColumnId(node_id, column)])
+    ids = {c: f"c{number}" for number, c in enumerate(columns)}
+    lines = ["graph LR", *(f'    {ids[c]}["{_quoted(str(c))}"]' for c in columns)]
+    lines += [f"    {ids[e.origin]} {'-->' if e.way == 'same' else '-.->'} {ids[e.target]}" for e in edges]
+    return "\n".join(lines)
+
+
+def _quoted(text: str) -> str:
+    return text.replace('"', "#quot;")

@@ -1,0 +1,151 @@
+"""Tests of a project: what they look at, and what can be told without any rows."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any, Final
+
+from penstock.errors import Diagnostic, Severity, did_you_mean
+from penstock.graph.graph import DataTest, Node
+from penstock.graph.names import unknown
+from penstock.project import stream_project as written
+from penstock.project.declared import Declared
+from penstock.project.template import Templates
+from penstock.sql.types import Columns, spark_type
+
+_KINDS: Final[Mapping[str, frozenset[str]]] = {
+    "string": frozenset({"STRING"}),
+    "number": frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"}),
+    "int": frozenset({"TINYINT", "SMALLINT", "INT"}),
+    "bigint": frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"}),
+    "boolean": frozenset({"BOOLEAN"}),
+    "timestamp": frozenset({"TIMESTAMP", "TIMESTAMP_NTZ"}),
+    "date": frozenset({"DATE"}),
+    "time": frozenset({"STRING", "INT", "BIGINT"}),
+}
+_SAME_KIND: Final = {
+    "str": "string", "text": "string", "numeric": "number", "double": "number", "float": "number", "integer": "int",
+    "long": "bigint", "bool": "boolean", "datetime": "timestamp",
+}  # fmt: skip
+
+
+def data_test(
+    declared: Declared[written.DataTest],
+    nodes: Mapping[str, Node],
+    known: Collection[str],
+    templates: Templates,
+) -> tuple[DataTest | None, list[Diagnostic]]:
+    """A test with the model, or else the source, of the name it gives."""
+    test = declared.value
+    diagnostics = list(_said_in_vain(declared))
+    node_id = next((i for i in (f"model.{test.model}", f"source.{test.model}") if i in known), None)
+    if node_id is None:
+        names = [i.partition(".")[2] for i in known]
+        text, hint = f"there is no model or source `{test.model}`", did_you_mean(test.model, names)
+        origin, path = declared.origin_of("model"), declared.label_of("model")
+        diagnostics.append(Diagnostic("unknown-model", text, origin, path, hint, params={"name": test.model}))
+        return None, diagnostics
+    diagnostics.extend(_unknown_models(declared, known, templates))
+    if node_id not in nodes:
+        return None, diagnostics
+    diagnostics.extend(_against_columns(declared, nodes[node_id].columns))
+    return DataTest(test.name, node_id, test, declared.origin), diagnostics
+
+
+def column_tests(node: Node) -> Iterator[DataTest]:
+    """The checks that stand beside a column, as tests of their own."""
+    element = node.element
+    if not isinstance(element, written.Source | written.Model):
+        return
+    for column in element.columns:
+        for check in column.tests:
+            kind = next(iter(check.model_fields_set))
+            name = f"{node.name}_{column.name}_{kind}"
+            body = _ASSERTIONS[kind](check, column.name)
+            test = written.DataTest.model_validate(
+                {"name": name, "model": node.name, "type": "sample", "assertions": [body]}
+            )
+            yield DataTest(name, node.id, test, node.origin)
+
+
+_ASSERTIONS: Final[Mapping[str, Callable[[Any, str], dict[str, Any]]]] = {
+    "not_null": lambda _, column: {"not_null": {"columns": [column]}},
+    "unique": lambda _, column: {"unique_key": {"key": [column]}},
+    "accepted_values": lambda check, column: {
+        "accepted_values": {"column": column, "values": list(check.accepted_values.values)}
+    },
+    "range": lambda check, column: {"range": {"column": column, "min": check.range.min, "max": check.range.max}},
+}
+
+
+def _said_in_vain(declared: Declared[written.DataTest]) -> Iterator[Diagnostic]:
+    test = declared.value
+    for field in ("sample_size", "timeout"):
+        if getattr(test, field) is not None and test.type != "sample":
+            text = f"only a `sample` test has a `{field}`"
+            origin, path = declared.origin_of(field), declared.label_of(field)
+            yield Diagnostic("no-effect", text, origin, path, "take it out", Severity.WARNING)
+
+
+def _unknown_models(
+    declared: Declared[written.DataTest], known: Collection[str], templates: Templates
+) -> Iterator[Diagnostic]:
+    """Models that an assertion or an action names."""
+    for position, assertion in enumerate(declared.value.assertions):
+        other = assertion.foreign_key.ref_model if assertion.foreign_key is not None else None
+        if other is not None and not {f"model.{other}", f"source.{other}"} & set(known):
+            origin = declared.origin_of("assertions", position, "foreign_key", "ref_model")
+            yield unknown(f"model.{other}", known, declared, f"assertions.{position}.foreign_key", origin)
+        if assertion.custom_sql is not None and assertion.custom_sql.sql is not None:
+            rendered = templates.render(assertion.custom_sql.sql)
+            origin = declared.origin_of("assertions", position, "custom_sql", "sql")
+            place = f"assertions.{position}.custom_sql"
+            for problem in rendered.problems:
+                yield Diagnostic(problem.code, problem.message, origin, f"{declared.label}.{place}", problem.hint)
+            for reference in rendered.references:
+                if reference.id not in known:
+                    yield unknown(reference.id, known, declared, place, origin)
+    for position, action in enumerate(declared.value.on_failure.actions):
+        named = {"pause": action.pause, "dlq": action.dlq}
+        for word, body in named.items():
+            if body is not None and body.model is not None and f"model.{body.model}" not in known:
+                origin = declared.origin_of("on_failure")
+                yield unknown(f"model.{body.model}", known, declared, f"on_failure.{position}.{word}", origin)
+
+
+def _against_columns(declared: Declared[written.DataTest], columns: Columns | None) -> Iterator[Diagnostic]:
+    """Columns that a test names must be there; types that a schema test asks for must be so."""
+    if columns is None:
+        return
+    present = {c.name.casefold(): c for c in columns}
+    for position, assertion in enumerate(declared.value.assertions):
+        origin = declared.origin_of("assertions", position, assertion.kind)
+        path = f"{declared.label}.assertions.{position}.{assertion.kind}"
+        for name in _columns_in(assertion):
+            if name.casefold() not in present:
+                text = f"`{declared.value.model}` has no column `{name}`"
+                hint = did_you_mean(name, [c.name for c in columns], otherwise="columns")
+                yield Diagnostic("contract-broken", text, origin, path, hint, params={"column": name})
+        if assertion.accepted_types is not None:
+            for name, wanted in assertion.accepted_types.types.items():
+                found = present.get(name.casefold())
+                if found is not None and found.type is not None and not _is_kind(found.type, wanted):
+                    text = f"`{name}` is {found.type}, and the test asks for `{wanted}`"
+                    yield Diagnostic("contract-broken", text, origin, path, params={"column": name})
+
+
+def _columns_in(assertion: written.Assertion) -> Iterator[str]:
+    body = assertion.body
+    for field in ("column", "columns", "key", "detail_column"):
+        match getattr(body, field, None):
+            case str() as name:
+                yield name
+            case tuple() as names:
+                yield from names
+    if assertion.accepted_types is not None:
+        yield from assertion.accepted_types.types
+
+
+def _is_kind(actual: str, wanted: str) -> bool:
+    word = wanted.casefold()
+    allowed = _KINDS.get(_SAME_KIND.get(word, word))
+    base = actual.partition("(")[0]
+    return base in allowed if allowed is not None else spark_type(wanted) in (actual, None)

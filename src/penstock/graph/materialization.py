@@ -1,0 +1,58 @@
+"""How a model is materialized, and why."""
+
+from collections.abc import Sequence
+
+from penstock.errors import Diagnostic, Severity
+from penstock.project import stream_project as written
+from penstock.project.declared import Declared
+from penstock.sql.shape import Construct
+
+
+def materialization(
+    model: written.Model, constructs: Sequence[Construct], inputs: Sequence[str], gateway: bool
+) -> tuple[written.Materialized, str]:
+    """The materialization, and the rule that decided it. The first that fits decides."""
+    if model.materialized is not None:
+        return model.materialized, "`materialized` is given"
+    if model.advanced.connector is not None:
+        return "sink", "it has a connector"
+    if model.sql is None and model.from_:
+        if model.gateway is not None and model.gateway.virtual_topic is not None:
+            return "virtual_topic", "`gateway.virtual_topic` is given"
+        return "sink", "`from` without SQL"
+    if model.gateway is not None and model.gateway.virtual_topic is not None:
+        return "virtual_topic", "`gateway.virtual_topic` is given"
+    if constructs:
+        names = ", ".join(dict.fromkeys(construct.name for construct in constructs))
+        return "spark", f"the SQL keeps state: {names}"
+    if model.sql is None:
+        return "topic", "neither SQL nor `from`: a topic that others fill"
+    if gateway and len(inputs) == 1:
+        return "virtual_topic", "the SQL keeps no state, and there is a gateway"
+    if gateway:
+        return "topic", "the SQL keeps no state, and reads more than a gateway can"
+    return "topic", "the SQL keeps no state"
+
+
+def placement_notes(
+    declared: Declared[written.Model], materialized: written.Materialized, gateway: bool
+) -> list[Diagnostic]:
+    """What is to be said about where a model's rows go."""
+    connector = declared.value.advanced.connector
+    path = declared.label_of("advanced", "connector")
+    notes: list[Diagnostic] = []
+    if materialized == "sink" and connector is None:
+        text = "a sink needs a connector to write with"
+        hint = "add `advanced: {connector: {type: …, config: {…}}}`, or `sql:` if this is no sink"
+        notes.append(Diagnostic("missing-field", text, declared.origin, path, hint, params={"field": "connector"}))
+    if materialized != "sink" and connector is not None:
+        text = f"a model that is materialized as `{materialized}` has no connector"
+        origin = declared.origin_of("advanced", "connector")
+        notes.append(Diagnostic("invalid-value", text, origin, path, "write `materialized: sink`, or leave it out"))
+    if materialized == "virtual_topic" and not gateway:
+        text = "without a gateway this is a view inside the queries that read it"
+        hint = "configure `runtime.conduktor.gateway` if others are to read it"
+        field = ("materialized",) if declared.says("materialized") else ("gateway", "virtual_topic")
+        origin = declared.origin_of(*field)
+        notes.append(Diagnostic("gateway-absent", text, origin, declared.label_of(*field), hint, Severity.INFO))
+    return notes

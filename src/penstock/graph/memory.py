@@ -1,0 +1,86 @@
+"""Studies of queries that were made before. What it says is never more than what would be found out anew."""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+from penstock import __version__, sql
+from penstock.sql.study import Study, from_json, study, to_json
+from penstock.sql.types import Columns
+
+FILE: Final = Path(".penstock") / "cache" / "studies.json"
+
+
+class Memory:
+    """Remembers a study by everything it was made from: the SQL, the columns of the inputs, and the versions used.
+
+    Without a file it remembers nothing beyond its own life. A file that is damaged, or of another version, is as good
+    as none, and a directory that cannot be written does not matter.
+    """
+
+    def __init__(self, root: Path | None = None) -> None:
+        self._file = None if root is None else root / FILE
+        self._kept = self._read()
+        self._used: dict[str, dict[str, Any]] = {}
+        self._is_new = False
+
+    def study(self, sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[str, str]) -> Study:
+        key = _key(sql, inputs, answers)
+        if (known := self._recalled(key)) is not None:
+            return known
+        found = study(sql, inputs, answers)
+        self._used[key] = to_json(found)
+        self._is_new = True
+        return found
+
+    def save(self) -> None:
+        """Keep what was used, and only that."""
+        if self._file is None or (not self._is_new and self._used.keys() == self._kept.keys()):
+            return
+        text = json.dumps({"made_by": _made_by(), "studies": self._used}, separators=(",", ":"))
+        staged = self._file.with_name(f".{self._file.name}.{os.getpid()}")
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            staged.write_text(text, encoding="utf-8")
+            staged.replace(self._file)
+        except OSError:
+            return
+
+    def _recalled(self, key: str) -> Study | None:
+        kept = self._kept.get(key)
+        if kept is None:
+            return None
+        try:
+            found = from_json(kept)
+        except (TypeError, ValueError, KeyError, AttributeError, IndexError):
+            return None
+        self._used[key] = kept
+        return found
+
+    def _read(self) -> dict[str, dict[str, Any]]:
+        if self._file is None:
+            return {}
+        try:
+            whole = json.loads(self._file.read_text(encoding="utf-8"))
+            return dict(whole["studies"]) if whole["made_by"] == _made_by() else {}
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
+            return {}
+
+
+@cache
+def _made_by() -> str:
+    """The code that makes studies: another release of it, or an edit of its files, makes other ones."""
+    files = sorted(Path(sql.__file__).parent.glob("*.py"))
+    stamps = [(file.name, (stat := file.stat()).st_size, stat.st_mtime_ns) for file in files]
+    edition = hashlib.sha256(repr(stamps).encode()).hexdigest()[:16]
+    return f"penstock {__version__}, sqlglot {version('sqlglot')}, {edition}"
+
+
+def _key(sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[str, str]) -> str:
+    parts = [sql, repr([(n, None if c is None else [(x.name, x.type) for x in c]) for n, c in inputs.items()])]
+    return hashlib.sha256("\0".join([*parts, repr(sorted(answers.items()))]).encode()).hexdigest()

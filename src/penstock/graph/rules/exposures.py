@@ -1,0 +1,30 @@
+"""Rules for exposures."""
+
+from collections.abc import Iterator
+
+from penstock.graph.rules.violation import Ruled, Violation, missing, missing_tags
+
+
+def exposure_rules(ruled: Ruled) -> Iterator[Violation]:
+    rules = ruled.rules.exposures
+    for exposure in ruled.project.exposures:
+        value = exposure.value
+        if rules.require_description and not (value.description or "").strip():
+            yield missing("exposures.require_description", exposure, "description")
+        if rules.require_owner and not value.owner:
+            yield missing("exposures.require_owner", exposure, "owner")
+        if rules.require_sla and value.sla is None:
+            yield missing("exposures.require_sla", exposure, "sla")
+        if rules.require_contacts and not value.contacts:
+            yield missing("exposures.require_contacts", exposure, "contacts")
+        sla = value.sla
+        slowest, lowest = rules.max_latency_p99_ms, rules.min_availability
+        if sla and slowest is not None and sla.latency_p99_ms is not None and sla.latency_p99_ms > slowest:
+            text, origin = "the promised latency is too high", exposure.origin_of("sla", "latency_p99_ms")
+            actual = f"{sla.latency_p99_ms:g} ms"
+            yield Violation("exposures.max_latency_p99_ms", exposure, origin, f"<= {slowest:g} ms", actual, text)
+        if sla and lowest is not None and sla.availability is not None and sla.availability < lowest:
+            text, origin = "the promised availability is too low", exposure.origin_of("sla", "availability")
+            actual = f"{sla.availability:g} %"
+            yield Violation("exposures.min_availability", exposure, origin, f">= {lowest:g} %", actual, text)
+        yield from missing_tags("exposures.required_tags", exposure, value.tags, rules.required_tags)

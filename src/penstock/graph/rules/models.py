@@ -1,0 +1,71 @@
+"""Rules for models."""
+
+from collections.abc import Iterator
+
+from penstock.graph.graph import Node
+from penstock.graph.rules.violation import Ruled, Violation, missing, missing_tags
+from penstock.project import stream_project as written
+from penstock.project.declared import Declared
+
+
+def model_rules(ruled: Ruled) -> Iterator[Violation]:
+    for model, node in ruled.models():
+        yield from _words(ruled, model)
+        yield from _tests(ruled, model, node)
+        yield from _size(ruled, model, node)
+        yield from _tags(ruled, model)
+
+
+def _words(ruled: Ruled, model: Declared[written.Model]) -> Iterator[Violation]:
+    rules = ruled.rules.models
+    description = (model.value.description or "").strip()
+    if rules.require_description and not description:
+        yield missing("models.require_description", model, "description")
+    if rules.min_description_length is not None and 0 < len(description) < rules.min_description_length:
+        expected, actual = f">= {rules.min_description_length} characters", f"{len(description)}"
+        origin, text = model.origin_of("description"), "the description is too short"
+        yield Violation("models.min_description_length", model, origin, expected, actual, text, "say more")
+    if rules.require_owner and not model.value.owner:
+        yield missing("models.require_owner", model, "owner")
+
+
+def _tests(ruled: Ruled, model: Declared[written.Model], node: Node) -> Iterator[Violation]:
+    """A test without an assertion tests nothing, and does not count."""
+    rules = ruled.rules.models
+    count = sum(bool(test.element.assertions) for test in ruled.tests_of(node))
+    hint = f"add a test with `model: {model.value.name}` and assertions"
+    if rules.require_tests and count == 0:
+        text = "the model has no test"
+        yield Violation("models.require_tests", model, model.origin, "a test", "none", text, hint)
+    if rules.min_tests is not None and count < rules.min_tests:
+        text = "the model has too few tests"
+        yield Violation("models.min_tests", model, model.origin, f">= {rules.min_tests}", f"{count}", text, hint)
+
+
+def _size(ruled: Ruled, model: Declared[written.Model], node: Node) -> Iterator[Violation]:
+    rules = ruled.rules.models
+    if rules.max_dependencies is not None and len(node.inputs) > rules.max_dependencies:
+        text = f"the model reads {', '.join(i.partition('.')[2] for i in node.inputs)}"
+        expected, hint = f"<= {rules.max_dependencies} inputs", "make a model of some of them, and read that"
+        actual = f"{len(node.inputs)}"
+        yield Violation("models.max_dependencies", model, model.origin, expected, actual, text, hint)
+    length = len(model.value.sql or "")
+    if rules.max_sql_length is not None and length > rules.max_sql_length:
+        expected = f"<= {rules.max_sql_length} characters"
+        origin, text, hint = model.origin_of("sql"), "the SQL is too long", "split it into several models"
+        yield Violation("models.max_sql_length", model, origin, expected, f"{length}", text, hint)
+    allowed = rules.allowed_materializations
+    if allowed and node.materialized not in allowed:
+        text = f"the model is materialized as `{node.materialized}`: {node.decided_by}"
+        expected = ", ".join(allowed)
+        actual = str(node.materialized)
+        yield Violation("models.allowed_materializations", model, model.origin, expected, actual, text)
+
+
+def _tags(ruled: Ruled, model: Declared[written.Model]) -> Iterator[Violation]:
+    rules = ruled.rules.models
+    yield from missing_tags("models.required_tags", model, model.value.tags, rules.required_tags)
+    for position, tag in enumerate(model.value.tags):
+        if rules.allowed_tags and tag not in rules.allowed_tags:
+            origin, text = model.origin_of("tags", position), f"the tag `{tag}` is not one of those that are used"
+            yield Violation("models.allowed_tags", model, origin, ", ".join(rules.allowed_tags), tag, text)

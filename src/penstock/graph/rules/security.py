@@ -1,0 +1,82 @@
+"""Rules for what is delicate."""
+
+import re
+from collections.abc import Iterator
+
+from penstock.graph.graph import Node
+from penstock.graph.masking import LEVELS
+from penstock.graph.rules.violation import Ruled, Violation, missing
+from penstock.project import stream_project as written
+from penstock.project.declared import Declared
+
+
+def security_rules(ruled: Ruled) -> Iterator[Violation]:
+    rules = ruled.rules.security
+    for source in ruled.project.sources:
+        yield from _declared_columns(ruled, source, ruled.nodes[f"source.{source.value.name}"])
+    for model, node in ruled.models():
+        yield from _declared_columns(ruled, model, node)
+        yield from _open_columns(ruled, model, node)
+        if rules.require_access_level and model.value.access is None:
+            yield missing("security.require_access_level", model, "access")
+
+
+def _declared_columns(
+    ruled: Ruled, element: Declared[written.Source] | Declared[written.Model], node: Node
+) -> Iterator[Violation]:
+    """Every column that is declared, and every one that is known and has a telling name."""
+    rules = ruled.rules.security
+    for position, column in enumerate(element.value.columns):
+        origin = element.origin_of("columns", position, "name")
+        level = node.classification.get(column.name.casefold())
+        if rules.require_classification and level is None:
+            text = f"the column `{column.name}` is not classified"
+            rule, expected = "security.require_classification", ", ".join(rules.allowed_classifications or LEVELS)
+            yield Violation(rule, element, origin, expected, "nothing", text, "add `classification: …`")
+    for name, level in node.classification.items():
+        if rules.allowed_classifications and level not in rules.allowed_classifications:
+            text = f"the column `{name}` is classified as `{level}`"
+            expected = ", ".join(rules.allowed_classifications)
+            yield Violation("security.allowed_classifications", element, element.origin, expected, level, text)
+    declared = {c.name.casefold(): p for p, c in enumerate(element.value.columns)}
+    for shown in node.columns or ():
+        level = node.classification.get(shown.name.casefold())
+        pattern = next((p for p in rules.pii_column_patterns if re.search(p, shown.name, re.IGNORECASE)), None)
+        covered = shown.name.casefold() in node.covered
+        if pattern and not covered and (level is None or LEVELS.index(level) < LEVELS.index("sensitive")):
+            place = declared.get(shown.name.casefold())
+            origin = element.origin if place is None else element.origin_of("columns", place, "name")
+            text = f"the column `{shown.name}` looks like personal data (`{pattern}`)"
+            actual, hint = level or "nothing", "add `classification: sensitive`, or mask it"
+            yield Violation("security.pii_column_patterns", element, origin, "sensitive or more", actual, text, hint)
+
+
+def _open_columns(ruled: Ruled, model: Declared[written.Model], node: Node) -> Iterator[Violation]:
+    """What leaves the model without a mask, wherever it comes from and whatever it is called by now."""
+    rules = ruled.rules.security
+    masks = {mask.column.casefold(): mask for mask in node.masks}
+    for name, level in node.classification.items():
+        open_ = name not in node.covered
+        if rules.sensitive_columns_require_masking and open_ and level in ("sensitive", "highly_sensitive"):
+            text = f"the column `{name}` is {level.replace('_', ' ')}{_whence(node, name)}, and not masked"
+            hint = f"add `security: {{masking: [{{column: {name}, policy: hash}}]}}`, or leave it out"
+            rule = "security.sensitive_columns_require_masking"
+            yield Violation(rule, model, model.origin, "a mask", "none", text, hint)
+        strong = (mask := masks.get(name)) is not None and (
+            mask.policy in ("tokenize", "redact", "null")
+            or (mask.policy == "hash" and mask.algorithm == "sha256" and mask.salt is not None)
+        )
+        if rules.highly_sensitive_columns_require_encryption and level == "highly_sensitive" and not strong:
+            if mask is None and not open_:
+                continue  # it came covered
+            text = f"the column `{name}` is highly sensitive{_whence(node, name)}, and not strongly masked"
+            hint = "use `tokenize`, `redact`, `null`, or `hash` with sha256 and a salt"
+            rule = "security.highly_sensitive_columns_require_encryption"
+            yield Violation(rule, model, model.origin, "a strong mask", mask.policy if mask else "none", text, hint)
+
+
+def _whence(node: Node, name: str) -> str:
+    """Where an output of another name comes from."""
+    origins = next((found for output, found in node.column_origins.items() if output.casefold() == name), ())
+    others = [f"`{o.input.partition('.')[2]}.{o.name}`" for o in origins if o.way != "counted" and o.name != name]
+    return f" (it comes from {', '.join(others)})" if others else ""

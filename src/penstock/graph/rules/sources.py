@@ -1,0 +1,35 @@
+"""Rules for sources."""
+
+from collections.abc import Iterator
+
+from penstock.graph.rules.violation import Ruled, Violation, missing, missing_tags
+
+
+def source_rules(ruled: Ruled) -> Iterator[Violation]:
+    rules = ruled.rules.sources
+    for source in ruled.project.sources:
+        value = source.value
+        if rules.require_description and not (value.description or "").strip():
+            yield missing("sources.require_description", source, "description")
+        if rules.require_owner and not value.owner:
+            yield missing("sources.require_owner", source, "owner")
+        if rules.require_schema and value.schema_ is None:
+            yield missing("sources.require_schema", source, "schema")
+        if rules.require_columns and not ruled.nodes[f"source.{value.name}"].columns:
+            yield missing("sources.require_columns", source, "columns")
+        if rules.require_freshness and value.freshness is None:
+            yield missing("sources.require_freshness", source, "freshness")
+        if value.freshness is not None:
+            limits = (
+                ("warn", value.freshness.warn_after, rules.max_freshness_warn),
+                ("error", value.freshness.error_after, rules.max_freshness_error),
+            )
+            for word, given, most in limits:
+                if given is not None and most is not None and given > most:
+                    text, origin = (
+                        f"the source may be silent for too long before the {word}",
+                        source.origin_of("freshness"),
+                    )
+                    expected, actual = f"<= {most // 1000} s", f"{given // 1000} s"
+                    yield Violation(f"sources.max_freshness_{word}", source, origin, expected, actual, text)
+        yield from missing_tags("sources.required_tags", source, value.tags, rules.required_tags)

@@ -1,0 +1,24 @@
+"""Rules for tests."""
+
+from collections.abc import Iterator
+
+from penstock.graph.rules.violation import Ruled, Violation, missing
+
+
+def test_rules(ruled: Ruled) -> Iterator[Violation]:
+    rules = ruled.rules.tests
+    for test in ruled.project.tests:
+        count, least = len(test.value.assertions), rules.min_assertions_per_test
+        if least is not None and count < least:
+            text, origin = "the test has too few assertions", test.origin
+            yield Violation("tests.min_assertions_per_test", test, origin, f">= {least}", f"{count}", text)
+        if rules.require_description and not (test.value.description or "").strip():
+            yield missing("tests.require_description", test, "description")
+    for model, node in ruled.models():
+        kinds = {test.element.type for test in ruled.tests_of(node) if test.element.assertions}
+        if rules.require_schema_tests and "schema" not in kinds:
+            text, expected = "the model has no test of its schema", "a `schema` test"
+            yield Violation("tests.require_schema_tests", model, model.origin, expected, "none", text)
+        if rules.require_continuous_for_critical and "critical" in model.value.tags and "continuous" not in kinds:
+            text, expected = "a critical model is to be watched all the time", "a `continuous` test"
+            yield Violation("tests.require_continuous_for_critical", model, model.origin, expected, "none", text)

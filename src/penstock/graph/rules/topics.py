@@ -1,0 +1,72 @@
+"""Rules for the topics that a project writes."""
+
+import re
+from collections.abc import Iterator
+
+from penstock.graph.graph import TopicSettings
+from penstock.graph.rules.violation import Ruled, Violation
+from penstock.project import stream_project as written
+from penstock.project.declared import Declared
+
+
+def topic_rules(ruled: Ruled) -> Iterator[Violation]:
+    for model, node in ruled.models():
+        if node.topic is not None:
+            yield from _numbers(ruled, model, node.topic)
+            yield from _name(ruled, model, node.topic.name)
+            yield from _config(ruled, model, node.topic)
+
+
+def _numbers(ruled: Ruled, model: Declared[written.Model], topic: TopicSettings) -> Iterator[Violation]:
+    """What nobody has set counts as 1, as it does for the broker."""
+    rules = ruled.rules.topics
+    limits = (
+        ("partitions", topic.partitions, rules.min_partitions, rules.max_partitions),
+        ("replication_factor", topic.replication_factor, rules.min_replication_factor, rules.max_replication_factor),
+    )
+    for field, value, least, most in limits:
+        actual = 1 if value is None else value
+        origin = model.origin_of("advanced", "topic", field) if value is not None else model.origin
+        shown = f"{actual}" if value is not None else "1, because nobody says"
+        hint = f"set `advanced.topic.{field}`, or `defaults.topic.{field}`"
+        words = field.replace("_", " ")
+        if least is not None and actual < least:
+            text = (
+                f"the topic `{topic.name}` has a {words} that is too low"
+                if field != "partitions"
+                else (f"the topic `{topic.name}` has too few partitions")
+            )
+            yield Violation(f"topics.min_{field}", model, origin, f">= {least}", shown, text, hint)
+        if most is not None and actual > most:
+            text = (
+                f"the topic `{topic.name}` has a {words} that is too high"
+                if field != "partitions"
+                else (f"the topic `{topic.name}` has too many partitions")
+            )
+            yield Violation(f"topics.max_{field}", model, origin, f"<= {most}", shown, text, hint)
+
+
+def _name(ruled: Ruled, model: Declared[written.Model], name: str) -> Iterator[Violation]:
+    rules = ruled.rules.topics
+    own = model.value.advanced.topic.name is not None
+    origin = model.origin_of("advanced", "topic", "name") if own else model.origin_of("name")
+    hint = "name it with `advanced.topic.name`"
+    if rules.naming_pattern is not None and not re.fullmatch(rules.naming_pattern, name):
+        text = f"the topic `{name}` is not named as topics are to be"
+        yield Violation("topics.naming_pattern", model, origin, rules.naming_pattern, name, text, hint)
+    for prefix in rules.forbidden_prefixes:
+        if name.startswith(prefix):
+            text = f"the topic `{name}` begins with `{prefix}`"
+            yield Violation("topics.forbidden_prefixes", model, origin, f"no name with `{prefix}…`", name, text, hint)
+    for suffix in rules.forbidden_suffixes:
+        if name.endswith(suffix):
+            text = f"the topic `{name}` ends with `{suffix}`"
+            yield Violation("topics.forbidden_suffixes", model, origin, f"no name with `…{suffix}`", name, text, hint)
+
+
+def _config(ruled: Ruled, model: Declared[written.Model], topic: TopicSettings) -> Iterator[Violation]:
+    for key in ruled.rules.topics.required_config:
+        if key not in topic.config:
+            text = f"the topic `{topic.name}` does not set `{key}`"
+            hint = f"set `{key}` in `advanced.topic.config`, or in `defaults.topic.config`"
+            yield Violation("topics.required_config", model, model.origin, f"`{key}`", "nothing", text, hint)

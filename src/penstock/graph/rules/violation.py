@@ -1,0 +1,80 @@
+"""What the rules look at, and what they find."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.errors import Diagnostic, Origin, Severity
+from penstock.graph.graph import DataTest, Node
+from penstock.project import stream_project as written
+from penstock.project.declared import Declared
+from penstock.project.parse_project import StreamProject
+
+
+@dataclass(frozen=True, slots=True)
+class Ruled:
+    """A project with its nodes and tests."""
+
+    project: StreamProject
+    nodes: Mapping[str, Node]
+    tests: tuple[DataTest, ...]
+
+    @property
+    def rules(self) -> written.Rules:
+        return self.project.rules.value
+
+    def models(self) -> Iterator[tuple[Declared[written.Model], Node]]:
+        """The models that could be linked."""
+        for model in self.project.models:
+            if (node := self.nodes.get(f"model.{model.value.name}")) is not None:
+                yield model, node
+
+    def tests_of(self, node: Node) -> list[DataTest]:
+        return [test for test in self.tests if test.node == node.id]
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """An element breaks a rule."""
+
+    rule: str
+    element: Declared[Any]
+    origin: Origin
+    expected: str
+    actual: str
+    text: str
+    hint: str | None = None
+
+    def diagnostic(self) -> Diagnostic:
+        return Diagnostic(
+            "rule-broken",
+            f"{self.text} (rule `{self.rule}`: expected {self.expected}, got {self.actual})",
+            self.origin,
+            self.element.label,
+            self.hint,
+            Severity.ERROR,
+            {"rule": self.rule, "expected": self.expected, "actual": self.actual},
+        )
+
+
+def missing(rule: str, element: Declared[Any], field: str) -> Violation:
+    """A field that a rule asks for is not there."""
+    return Violation(
+        rule, element, element.origin, f"`{field}`", "nothing", f"`{field}` is missing", f"add `{field}: …`"
+    )
+
+
+def missing_tags(
+    rule: str, element: Declared[Any], tags: Sequence[str], required: Sequence[str]
+) -> Iterator[Violation]:
+    """`tier` is there with `tier`, `tier-1` or `tier:1`."""
+    for tag in required:
+        if not any(t == tag or t.startswith((f"{tag}-", f"{tag}:")) for t in tags):
+            text = f"the tag `{tag}` is missing"
+            yield Violation(
+                rule, element, element.origin, f"a tag `{tag}`", _listed(tags), text, f"add `{tag}` to `tags`"
+            )
+
+
+def _listed(words: Sequence[str]) -> str:
+    return ", ".join(words) or "none"

@@ -1,0 +1,79 @@
+"""Sources of a project as nodes."""
+
+from collections.abc import Mapping
+
+from penstock.clients.schema_text import columns_of
+from penstock.errors import Diagnostic, did_you_mean
+from penstock.graph.graph import EventTime, Node
+from penstock.graph.topics import topic_name_mistakes
+from penstock.project import stream_project as written
+from penstock.project.declared import Declared
+from penstock.sql.types import Column, Columns, spark_type
+
+
+def source_node(declared: Declared[written.Source], schemas: Mapping[str, Columns]) -> tuple[Node, list[Diagnostic]]:
+    source = declared.value
+    diagnostics = topic_name_mistakes(declared)
+    node_id = f"source.{source.name}"
+    columns, notes = declared_columns(declared, "STRING")
+    diagnostics += notes
+    if not columns:
+        columns, notes = _schema_columns(declared)
+        diagnostics += notes
+    columns = columns or schemas.get(node_id)
+    event_time = None
+    if source.event_time is not None:
+        event_time = EventTime(source.event_time.column, source.event_time.watermark.delay_ms)
+        names = [c.name for c in columns or ()]
+        columns = columns and tuple(_as_time(c) if c.name == event_time.column else c for c in columns)
+        if names and event_time.column not in names:
+            text, hint = f"the source has no column `{event_time.column}`", did_you_mean(event_time.column, names)
+            origin, path = declared.origin_of("event_time", "column"), declared.label_of("event_time", "column")
+            diagnostics.append(Diagnostic("event-time-missing", text, origin, path, hint))
+    node = Node(
+        node_id,
+        "source",
+        source.name,
+        source,
+        declared.origin,
+        columns=columns,
+        event_time=event_time,
+        classification={c.name.casefold(): c.classification for c in source.columns if c.classification},
+        owner=source.owner,
+        tags=source.tags,
+        description=source.description,
+    )
+    return node, diagnostics
+
+
+def declared_columns(
+    declared: Declared[written.Source] | Declared[written.Model], default: str | None
+) -> tuple[Columns | None, list[Diagnostic]]:
+    """The columns that an element declares, as Spark knows their types; None if it declares none."""
+    diagnostics: list[Diagnostic] = []
+    columns: list[Column] = []
+    for position, column in enumerate(declared.value.columns):
+        kind = spark_type(column.type) if column.type else default
+        kind = "TIMESTAMP" if column.proctime else kind
+        if kind is None and column.type:
+            origin = declared.origin_of("columns", position, "type")
+            path = f"{declared.label}.columns.{column.name}.type"
+            diagnostics.append(Diagnostic("unknown-column-type", f"`{column.type}` is not a type", origin, path))
+        columns.append(Column(column.name, kind))
+    return tuple(columns) or None, diagnostics
+
+
+def _schema_columns(declared: Declared[written.Source]) -> tuple[Columns | None, list[Diagnostic]]:
+    schema = declared.value.schema_
+    if schema is None or schema.definition is None:
+        return None, []
+    try:
+        return columns_of(schema.definition, schema.format or "avro"), []
+    except ValueError as error:
+        origin, path = declared.origin_of("schema", "definition"), declared.label_of("schema", "definition")
+        return None, [Diagnostic("invalid-value", str(error), origin, path, "see `schema.format`")]
+
+
+def _as_time(column: Column) -> Column:
+    """An event time is a timestamp, however it was declared: text is parsed as one by the reader."""
+    return Column(column.name, "TIMESTAMP") if column.type in ("STRING", None) else column

@@ -1,0 +1,77 @@
+"""The manifest taken apart into files that other tools, and people, can read one by one."""
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+from penstock.manifest.model import Manifest, Part, QuerySpec, masked
+
+MANIFEST: Final = "manifest.json"
+INDEX: Final = "files.json"
+_LONGEST: Final = 100
+_DIRECTORIES: Final = ("topics", "spark", "connect", "gateway", "schemas")
+
+
+def artifacts(manifest: Manifest) -> dict[str, str]:
+    """Texts by path below the directory, the manifest last. Equal manifests give equal texts."""
+    files: dict[str, str] = {}
+    for schema in manifest.schemas:
+        files[f"schemas/{file_name(schema.subject)}.json"] = _json(schema)
+    for topic in manifest.topics:
+        files[f"topics/{file_name(topic.name)}.json"] = _json(topic)
+    for query in manifest.queries:
+        files[f"spark/{file_name(query.name)}.json"] = _json(query)
+        files[f"spark/{file_name(query.name)}.sql"] = _script(query)
+    for connector in manifest.connectors:
+        files[f"connect/{file_name(connector.name)}.json"] = _json(connector)
+    for rule in manifest.gateway_rules:
+        files[f"gateway/{file_name(rule.name)}.json"] = _json(rule)
+    files[INDEX] = json.dumps(sorted([*files, INDEX, MANIFEST]), indent=2) + "\n"
+    return {**files, MANIFEST: manifest.to_json()}
+
+
+def written_before(folder: Path) -> set[str]:
+    """Files that an earlier run wrote into the directory, by its own account; nothing else is ever removed."""
+    try:
+        listed = json.loads((folder / INDEX).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return set()
+    if not isinstance(listed, list):
+        return set()
+    return {name for name in listed if isinstance(name, str) and _is_ours(name)}
+
+
+def _is_ours(name: str) -> bool:
+    directory, slash, file = name.partition("/")
+    return (
+        bool(slash) and directory in _DIRECTORIES and "/" not in file and "\\" not in file and file not in ("..", ".")
+    )
+
+
+def file_name(name: str) -> str:
+    """A name as that of a file: safe, no longer than file systems take, and another one for another name."""
+    plain = quote(name, safe=" ")
+    plain = plain.replace(".", "%2E", 1) if plain.startswith(".") else plain
+    if len(plain) <= _LONGEST and plain == plain.lower():
+        return plain
+    return f"{plain[:_LONGEST]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def _json(part: Part) -> str:
+    body: Any = masked(part.model_dump(mode="json", by_alias=True))
+    return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
+
+
+def _script(query: QuerySpec) -> str:
+    """The SQL as Spark gets it, step by step."""
+    inputs = [f"-- reads {entry.view}{_event_time(entry)}" for entry in query.inputs]
+    steps = [f"-- {step.view}\n{step.sql};" for step in query.steps]
+    outputs = [f"-- {o.view} goes to {o.sink['type']} {o.sink.get('topic', '')}".rstrip() for o in query.outputs]
+    return "\n".join([*inputs, *steps, *outputs]) + "\n"
+
+
+def _event_time(entry: Any) -> str:
+    time = entry.event_time
+    return f", event time {time.column}, {time.delay_ms} ms for late rows" if time else ""

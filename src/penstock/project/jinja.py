@@ -1,0 +1,351 @@
+"""Jinja in SQL, in a sandbox: no files, no endless loops, no text without bounds.
+
+What a template can spend is counted, not timed, so that the same template always ends the same way.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import CodeType, TracebackType
+from typing import Any, Final, NoReturn
+
+from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError, UndefinedError, nodes
+from jinja2.exceptions import SecurityError
+from jinja2.sandbox import SandboxedEnvironment
+
+from penstock.errors import Diagnostic, did_you_mean
+from penstock.project.documents import TextFile
+from penstock.project.template import MARK, Piece, Reference, Rendered, TemplateProblem, unset_problem
+from penstock.project.variables import REFERENCE, Environ, looks_secret, substituted
+from penstock.sql.dialects import quoted
+
+MAX_STEPS: Final = 100_000
+MAX_LENGTH: Final = 1_000_000
+_MODEL: Final = "<model>"
+_MACROS: Final = "<macros>"
+_UNBOUNDED_METHODS: Final = frozenset({"center", "expandtabs", "format", "format_map", "ljust", "rjust", "zfill"})
+_KEPT_FILTERS: Final = (
+    "abs", "batch", "capitalize", "count", "default", "dictsort", "first", "float", "groupby", "int", "items", "join",
+    "last", "length", "list", "lower", "map", "max", "min", "reject", "rejectattr", "replace", "reverse", "round",
+    "select", "selectattr", "slice", "sort", "string", "sum", "title", "tojson", "trim", "unique", "upper", "wordcount",
+)  # fmt: skip
+_UNDEFINED: Final = re.compile(r"'(\w+)' is undefined")
+_OPEN, _CLOSE = "\ue000", "\ue001"
+_MARKER: Final = re.compile(f"{_OPEN}(\\d+):(\\d+){_CLOSE}")
+
+
+class Refused(Exception):
+    """A template asks for what it must not have, or for what there is not."""
+
+    def __init__(self, code: str, message: str, hint: str | None = None, subject: str = "") -> None:
+        super().__init__(message)
+        self.code, self.message, self.hint, self.subject = code, message, hint, subject
+
+
+class Sandbox(SandboxedEnvironment):
+    """Renders the templates of one project. Loops, calls and texts draw on a budget that each template gets anew."""
+
+    intercepted_binops = frozenset({"*", "**", "%", "+"})
+
+    def __init__(
+        self, macros: tuple[TextFile, ...], variables: Mapping[str, Any], environ: Environ, environment: str | None
+    ) -> None:
+        super().__init__(
+            undefined=StrictUndefined,
+            extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"],
+            keep_trailing_newline=True,
+        )
+        self.filters = {name: self.filters[name] for name in _KEPT_FILTERS} | {"replace": self._replace}
+        self._variables, self._environ = variables, environ
+        self._left = MAX_STEPS
+        self._called: list[tuple[str, str]] = []
+        given = {name: self.globals[name] for name in ("range", "dict", "namespace")}
+        self.globals = {
+            **given,
+            "source": lambda name: self._refer("source", name),
+            "ref": lambda name: self._refer("model", name),
+            "var": self._var,
+            "env_var": self._env_var,
+            "env": self._env_var,
+            "config": lambda **_: "",
+            "target": {"name": environment or "default"},
+        }
+        self.mistakes: list[Diagnostic] = []
+        self._take_macros(macros)
+
+    # What a template may spend
+
+    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+        tree = super()._parse(source, name, filename)
+        for loop in tree.find_all(nodes.For):
+            loop.iter = _call_of("each", [loop.iter], loop)
+        for block in (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends):
+            for reader in tree.find_all(block):
+                text = "other files cannot be read from a template"
+                raise TemplateSyntaxError(text, reader.lineno, name, filename)
+        for node in list(tree.find_all(nodes.Node)):
+            for field, value in node.iter_fields():
+                if isinstance(value, nodes.Concat):
+                    setattr(node, field, _call_of("joined", value.nodes, value))
+                elif isinstance(value, list):
+                    changed = [_call_of("joined", v.nodes, v) if isinstance(v, nodes.Concat) else v for v in value]
+                    setattr(node, field, changed)
+        return tree
+
+    def each(self, items: Iterable[Any]) -> Iterator[Any]:
+        for item in items:
+            self._spend()
+            yield item
+
+    def joined(self, *parts: Any) -> str:
+        return str(self._bounded("".join(map(str, parts))))
+
+    def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805 - as jinja has it
+        __self._spend()
+        owner, name = getattr(__obj, "__self__", None), getattr(__obj, "__name__", "")
+        if isinstance(owner, str) and name == "replace" and len(args) > 1:
+            __self._bound(owner.count(str(args[0])) * len(str(args[1])))
+        return __self._bounded(super().call(__context, __obj, *args, **kwargs))
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        match operator, left, right:
+            case "*", str() | list() | tuple(), int():
+                self._bound(len(left) * right)
+            case "*", int(), str() | list() | tuple():
+                self._bound(len(right) * left)
+            case "*", int(), int():
+                self._bound(left.bit_length() + right.bit_length())
+            case "**", int(), int():
+                self._bound(left.bit_length() * right)
+            case "%", str(), _ if re.search(r"\d{5}|\*", left):
+                self._too_long()
+            case _:
+                pass
+        return self._bounded(super().call_binop(context, operator, left, right))
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        endless = isinstance(obj, str) and attr in _UNBOUNDED_METHODS
+        return not endless and super().is_safe_attribute(obj, attr, value)
+
+    def _replace(self, text: Any, old: str, new: str) -> str:
+        self._bound(str(text).count(old) * len(new))
+        return str(self._bounded(str(text).replace(old, new)))
+
+    def _spend(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise Refused("template-refused", f"the template takes more than {MAX_STEPS:,} steps", "loop over less")
+
+    def _bounded(self, value: Any) -> Any:
+        if isinstance(value, str | list | tuple | dict):
+            self._bound(len(value))
+        return value
+
+    def _bound(self, length: int) -> None:
+        if length > MAX_LENGTH:
+            self._too_long()
+
+    def _too_long(self) -> NoReturn:
+        raise Refused("template-refused", f"the template makes more than {MAX_LENGTH:,} characters", "make less")
+
+    # What a template may ask for
+
+    def _refer(self, kind: str, name: Any) -> str:
+        self._called.append((kind, str(name)))
+        return quoted(f"{kind}.{name}")
+
+    def _var(self, name: str, *default: Any) -> Any:
+        if name in self._variables:
+            return self._variables[name]
+        if default:
+            return default[0]
+        hint = did_you_mean(name, self._variables) or f"add it to `vars:`, or give it with --var {name}=…"
+        raise Refused("unknown-var", f"there is no variable `{name}`", hint, name)
+
+    def _env_var(self, name: str, *default: Any) -> Any:
+        if looks_secret(name):
+            hint = "SQL is written into the manifest; give secrets to a connector as `${NAME}`"
+            raise Refused("template-refused", f"`{name}` looks like a secret", hint, name)
+        if (value := self._environ.get(name)) is not None:
+            return value
+        if default:
+            return default[0]
+        problem = unset_problem(name, self._environ, 0)
+        raise Refused(problem.code, problem.message, f'set it, or write `env_var("{name}", "default")`', name)
+
+    # Macros
+
+    def _take_macros(self, files: tuple[TextFile, ...]) -> None:
+        """Macros of all files see each other: they are one template, whose lines are known by file."""
+        sound: list[TextFile] = []
+        owners: dict[str, str] = {}
+        for file in files:
+            try:
+                tree = self._parse(file.text, None, None)
+            except TemplateSyntaxError as error:
+                self._blame(file, error.lineno, error.message or "this is not Jinja", "template-syntax")
+                continue
+            for macro in tree.find_all(nodes.Macro):
+                if (first := owners.setdefault(macro.name, file.file)) != file.file:
+                    self._blame(file, macro.lineno, f"the macro `{macro.name}` is in {first}, too", "duplicate-name")
+            sound.append(file)
+        try:
+            module = self._template("\n".join(file.text for file in sound), _MACROS).module
+        except (Refused, TemplateError, TypeError, ValueError, RecursionError) as error:
+            self._blame(files[0], 1, f"the macros cannot be read: {error}", "template-syntax")
+            return
+        self.globals.update({name: value for name, value in vars(module).items() if not name.startswith("_")})
+
+    def _blame(self, file: TextFile, line: int, text: str, code: str) -> None:
+        start = sum(len(row) for row in file.text.splitlines(keepends=True)[: line - 1])
+        self.mistakes.append(Diagnostic(code, text, file.origin(start), "macros", "see the line above, too"))
+
+    # Rendering
+
+    def rendered(self, text: str) -> Rendered:
+        missing: list[TemplateProblem] = []
+        try:
+            sql = self._run(_prepared(text, self._environ, missing, marked=False))
+            calls = list(dict.fromkeys(self._called))
+        except TemplateSyntaxError as error:
+            offset = _line_start(text, error.lineno)
+            hint = "look for a missing `%}`, `}}` or `endif`"
+            return Rendered("", problems=(TemplateProblem("template-syntax", _sentence(error), offset, hint),))
+        except Refused as error:
+            offset = _line_start(text, _line_of(error.__traceback__))
+            problem = TemplateProblem(error.code, error.message, offset, error.hint, error.subject)
+            return Rendered("", problems=(problem,))
+        except RecursionError:
+            return Rendered("", problems=(TemplateProblem("template-refused", "macros call each other without end"),))
+        except Exception as error:  # noqa: BLE001 - a template can make anything fail; whatever it is, it is its own
+            offset = _line_start(text, _line_of(error.__traceback__))
+            code = "template-refused" if isinstance(error, SecurityError) else "template-syntax"
+            unknown = _UNDEFINED.fullmatch(str(error)) if isinstance(error, UndefinedError) else None
+            near = did_you_mean(unknown[1], self.globals) if unknown else None
+            subject = unknown[1] if unknown else ""
+            return Rendered("", problems=(TemplateProblem(code, _sentence(error), offset, near, subject),))
+        pieces = self._pieces(text, sql)
+        found = Rendered(sql, pieces=pieces)
+        references = tuple(
+            Reference("source" if kind == "source" else "model", name, found.written(_place(sql, kind, name)))
+            for kind, name in calls
+        )
+        return Rendered(sql, references, tuple(missing), pieces)
+
+    def _run(self, text: str) -> str:
+        self._left, self._called = MAX_STEPS, []
+        sql = self._template(text, _MODEL).render()
+        self._bound(len(sql))
+        return sql
+
+    def _template(self, text: str, filename: str) -> Template:
+        code: CodeType = self.compile(text, name=filename, filename=filename)
+        return self.template_class.from_code(self, code, self.make_globals(None), None)
+
+    def _pieces(self, text: str, sql: str) -> tuple[Piece, ...]:
+        """Which part of the text each part of the SQL comes from.
+
+        The template is run once more with a marker before each literal part. Where that changes what it does, because
+        it looks at its own text, nothing finer than the whole is claimed.
+        """
+        try:
+            marked = self._run(_prepared(text, self._environ, [], marked=True))
+        except Exception:  # noqa: BLE001 - it went well without markers
+            return ()
+        pieces: list[Piece] = []
+        parts: list[str] = []
+        length = position = written = left = 0
+        for marker in [*_MARKER.finditer(marked), None]:
+            part = marked[position : marker.start() if marker else len(marked)]
+            if part:
+                literal = min(left, len(part))
+                if literal:
+                    pieces.append(Piece(length, written, True))
+                if len(part) > literal:
+                    pieces.append(Piece(length + literal, written + left, False))
+                parts.append(part)
+                length += len(part)
+            if marker:
+                position, written, left = marker.end(), int(marker[1]), int(marker[2])
+        return tuple(pieces) if "".join(parts) == sql else ()
+
+
+def config_of(text: str) -> dict[str, Any]:
+    """What a text says about its model with `{{ config(key=value, …) }}`, where the values are constants."""
+    try:
+        tree = SandboxedEnvironment(extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"]).parse(text)
+    except TemplateSyntaxError:
+        return {}  # rendering says so
+    calls = [c for c in tree.find_all(nodes.Call) if isinstance(c.node, nodes.Name) and c.node.name == "config"]
+    found: dict[str, Any] = {}
+    for call in calls:
+        for argument in call.kwargs:
+            try:
+                found[argument.key] = argument.value.as_const()
+            except nodes.Impossible:
+                continue
+    return found
+
+
+def _call_of(method: str, arguments: Sequence[nodes.Node], place: nodes.Node) -> nodes.Node:
+    """A call of the sandbox's own method, which no name in a template can stand before."""
+    function = nodes.EnvironmentAttribute(method)
+    return nodes.Call(function, list(arguments), [], None, None).set_lineno(place.lineno)
+
+
+def _prepared(text: str, environ: Environ, missing: list[TemplateProblem], *, marked: bool) -> str:
+    """The template with `${NAME}` filled in, and with a marker at the start of each literal part if wanted."""
+    parts: list[str] = []
+
+    def literal(start: int, end: int) -> None:
+        part = text[start:end]
+        lead = len(part) - len(part.lstrip())
+        marker = f"{_OPEN}{start + lead}:{len(part) - lead}{_CLOSE}" if marked and part.strip() else ""
+        parts.append(part[:lead] + marker + part[lead:])
+
+    def filled(found: re.Match[str]) -> str:
+        return substituted(found[0], environ, lambda name: missing.append(unset_problem(name, environ, found.start())))
+
+    def data(start: int, end: int) -> None:
+        position = start
+        for found in REFERENCE.finditer(text, start, end):
+            literal(position, found.start())
+            parts.append(f"{{% raw %}}{filled(found)}{{% endraw %}}")
+            position = found.end()
+        literal(position, end)
+
+    position = 0
+    for mark in MARK.finditer(text):
+        data(position, mark.start())
+        parts.append(mark[0])
+        position = mark.end()
+    data(position, len(text))
+    return "".join(parts)
+
+
+def _place(sql: str, kind: str, name: str) -> int:
+    return max(0, sql.find(quoted(f"{kind}.{name}")))
+
+
+def _line_of(trace: TracebackType | None) -> int:
+    """The line of the model's own text in which something failed."""
+    line = 1
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == _MODEL:
+            line = trace.tb_lineno
+        trace = trace.tb_next
+    return line
+
+
+def _line_start(text: str, line: int) -> int:
+    """Where a line begins that failed: at its first tag, if it has one."""
+    rows = text.splitlines(keepends=True)
+    start = sum(len(row) for row in rows[: line - 1])
+    if line > len(rows):
+        return start
+    mark = re.search(r"\{\{|\{%", rows[line - 1])
+    return start + (mark.start() if mark else len(rows[line - 1]) - len(rows[line - 1].lstrip()))
+
+
+def _sentence(error: BaseException) -> str:
+    text = (error.message if isinstance(error, TemplateError) else str(error)) or type(error).__name__
+    return text[:1].lower() + text[1:].rstrip(".")

@@ -1,0 +1,107 @@
+"""Parsing the pipeline format."""
+
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from penstock.connectors import registry
+from penstock.errors import did_you_mean
+from penstock.project.declared import Declared
+from penstock.project.documents import Document, Step
+from penstock.project.load import Documents
+from penstock.project.pipeline import Pipeline
+from penstock.project.reader import Reader
+from penstock.transforms.registry import TRANSFORMS
+
+PIPELINE_KEYS: Final = ("sources", "transforms", "sinks")
+
+
+class PipelineReader(Reader):
+    """Reads one file of sources, transforms and sinks."""
+
+    def pipeline(self, documents: Documents) -> Pipeline | None:
+        document = documents.files[0]
+        base: tuple[Step, ...] = ()
+        if isinstance(document.value, dict) and set(document.value) == {"definition"}:
+            base = ("definition",)
+        if not self.is_mapping(document, base, PIPELINE_KEYS, "a pipeline"):
+            return None
+        body = document.value["definition"] if base else document.value
+        for key in ("sources", "sinks"):
+            if key not in body:
+                text = f"a pipeline needs `{key}`"
+                self.note("missing-field", document.origin(*base), key, text, field=key)
+        taken: dict[str, Declared[Any]] = {}
+        sources, transforms, sinks = (self._nodes(document, base, key, body.get(key), taken) for key in PIPELINE_KEYS)
+        return Pipeline(documents.name, sources, transforms, sinks, frozenset(self.refused))
+
+    def _nodes(
+        self,
+        document: Document,
+        base: tuple[Step, ...],
+        section: str,
+        nodes: object,
+        taken: dict[str, Declared[Any]],
+    ) -> dict[str, Declared[Any]]:
+        if nodes is None:
+            return {}
+        if not isinstance(nodes, dict):
+            text = f"`{section}` maps names to nodes"
+            hint = "write `name:` and below it `type: …`"
+            self.note("wrong-shape", document.origin(*base, section), section, text, hint)
+            return {}
+        found: dict[str, Declared[Any]] = {}
+        for name, raw in nodes.items():
+            path, label = (*base, section, name), f"{section}.{name}"
+            model = self._node_model(section, raw, document, path, label)
+            value = self.read(model, raw, document, path, label) if model else None
+            if value is None:
+                self.refused.add(name)
+                continue
+            node = Declared(value, document, path, label, raw)
+            if (first := taken.setdefault(name.casefold(), node)) is not node:
+                text = f"duplicate node name `{name}`, also at {first.origin}"
+                self.note("duplicate-name", node.origin, label, text, name=name)
+                self.refused.add(name)
+                continue
+            found[name] = node
+        return found
+
+    def _node_model(
+        self, section: str, raw: object, document: Document, path: tuple[Step, ...], label: str
+    ) -> type[BaseModel] | None:
+        if not isinstance(raw, dict):
+            self.note("wrong-shape", document.origin(*path), label, "a node is a mapping with a `type`")
+            return None
+        type_name = raw.get("type")
+        known = _known_types(section)
+        if not isinstance(type_name, str):
+            listed, origin = f"available: {', '.join(known)}", document.origin(*path, key=True)
+            self.note("missing-field", origin, f"{label}.type", "a node needs a type", listed, field="type")
+            return None
+        model = _model_for(section, type_name)
+        if model is None:
+            text = f"`{type_name}` is not available as a {section.removesuffix('s')}"
+            hint = did_you_mean(type_name, known)
+            self.note("unknown-type", document.origin(*path, "type"), f"{label}.type", text, hint, type=type_name)
+        return model
+
+
+def _known_types(section: str) -> tuple[str, ...]:
+    match section:
+        case "sources":
+            return registry.types("source")
+        case "sinks":
+            return registry.types("sink")
+        case _:
+            return tuple(TRANSFORMS)
+
+
+def _model_for(section: str, type_name: str) -> type[BaseModel] | None:
+    match section:
+        case "sources":
+            return registry.find_source(type_name)
+        case "sinks":
+            return registry.find_sink(type_name)
+        case _:
+            return TRANSFORMS.get(type_name)

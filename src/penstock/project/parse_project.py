@@ -1,0 +1,312 @@
+"""Parsing the project format."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel
+
+from penstock.connectors import registry
+from penstock.errors import Severity
+from penstock.project import stream_project as written
+from penstock.project.declared import Declared
+from penstock.project.documents import Document, Step, TextFile
+from penstock.project.forms import FORMS, INERT, Form, has, settled, written_path
+from penstock.project.load import Documents
+from penstock.project.reader import Reader
+from penstock.project.runtime import Runtime
+from penstock.project.template import Templates
+from penstock.project.variables import Environ, Unset, references, resolved
+
+M = TypeVar("M", bound=BaseModel)
+
+SECTIONS: Final = ("sources", "models", "tests", "exposures")
+MAIN_KEYS: Final = ("project", "runtime", "defaults", "rules", "vars", *SECTIONS)
+_LATER: Final = {
+    "models": (("sql",), ("advanced", "connector", "config")),
+    "tests": (("on_failure",), ("assertions",)),
+}
+"""Where `${NAME}` is not filled in when the project is read: SQL is a template, and the rest is for running only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The environment that was chosen."""
+
+    name: str
+    description: str
+    asks_first: bool
+    allow_destructive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StreamProject:
+    """A project as written, element by element."""
+
+    header: written.ProjectHeader
+    runtime: Runtime
+    defaults: written.Defaults
+    rules: Declared[written.Rules]
+    templates: Templates
+    environment: Environment | None
+    environ: Environ
+    sources: tuple[Declared[written.Source], ...]
+    models: tuple[Declared[written.Model], ...]
+    tests: tuple[Declared[written.DataTest], ...]
+    exposures: tuple[Declared[written.Exposure], ...]
+    refused: frozenset[str]
+    """Ids of elements that are named but could not be parsed: a reference to one of them is no second mistake."""
+
+    @property
+    def name(self) -> str:
+        return self.header.name
+
+
+class ProjectReader(Reader):
+    """Reads the files of a project."""
+
+    def stream_project(self, documents: Documents, variables: Mapping[str, Any]) -> StreamProject | None:
+        main, *others = documents.files
+        if not self.is_mapping(main, (), MAIN_KEYS, "a project"):
+            return None
+        if "project" not in main.value:
+            hint = "begin with `project:` and below it `name: …`"
+            self.note("missing-field", main.origin(), "project", "a project needs this section", hint, field="project")
+        header = self._section(main, "project", written.ProjectHeader)
+        runtime, environment, env_vars = self._where(main, documents)
+        own = self._section(main, "vars", _Vars)
+        rules = self._section(main, "rules", written.Rules) or written.Rules()
+        files = [main, *(d for d in others if self.is_mapping(d, (), SECTIONS, "a file of a project"))]
+        project = StreamProject(
+            header or written.ProjectHeader(name=documents.name),
+            runtime,
+            self._section(main, "defaults", written.Defaults) or written.Defaults(),
+            Declared(rules, main, ("rules",), "rules", main.value.get("rules")),
+            Templates(
+                documents.macros,
+                {**(own.values() if own else {}), **env_vars, **variables},
+                documents.environ,
+                environment.name if environment else None,
+            ),
+            environment,
+            documents.environ,
+            tuple(self._elements(files, "sources", written.Source)),
+            tuple(self._models(files, documents.sql)),
+            tuple(self._elements(files, "tests", written.DataTest)),
+            tuple(self._elements(files, "exposures", written.Exposure)),
+            frozenset(self.refused),
+        )
+        self.diagnostics.extend(project.templates.mistakes())
+        return project
+
+    # Sections
+
+    def _where(self, main: Document, documents: Documents) -> tuple[Runtime, Environment | None, Mapping[str, Any]]:
+        """The runtime: of the environment that was chosen, else of the project."""
+        if documents.environment is None:
+            return self._section(main, "runtime", Runtime) or Runtime(), None, {}
+        name, document = documents.environment
+        if "runtime" in main.value:
+            text = f"the project has environments, and `{name}` says where it runs"
+            hint = "move it into the files of `environments/`"
+            origin = main.origin("runtime", key=True)
+            self.note("no-effect", origin, "runtime", text, hint, severity=Severity.WARNING, field="runtime")
+        if not self.is_mapping(document, (), tuple(written.EnvironmentFile.model_fields), "an environment"):
+            return Runtime(), Environment(name, "", asks_first=True, allow_destructive=False), {}
+        raw = document.value if document.value.get("runtime") is not None else {**document.value, "runtime": {}}
+        if "runtime" not in document.value:
+            hint = "add `runtime:`; leave it empty to run on this machine"
+            text = "an environment needs this section"
+            self.note("missing-field", document.origin(), "runtime", text, hint, field="runtime")
+        known = {key: value for key, value in raw.items() if key in written.EnvironmentFile.model_fields}
+        file = self.read(written.EnvironmentFile, known, document, (), name)
+        if file is None:
+            return Runtime(), Environment(name, "", asks_first=True, allow_destructive=False), {}
+        self._inert("runtime", raw["runtime"], document, ("runtime",), "runtime", ())
+        if file.environment.name not in (None, name):
+            text = f"the file is `{name}`, but its `environment.name` is `{file.environment.name}`"
+            origin = document.origin("environment", "name")
+            self.note("invalid-value", origin, "environment.name", text, "let both be the same")
+        chosen = Environment(name, file.environment.description, file.asks_first, file.safety.allow_destructive)
+        return file.runtime, chosen, file.vars
+
+    def _section(self, document: Document, key: str, model: type[M]) -> M | None:
+        if key not in document.value or (document.value[key] is None and key != "project"):
+            return None
+        raw = document.value[key]
+        value = self.read(model, raw, document, (key,), key)
+        if value is not None:
+            self._inert(key, raw, document, (key,), key, ())
+        return value
+
+    # Elements
+
+    def _elements(self, files: list[Document], section: str, model: type[M]) -> Iterator[Declared[M]]:
+        seen: dict[str, Declared[M]] = {}
+        for document in files:
+            items = document.value.get(section)
+            if items is None:
+                continue
+            if not isinstance(items, list):
+                text = f"`{section}` is a list of elements, each with a name"
+                self.note("wrong-shape", document.origin(section), section, text, "begin each one with `- name: …`")
+                continue
+            for position, item in enumerate(items):
+                element = self._element(section, model, item, document, (section, position))
+                if element is not None and self._is_first(element, seen):
+                    yield element
+
+    def _models(self, files: list[Document], texts: tuple[TextFile, ...]) -> Iterator[Declared[written.Model]]:
+        """Models of YAML files with their SQL, wherever that stands; then SQL files that no YAML speaks of."""
+        by_name: dict[str, TextFile] = {}
+        for text in texts:
+            if (first := by_name.setdefault(text.name, text)) is not text:
+                note = f"the model `{text.name}` has a file {first.file} already"
+                self.note("duplicate-name", text.origin(0), f"models.{text.name}", note, name=text.name)
+        self._sql_files = dict(by_name)
+        yield from self._elements(files, "models", written.Model)
+        taken = {name.partition(".")[2] for name in self.refused}
+        for name, text in self._sql_files.items():
+            if name in taken:
+                continue
+            document = Document(text.file, text.text, None, {})
+            element = self._element("models", written.Model, {"name": name}, document, ())
+            if element is not None:
+                yield element
+
+    def _element(
+        self, section: str, model: type[M], item: Any, document: Document, path: tuple[Step, ...]
+    ) -> Declared[M] | None:
+        name = item.get("name") if isinstance(item, dict) else None
+        label = f"{section}.{name if isinstance(name, str) else path[-1]}"
+        texts: dict[str, TextFile] = {}
+        if section == "models" and isinstance(item, dict):
+            item, texts = self._with_text(item, document, path, label)
+        form = settled(item, FORMS.get(section, ()))
+        self._point_out(form.used, form.twice, document, path, label)
+        paths = _LATER.get(section, ())
+
+        def later(steps: tuple[Step, ...]) -> bool:
+            return any(steps[: len(start)] == start for start in paths)
+
+        value = self.read(model, form.value, document, path, label, forms=form.used, later=later)
+        if value is None:
+            self.refused.add(f"{section.removesuffix('s')}.{name}")
+            return None
+        element = Declared(value, document, path, label, form.value, form.used, texts)
+        self._inert(section, form.value, document, path, label, form.used)
+        match value:
+            case written.Model():
+                self._connector(Declared(value, document, path, label, form.value, form.used))
+                self._distinct_columns(element)
+            case written.Source():
+                self._distinct_columns(element)
+            case _:
+                pass
+        return element
+
+    def _with_text(
+        self, item: dict[str, Any], document: Document, path: tuple[Step, ...], label: str
+    ) -> tuple[dict[str, Any], dict[str, TextFile]]:
+        """A model with the SQL of its own file, and with what its SQL says by `config()`."""
+        texts: dict[str, TextFile] = {}
+        text = self._sql_files.pop(item["name"], None) if isinstance(item.get("name"), str) else None
+        if text is not None and item.get("sql") is not None:
+            note = f"the SQL stands here and in {text.file}"
+            self.note("given-twice", document.origin(*path, "sql"), f"{label}.sql", note, "keep one of the two")
+        elif text is not None:
+            item, texts = {**item, "sql": text.text}, {"sql": text}
+        sql = item.get("sql")
+        if isinstance(sql, str) and "config(" in sql:
+            from penstock.project.jinja import config_of
+
+            said = config_of(sql)
+            for key in sorted(said.keys() & item.keys()):
+                note = f"`{key}` stands here and in the `config()` of the SQL"
+                self.note("given-twice", document.origin(*path, key), f"{label}.{key}", note, "keep one of the two")
+            item = {**said, **item}
+        return item, texts
+
+    def _is_first(self, element: Declared[Any], seen: dict[str, Declared[Any]]) -> bool:
+        first = seen.setdefault(element.label.casefold(), element)
+        if first is element:
+            return True
+        text = f"the name `{element.value.name}` is taken by {first.origin}"
+        text += "" if first.label == element.label else "; case does not tell names apart"
+        self.note("duplicate-name", element.origin_of("name"), element.label, text, name=element.value.name)
+        return False
+
+    def _point_out(
+        self,
+        used: tuple[Form, ...],
+        twice: tuple[Form, ...],
+        document: Document,
+        path: tuple[Step, ...],
+        label: str,
+    ) -> None:
+        for form in used:
+            if form.deprecated:
+                origin = document.origin(*path, *form.old, key=True)
+                text, hint = "this is the older form", f"write it as `{form.shown}`"
+                shown = f"{label}.{'.'.join(form.old)}"
+                self.note("deprecated-form", origin, shown, text, hint, severity=Severity.WARNING, field=form.old[-1])
+        for form in twice:
+            origin = document.origin(*path, *form.old, key=True)
+            text = f"the same is given as `{'.'.join(form.new)}`"
+            self.note("given-twice", origin, f"{label}.{'.'.join(form.old)}", text, "keep one of the two")
+
+    def _inert(
+        self,
+        section: str,
+        raw: Any,
+        document: Document,
+        path: tuple[Step, ...],
+        label: str,
+        forms: tuple[Form, ...],
+    ) -> None:
+        """Say of every field that changes nothing here that it does not, and why."""
+        for field, why in INERT.get(section, {}).items():
+            if has(raw, field):
+                steps = written_path(document, path, field, forms)
+                shown = ".".join([label, *map(str, steps)])
+                origin = document.origin(*path, *steps, key=True)
+                text = f"this changes nothing: {why}"
+                self.note("no-effect", origin, shown, text, severity=Severity.INFO, field=field[-1])
+
+    def _distinct_columns(self, element: Declared[Any]) -> None:
+        seen: set[str] = set()
+        for position, column in enumerate(element.value.columns):
+            if column.name.casefold() in seen:
+                text = f"the column `{column.name}` is declared twice"
+                origin, label = element.origin_of("columns", position), element.label_of("columns", position)
+                self.note("duplicate-name", origin, label, text, name=column.name)
+            seen.add(column.name.casefold())
+
+    def _connector(self, element: Declared[written.Model]) -> None:
+        """A sink model that names one of our own connectors is checked against it, its variables filled in."""
+        connector = element.value.advanced.connector
+        if connector is None:
+            return
+        inner = ("advanced", "connector", "config")
+        unset = [
+            Unset(name, path)
+            for name, default, path in references(connector.config)
+            if not default and name not in self.environ
+        ]
+        for reference in unset:
+            at = Unset(reference.name, (*inner, *reference.path))
+            self.unset(at, element.document, element.path, element.label, element.forms, Severity.WARNING)
+        sink = registry.find_sink(connector.type)
+        if sink and not unset:
+            raw, _ = resolved(connector.as_sink(element.value.name), self.environ, lambda _: False)
+            base = (*element.path, *written_path(element.document, element.path, inner, element.forms))
+            self.read(sink, raw, element.document, base, element.label_of(*inner))
+
+
+class _Vars(BaseModel):
+    """Any names, any values."""
+
+    model_config = {"extra": "allow"}
+
+    def values(self) -> dict[str, Any]:
+        return dict(self.model_extra or {})

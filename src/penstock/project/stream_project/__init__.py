@@ -1,0 +1,47 @@
+"""The project format: what can be written in `stream_project.yml` and in the files beside it."""
+
+from penstock.project.stream_project.advanced import Advanced, ModelConnector, SparkJob, Topic
+from penstock.project.stream_project.environment import EnvironmentFile, EnvironmentHeader, Safety
+from penstock.project.stream_project.exposure import Exposure, Sla
+from penstock.project.stream_project.header import Defaults, ProjectHeader, TopicDefaults, Variables
+from penstock.project.stream_project.model import Materialized, MlOutput, Model
+from penstock.project.stream_project.parts import Column, ColumnCheck, EventTime, NodeReference, Waiver, Watermark
+from penstock.project.stream_project.rules import Rules
+from penstock.project.stream_project.security import Access, Classification, Mask, Security
+from penstock.project.stream_project.source import Freshness, SchemaReference, Source
+from penstock.project.stream_project.tests import Assertion, DataTest
+
+__all__ = [
+    "Access",
+    "Advanced",
+    "Assertion",
+    "Classification",
+    "Column",
+    "ColumnCheck",
+    "DataTest",
+    "Defaults",
+    "EnvironmentFile",
+    "EnvironmentHeader",
+    "EventTime",
+    "Exposure",
+    "Freshness",
+    "Mask",
+    "Materialized",
+    "MlOutput",
+    "Model",
+    "ModelConnector",
+    "NodeReference",
+    "ProjectHeader",
+    "Rules",
+    "Safety",
+    "SchemaReference",
+    "Security",
+    "Sla",
+    "Source",
+    "SparkJob",
+    "Topic",
+    "TopicDefaults",
+    "Variables",
+    "Waiver",
+    "Watermark",
+]

@@ -1,0 +1,92 @@
+"""Settings of a model that most do without."""
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from penstock.config import Frozen
+
+
+class Topic(Frozen):
+    """The topic that a model writes."""
+
+    name: str | None = Field(None, min_length=1)
+    """The topic's name; the model's name when left out."""
+    partitions: int | None = Field(None, ge=1)
+    """How many partitions; an embedded topic has none."""
+    replication_factor: int | None = Field(None, ge=1)
+    """How many copies; an embedded topic has one."""
+    config: dict[str, str | int | float | bool] = {}
+    """Settings of the topic, such as `retention.ms`; an embedded topic has none."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, value: Any) -> Any:
+        return {"name": value} if isinstance(value, str) else value
+
+
+class ModelConnector(Frozen):
+    """The connector that a sink model writes with."""
+
+    type: str
+    """One of the sinks of pipelines, or a connector of Kafka Connect such as `snowflake-sink`."""
+    tasks_max: int | None = Field(None, ge=1)
+    """How many tasks Kafka Connect may start for it."""
+    config: dict[str, Any] = {}
+    """The connector's own settings. `${NAME}` in them is filled in when the query starts, and kept nowhere."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_type(cls, value: Any) -> Any:
+        return {"type": value} if isinstance(value, str) else value
+
+    def as_sink(self, node_id: str) -> dict[str, Any]:
+        """The connector as it would stand among the sinks of a pipeline."""
+        tasks = {} if self.tasks_max is None else {"tasks_max": self.tasks_max}
+        return {"type": self.type, "from": node_id, **tasks, **self.config}
+
+
+class SparkJob(Frozen):
+    """How the model's query runs. `flink` is the same section."""
+
+    parallelism: int | None = Field(None, ge=1)
+    """How many tasks work on grouped or joined rows at once (`spark.sql.shuffle.partitions` of this query)."""
+    state_backend: Literal["rocksdb", "hashmap"] | None = None
+    """Where state is kept: `rocksdb` (the default; on disk) or `hashmap` (in memory)."""
+    state_ttl_ms: int | None = Field(None, ge=1)
+    """How long state without a window is kept."""
+    checkpoint_interval_ms: int | None = Field(None, ge=1)
+    """How often Flink would take a checkpoint."""
+    checkpoint_timeout_ms: int | None = Field(None, ge=1)
+    """How long Flink would wait for one."""
+    checkpoint_min_pause_ms: int | None = Field(None, ge=0)
+    """How long Flink would wait between two."""
+    max_concurrent_checkpoints: int | None = Field(None, ge=1)
+    """How many Flink would take at a time."""
+    restart_strategy: str | None = None
+    """How Flink would restart a failed job."""
+    checkpoint: dict[str, Any] = {}
+    """Flink's checkpoints in detail."""
+    state: dict[str, Any] = {}
+    """Flink's state in detail."""
+    restart: dict[str, Any] = {}
+    """Flink's restarts in detail."""
+    resources: dict[str, Any] = {}
+    """The size of Flink's machines."""
+    savepoint: dict[str, Any] = {}
+    """Flink's savepoints."""
+
+
+class Advanced(Frozen):
+    """Settings that most models do without."""
+
+    topic: Topic = Topic()
+    """The topic that the model writes."""
+    spark: SparkJob = SparkJob()
+    """How its query runs."""
+    connector: ModelConnector | None = None
+    """The connector that the model writes with; it is then a sink."""
+    flink_cluster: str | None = None
+    """A Flink cluster. Queries run on Spark, so it has no effect."""
+    connect_cluster: str | None = None
+    """The Kafka Connect cluster that runs the connector."""

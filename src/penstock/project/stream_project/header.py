@@ -1,0 +1,66 @@
+"""What is said once for the whole project: who it is, its variables, its defaults."""
+
+from typing import Any
+
+from pydantic import Field
+
+from penstock.config import Frozen
+from penstock.project.stream_project.parts import Name
+
+Variables = dict[str, Any]
+"""Values that SQL asks for with `{{ var("name") }}`."""
+
+
+class ProjectHeader(Frozen):
+    """Who this project is."""
+
+    name: Name
+    """The name of the project; its state and checkpoints are kept under it."""
+    version: str | None = None
+    """The version of the project, as its owners count."""
+    description: str | None = None
+    """What the project is for."""
+
+
+class TopicDefaults(Frozen):
+    """Settings of topics that do not say otherwise."""
+
+    partitions: int | None = Field(None, ge=1)
+    """How many partitions; 1 if nobody says."""
+    replication_factor: int | None = Field(None, ge=1)
+    """How many copies; 1 if nobody says."""
+    config: dict[str, str | int | float | bool] = {}
+    """Settings of a topic such as `retention.ms`, key by key."""
+
+
+class ModelDefaults(Frozen):
+    """Settings of models that do not say otherwise."""
+
+    cluster: str | None = None
+    """A Flink cluster. Queries run on Spark, so it has no effect."""
+    flink_cluster: str | None = None
+    """The same as `cluster`."""
+    topic: TopicDefaults = TopicDefaults()
+    """The topics of models; stronger than `defaults.topic`, key by key."""
+
+
+class TestDefaults(Frozen):
+    """Settings of tests that do not say otherwise."""
+
+    __test__ = False
+
+    flink_cluster: str | None = None
+    """A Flink cluster. Queries run on Spark, so it has no effect."""
+    sample_size: int | None = Field(None, ge=1)
+    """How many rows a sample test reads."""
+
+
+class Defaults(Frozen):
+    """What holds where an element says nothing."""
+
+    topic: TopicDefaults = TopicDefaults()
+    """Every topic that the project writes."""
+    models: ModelDefaults = ModelDefaults()
+    """Every model."""
+    tests: TestDefaults = TestDefaults()
+    """Every test."""

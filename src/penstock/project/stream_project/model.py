@@ -1,0 +1,133 @@
+"""What the project makes."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from penstock.config import Frozen, Names
+from penstock.project.stream_project.advanced import Advanced
+from penstock.project.stream_project.parts import Column, EventTime, Name, References, Waiver
+from penstock.project.stream_project.security import Access, Security
+
+Materialized = Literal["topic", "virtual_topic", "spark", "sink"]
+
+
+def spark_for_flink(value: object) -> object:
+    """The word for a stateful model is `spark`; `flink` is the same word."""
+    return "spark" if value == "flink" else value
+
+
+class VirtualTopic(Frozen):
+    """A topic that exists only in the gateway."""
+
+    name: str | None = Field(None, min_length=1)
+    """Its name; the model's name when left out."""
+    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] | None = None
+    """How consumers get it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, value: Any) -> Any:
+        match value:
+            case str():
+                return {"name": value}
+            case True:
+                return {}
+            case _:
+                return value
+
+
+class GatewayTopic(Frozen):
+    """What the gateway makes of the model."""
+
+    virtual_topic: VirtualTopic | None = None
+    """A topic that exists only in the gateway: `true`, its name, or a mapping."""
+
+
+class MlOutput(Frozen):
+    """What a model of machine learning answers."""
+
+    columns: tuple[Column, ...]
+    """The fields of its answer."""
+    description: str | None = None
+    """What it is."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_type(cls, value: Any) -> Any:
+        """`{score: DOUBLE}` is short for `{columns: [{name: score, type: DOUBLE}]}`."""
+        if isinstance(value, dict) and "columns" not in value:
+            return {"columns": [{"name": name, "type": kind} for name, kind in value.items()]}
+        return value
+
+
+class OutputTime(EventTime):
+    """When a row of the output happened."""
+
+    column: str | None = None  # type: ignore[assignment]
+    """The column of the output. Left out, it is the one that comes from the input's event time."""
+
+
+class Sunset(Frozen):
+    """When a version of a model goes away."""
+
+    sunset_date: str | None = None
+    """The day."""
+    message: str | None = None
+    """What to use instead."""
+
+
+class Model(Frozen):
+    """A stream made from sources and other models."""
+
+    name: Name
+    """What `ref()` calls it."""
+    description: str | None = None
+    """What it is."""
+    owner: str | None = None
+    """Who answers for it."""
+    group: str | None = None
+    """The group it belongs to; `access` goes by it."""
+    tags: tuple[str, ...] = ()
+    """Words to find it by."""
+    access: Access | None = None
+    """Who may read it: `public`, `protected`, `private`, or a mapping. Anybody, if nothing is said."""
+    version: int | None = None
+    """The version of the model, as its owners count."""
+    deprecation: dict[str, Sunset] = {}
+    """Versions that go away, by name."""
+    sql: str | None = None
+    """One SELECT over `{{ source("name") }}` and `{{ ref("name") }}`. It may stand in `models/<name>.sql` instead."""
+    from_: References = Field((), alias="from")
+    """What a model without SQL reads; it is then a sink."""
+    key: Names = ()
+    """The columns that identify a row, separated by commas. `validate` checks that they are there."""
+    columns: tuple[Column, ...] = ()
+    """A contract: what stands here must be in the output, with the type that is given."""
+    event_time: OutputTime | None = None
+    """When a row of the output happened, if it is not the event time of an input."""
+    materialized: (
+        Annotated[
+            Materialized,
+            BeforeValidator(
+                spark_for_flink, json_schema_input_type=Literal["topic", "virtual_topic", "spark", "flink", "sink"]
+            ),
+        ]
+        | None
+    ) = None
+    """`topic`, `virtual_topic`, `spark` (or `flink`), `sink`; inferred from the SQL when left out."""
+    gateway: GatewayTopic | None = None
+    """What the gateway makes of it."""
+    security: Security = Security()
+    """What is delicate, and how it is covered."""
+    ml_outputs: dict[str, MlOutput] = {}
+    """What `ML_PREDICT` and `ML_EVALUATE` answer, by the model that they ask."""
+    waivers: tuple[Waiver, ...] = ()
+    """Rules that it may break for a while."""
+    advanced: Advanced = Advanced()
+    """Settings that most models do without."""
+
+    @property
+    def topic(self) -> str:
+        """The topic that the model writes, if it writes one."""
+        return self.advanced.topic.name or self.name

@@ -1,0 +1,161 @@
+"""Parts that several elements have in common."""
+
+from datetime import date
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from penstock.config import Frozen
+from penstock.project.stream_project.security import Classification
+
+
+def _one_line(name: str) -> str:
+    if not name.isprintable():
+        raise ValueError("a name is one line of printable characters")
+    if name != name.strip():
+        raise ValueError("a name does not begin or end with a space")
+    return name
+
+
+Name = Annotated[str, Field(min_length=1), AfterValidator(_one_line)]
+"""What an element is called. Names become identifiers in quotes, so any script and any word will do."""
+
+
+class Waiver(Frozen):
+    """Leave to break a rule, for a reason and for a time."""
+
+    rule: str
+    """The rule, as its violation names it: `topics.min_partitions`."""
+    reason: str = Field(min_length=1)
+    """Why it may be broken."""
+    until: date
+    """The last day on which it may."""
+
+
+class Watermark(Frozen):
+    """How late a row may be."""
+
+    strategy: Literal["bounded_out_of_orderness", "monotonously_increasing", "monotonous"] = "bounded_out_of_orderness"
+    """`monotonous` (or `monotonously_increasing`) means that rows come in order."""
+    max_out_of_orderness_ms: int = Field(5000, ge=0)
+    """How many milliseconds a row may come after one that happened later."""
+
+    @property
+    def delay_ms(self) -> int:
+        return self.max_out_of_orderness_ms if self.strategy == "bounded_out_of_orderness" else 0
+
+
+class EventTime(Frozen):
+    """The column that says when a row happened."""
+
+    column: str
+    """The column's name. Text is read as a timestamp, a whole number as milliseconds since 1970."""
+    watermark: Watermark = Watermark()
+    """How late a row may be."""
+    allowed_lateness_ms: int | None = Field(None, ge=0)
+    """How much later than the watermark a row may still correct a result."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lateness_beside_watermark(cls, value: Any) -> Any:
+        """`allowed_lateness_ms` may stand among the settings of the watermark, too."""
+        watermark = value.get("watermark") if isinstance(value, dict) else None
+        if isinstance(watermark, dict) and "allowed_lateness_ms" in watermark and "allowed_lateness_ms" not in value:
+            rest = {key: inner for key, inner in watermark.items() if key != "allowed_lateness_ms"}
+            return {**value, "watermark": rest, "allowed_lateness_ms": watermark["allowed_lateness_ms"]}
+        return value
+
+
+class AcceptedValues(Frozen):
+    """The values that a column may have."""
+
+    values: tuple[Any, ...] = Field(min_length=1)
+    """Every value that is allowed."""
+
+
+class Bounds(Frozen):
+    """The numbers that a column may hold."""
+
+    min: float | None = None
+    """The smallest."""
+    max: float | None = None
+    """The largest."""
+
+
+class Nothing(Frozen):
+    """No settings."""
+
+
+class ColumnCheck(Frozen):
+    """Something that must be true of a column: `not_null`, `unique`, `accepted_values` or `range`."""
+
+    not_null: Nothing | None = None
+    """Every row has a value."""
+    unique: Nothing | None = None
+    """No value comes twice."""
+    accepted_values: AcceptedValues | None = None
+    """The values that it may have."""
+    range: Bounds | None = None
+    """The numbers that it may hold."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, value: Any) -> Any:
+        """A check without settings is written as its name."""
+        return {value: {}} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _one_check(self) -> Self:
+        if len(self.model_fields_set) != 1:
+            raise ValueError("name one check an entry")
+        return self
+
+
+class Column(Frozen):
+    """A column, and what is known about it."""
+
+    name: str = Field(min_length=1)
+    """The column's name."""
+    type: str | None = None
+    """An SQL type: `STRING`, `BIGINT`, `DECIMAL(10, 2)`, `TIMESTAMP(3)`, `ARRAY<STRING>`, … In a source the default is
+    `STRING`; in a model it is what the SQL gives, and a type written here must be that."""
+    description: str | None = None
+    """What it holds."""
+    classification: Classification | None = None
+    """How delicate it is. It follows the column through every model."""
+    proctime: bool = False
+    """Whether it is the time of processing, not part of the rows: Spark fills it in as a batch is read."""
+    tests: tuple[ColumnCheck, ...] = ()
+    """What must be true of it."""
+
+
+class NodeReference(Frozen):
+    """A source or a model by name."""
+
+    source: str | None = None
+    """The name of a source."""
+    ref: str | None = None
+    """The name of a model."""
+
+    @model_validator(mode="after")
+    def _one_name(self) -> Self:
+        if (self.source is None) == (self.ref is None):
+            raise ValueError("name one `source` or one `ref`")
+        return self
+
+    @property
+    def id(self) -> str:
+        return f"source.{self.source}" if self.source is not None else f"model.{self.ref}"
+
+
+def _references(value: object) -> object:
+    """`from: x`, a list of names, and a list of `{ref: x}` / `{source: y}` are the same thing."""
+    if isinstance(value, str | dict):
+        value = [value]
+    return [{"ref": item} if isinstance(item, str) else item for item in value] if isinstance(value, list) else value
+
+
+References = Annotated[
+    tuple[NodeReference, ...],
+    BeforeValidator(_references, json_schema_input_type=str | NodeReference | list[str | NodeReference]),
+]

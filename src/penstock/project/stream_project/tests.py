@@ -1,0 +1,304 @@
+"""What must be true of the rows."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import AliasChoices, BeforeValidator, Field, model_validator
+
+from penstock.config import Duration, Frozen, Names
+from penstock.project.stream_project.parts import Name, Waiver
+
+
+class NotNull(Frozen):
+    """Every row has a value."""
+
+    columns: Names = Field(min_length=1)
+    """The columns."""
+
+
+class AcceptedValuesOf(Frozen):
+    """A column has one of these values."""
+
+    column: str
+    """The column."""
+    values: tuple[Any, ...] = Field(min_length=1)
+    """Every value that is allowed."""
+
+
+class AcceptedTypes(Frozen):
+    """Columns are of these types."""
+
+    types: dict[str, str] = Field(min_length=1)
+    """Columns and their types: `string`, `number`, `int`, `bigint`, `boolean`, `timestamp`, `date`, `time`, or SQL."""
+
+
+class RangeOf(Frozen):
+    """A number lies between bounds."""
+
+    column: str
+    """The column."""
+    min: float | None = None
+    """The smallest."""
+    max: float | None = None
+    """The largest."""
+
+
+class UniqueKey(Frozen):
+    """No key comes twice."""
+
+    key: Names = Field(min_length=1)
+    """The columns of the key."""
+    window: str | None = None
+    """The time in which it may not."""
+    tolerance: float = Field(0.0, ge=0, le=1)
+    """The share of rows that may be duplicates."""
+
+
+class ForeignKey(Frozen):
+    """Every value is a key of another model."""
+
+    column: str
+    """The column."""
+    ref_model: str
+    """The other model."""
+    ref_key: str
+    """The column there."""
+    window: str | None = None
+    """The time within which the other row must be found."""
+    match_rate: float | None = Field(None, ge=0, le=1)
+    """The share of rows that must have one."""
+
+
+class MaxLag(Frozen):
+    """Rows are not older than this when they are seen."""
+
+    column: str
+    """The column with the time of a row."""
+    max_seconds: float = Field(gt=0)
+    """How old they may be."""
+
+
+class Throughput(Frozen):
+    """So many rows come in a second."""
+
+    min_per_second: float | None = None
+    """At least."""
+    max_per_second: float | None = None
+    """At most."""
+
+
+class Bucket(Frozen):
+    """A part of the numbers, and the share of rows in it."""
+
+    min: float | None = None
+    """From here."""
+    max: float | None = None
+    """To here."""
+    expected_ratio: float = Field(ge=0, le=1)
+    """The share of rows that it should have."""
+    tolerance: float = Field(0.0, ge=0, le=1)
+    """How far the share may be off."""
+
+
+class Distribution(Frozen):
+    """Numbers are spread as expected."""
+
+    column: str
+    """The column."""
+    buckets: tuple[Bucket, ...] = Field(min_length=1)
+    """The parts."""
+
+
+class CustomSql(Frozen):
+    """A query of your own: with `sql` and what it is expected to give, or with a condition that bad rows meet."""
+
+    name: str = "custom"
+    """What failures are called."""
+    sql: str | None = None
+    """A SELECT over `{{ ref("name") }}`."""
+    expect: Any = None
+    """What it is to give."""
+    max_failures: int | None = Field(None, ge=0)
+    """How many rows it may give."""
+    where: str | None = None
+    """The condition that a bad row meets."""
+    detail_column: str | None = None
+    """The column that tells which row it was."""
+
+    @model_validator(mode="after")
+    def _some_query(self) -> Self:
+        if (self.sql is None) == (self.where is None):
+            raise ValueError("give `sql`, or `where`")
+        return self
+
+
+class Positive(Frozen):
+    """A number is above zero."""
+
+    columns: Names = Field(min_length=1, validation_alias=AliasChoices("columns", "column"))
+    """The columns."""
+
+
+class FreshWithin(Frozen):
+    """The newest row is not older than this."""
+
+    max_seconds: float = Field(gt=0, validation_alias=AliasChoices("max_seconds", "max_age_seconds", "max_lag_seconds"))
+    """How old it may be."""
+    column: str | None = None
+    """The column with the time of a row; the event time when left out."""
+
+
+class Assertion(Frozen):
+    """One thing that must be true, by its name."""
+
+    not_null: NotNull | None = None
+    """Every row has a value in these columns."""
+    accepted_values: AcceptedValuesOf | None = None
+    """A column has one of these values."""
+    accepted_types: AcceptedTypes | None = None
+    """Columns are of these types."""
+    range: RangeOf | None = None
+    """A number lies between bounds."""
+    unique_key: UniqueKey | None = None
+    """No key comes twice."""
+    foreign_key: ForeignKey | None = None
+    """Every value is a key of another model."""
+    max_lag: MaxLag | None = None
+    """Rows are not older than this when they are seen."""
+    throughput: Throughput | None = None
+    """So many rows come in a second."""
+    distribution: Distribution | None = None
+    """Numbers are spread as expected."""
+    custom_sql: CustomSql | None = None
+    """A query of your own."""
+    positive: Positive | None = None
+    """A number is above zero."""
+    freshness: FreshWithin | None = None
+    """The newest row is not older than this."""
+
+    @model_validator(mode="after")
+    def _one_assertion(self) -> Self:
+        if len(self.model_fields_set) != 1:
+            raise ValueError("name one assertion an entry, each with `- ` before it")
+        return self
+
+    @property
+    def kind(self) -> str:
+        return next(iter(self.model_fields_set))
+
+    @property
+    def body(self) -> Frozen:
+        body = getattr(self, self.kind)
+        assert isinstance(body, Frozen)
+        return body
+
+
+class Alert(Frozen):
+    """Tell somebody."""
+
+    type: str | None = None
+    """How: `slack`, `pagerduty`, `webhook`, `email`."""
+    channel: str | None = None
+    """Where: a channel, or the same words as `type`."""
+    url: str | None = None
+    """Where, as an address."""
+    webhook: str | None = None
+    """Where, as an address of a chat."""
+    routing_key: str | None = None
+    """Where, as a key of PagerDuty."""
+    severity: str | None = None
+    """How bad."""
+    message: str | None = None
+    """What to say."""
+
+
+class PauseModel(Frozen):
+    """Stop a model's query."""
+
+    model: str | None = None
+    """The model; the tested one when left out."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_name(cls, value: Any) -> Any:
+        match value:
+            case str():
+                return {"model": value}
+            case True:
+                return {}
+            case _:
+                return value
+
+
+class DeadLetters(Frozen):
+    """Send rows that fail to another place."""
+
+    model: str | None = None
+    """The model that they go to."""
+    topic: str | None = None
+    """The topic that they go to."""
+    include_error: bool = False
+    """Whether the reason goes with them."""
+    include_metadata: bool = False
+    """Whether their place in the topic goes with them."""
+
+
+class Action(Frozen):
+    """One thing to do when a test fails."""
+
+    alert: Alert | None = None
+    """Tell somebody."""
+    pause: PauseModel | None = Field(None, validation_alias=AliasChoices("pause", "pause_model"))
+    """Stop a model's query. `pause_model` is the same field."""
+    dlq: DeadLetters | None = None
+    """Send rows that fail to another place."""
+    block_deploy: bool | None = None
+    """Refuse to deploy."""
+
+
+class OnFailure(Frozen):
+    """What to do when a test fails: a mapping, or just the list of actions."""
+
+    severity: Literal["error", "warning"] = "error"
+    """Whether a failure fails the command."""
+    actions: tuple[Action, ...] = ()
+    """What to do, in order."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_actions(cls, value: Any) -> Any:
+        return {"actions": value} if isinstance(value, list) else value
+
+
+def _list(value: object) -> object:
+    return [value] if isinstance(value, dict) else value
+
+
+class DataTest(Frozen):
+    """A test of a model or a source."""
+
+    name: Name
+    """Its name."""
+    model: str
+    """The model or source that it looks at."""
+    type: Literal["schema", "sample", "continuous"]
+    """`schema`: the columns, as the project is checked. `sample`: some rows, on demand. `continuous`: every row."""
+    description: str | None = None
+    """What it is for."""
+    owner: str | None = None
+    """Who answers for it."""
+    group: str | None = None
+    """The group it belongs to; that of the tested model when left out."""
+    tags: tuple[str, ...] = ()
+    """Words to find it by."""
+    assertions: Annotated[tuple[Assertion, ...], BeforeValidator(_list, json_schema_input_type=list[Assertion])] = ()
+    """What must be true."""
+    sample_size: int | None = Field(None, ge=1)
+    """`sample`: how many rows it reads."""
+    timeout: Duration | None = None
+    """`sample`: how long it waits for them."""
+    flink_cluster: str | None = None
+    """A Flink cluster. Queries run on Spark, so it has no effect."""
+    on_failure: OnFailure = OnFailure()
+    """What to do when it fails."""
+    waivers: tuple[Waiver, ...] = ()
+    """Rules that it may break for a while."""

@@ -1,0 +1,108 @@
+"""Where things lead: safe file names for pages, neighbours of nodes, columns forwards and backwards, safe addresses."""
+
+import hashlib
+import re
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from penstock.site.model import Site, SiteNode
+
+_PLAIN = re.compile(r"[a-z0-9_][a-z0-9_-]{0,79}")
+_RESERVED = re.compile(r"con|prn|aux|nul|com\d|lpt\d")
+_SAFE_SCHEMES = frozenset({"http", "https", "mailto"})
+
+
+def page_path(node: SiteNode) -> str:
+    """The page of a node, relative to the site: `model/orders.html`.
+
+    A name that cannot be a file name on every system, or that another name could meet there (`Orders` and `orders`),
+    is shortened to what is safe and told apart by a digest of the id. It depends on this node alone, so that
+    addresses stay when other nodes come and go.
+    """
+    if _PLAIN.fullmatch(node.name) and not _RESERVED.fullmatch(node.name):
+        return f"{node.kind}/{node.name}.html"
+    readable = re.sub(r"[^a-z0-9_]+", "-", node.name.lower()).strip("-")[:60] or "page"
+    # The point cannot be in a plain name, so the two forms never meet.
+    return f"{node.kind}/{readable}.{hashlib.sha256(node.id.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}.html"
+
+
+def safe_url(text: str | None) -> str | None:
+    """The text, if following it is harmless: the web or mail. Never `javascript:`, `data:` or `file:`."""
+    if not text or any(character.isspace() or not character.isprintable() for character in text):
+        return None
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return None
+    return text if parts.scheme in _SAFE_SCHEMES and (parts.netloc or parts.scheme == "mailto") else None
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The ways through a site, each worked out once."""
+
+    nodes: Mapping[str, SiteNode]
+    before: Mapping[str, list[str]]
+    after: Mapping[str, list[str]]
+    goes_to: Mapping[tuple[str, str], list[tuple[str, str]]]
+    """From a column to the columns that are made of it."""
+    pages: Mapping[str, str]
+    numbers: Mapping[str, int]
+    """The position of each node in `nodes`, by which drawings and assets/data.js name it."""
+
+    def neighbourhood(self, node_id: str, most: int) -> list[str]:
+        """The node and whole steps around it while they fit into `most`; the first step is cut, the others are not."""
+        chosen = {node_id: None}
+        edge = [node_id]
+        while edge:
+            ring = dict.fromkeys(
+                near for one in edge for near in (*self.before[one], *self.after[one]) if near not in chosen
+            )
+            if len(chosen) + len(ring) > most:
+                if len(chosen) == 1:
+                    chosen |= dict.fromkeys(list(ring)[: most - 1])
+                break
+            chosen |= ring
+            edge = list(ring)
+        return [node for node in self.nodes if node in chosen]
+
+    def exposures_of(self, node_id: str) -> list[tuple[str, int]]:
+        """Every exposure that the node's rows reach and in how many steps, nearest first; not beyond an exposure."""
+        steps = {node_id: 0}
+        queue = deque([node_id])
+        found = []
+        while queue:
+            here = queue.popleft()
+            if here != node_id and self.nodes[here].kind == "exposure":
+                found.append((here, steps[here]))
+                continue
+            for after in self.after[here]:
+                if after not in steps:
+                    steps[after] = steps[here] + 1
+                    queue.append(after)
+        return found
+
+    def node_at(self, path: str) -> str | None:
+        """The node that a diagnostic's path lies in: `model.orders.columns.x` is in `model.orders`."""
+        while path and path not in self.nodes:
+            path = path.rpartition(".")[0]
+        return path or None
+
+
+def link_site(site: Site, ordered: Iterable[SiteNode]) -> Links:
+    nodes = {node.id: node for node in ordered}
+    before: dict[str, list[str]] = {node_id: [] for node_id in nodes}
+    after: dict[str, list[str]] = {node_id: [] for node_id in nodes}
+    position = {node_id: index for index, node_id in enumerate(nodes)}
+    for start, end in sorted(set(site.edges), key=lambda edge: (position[edge[0]], position[edge[1]])):
+        after[start].append(end)
+        before[end].append(start)
+    goes_to = defaultdict(list)
+    for node in nodes.values():
+        for column in node.columns or ():
+            for origin in dict.fromkeys(column.origins):
+                goes_to[origin].append((node.id, column.name))
+    pages = {node.id: page_path(node) for node in nodes.values()}
+    return Links(nodes, before, after, dict(goes_to), pages, position)
