@@ -1,4 +1,4 @@
-"""The site in a real browser, from disk. Needs Chromium: see scripts/browser."""
+"""The site in a real browser, from disk. Needs Chromium: see scripts/tools."""
 
 import re
 import shutil
@@ -26,7 +26,7 @@ def browser() -> "Iterator[Browser]":
     from playwright.sync_api import sync_playwright
 
     found = [path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))]
-    assert found, "no Chromium: run scripts/browser"
+    assert found, "no Chromium: run scripts/tools"
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=found[0], args=["--no-sandbox"])
         yield chromium

@@ -59,7 +59,8 @@ class Running:
         """`run --once`, without a process of its own."""
         checked = check(self.root / self.entry)
         plan = planned(checked, compiled(checked), select=tuple(select), allow_rebuild=tuple(allow_rebuild))
-        run = start(plan, self.spark, checked.place, SqliteStore(checked.place.state_file))
+        store = SqliteStore(checked.place.state_file)
+        run = start(plan, self.spark, checked.place, store, environ=checked.environ)
         try:
             run.run_once(lambda: time.sleep(0.02))
         finally:
@@ -80,7 +81,7 @@ class Running:
 
     def show(self, node_id: str, limit: int = 100) -> list[dict[str, Any]]:
         checked = check(self.root / self.entry)
-        lines = peek(compiled(checked), node_id, checked.root, self.spark.newSession(), limit)
+        lines = peek(compiled(checked), node_id, checked.root, self.spark.newSession(), limit, checked.environ)
         return [json.loads(line) for line in lines]
 
 

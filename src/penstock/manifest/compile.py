@@ -16,6 +16,7 @@ from penstock.manifest.model import (
     Input,
     Manifest,
     Output,
+    Parameter,
     QuerySpec,
     SparkSpec,
     Step,
@@ -24,9 +25,8 @@ from penstock.manifest.model import (
 from penstock.manifest.outside import connectors, gateway_rules, has_query, schemas
 from penstock.project.stream_project import Model
 from penstock.project.stream_project import Source as ProjectSource
-from penstock.project.variables import references
 from penstock.sql.dialects import PROJECT
-from penstock.sql.mask import masked
+from penstock.sql.mask import masked, parameters
 from penstock.sql.query import rename_tables, select_all, tables
 from penstock.sql.translate import to_spark
 
@@ -133,7 +133,8 @@ class _Assembly:
         self._times.update(node.assumed_times)
         renamed = rename_tables(query, self._use)
         sql = to_spark(masked(renamed, node.columns, node.masks))
-        self.steps.append(Step(view=view, node=node.id, sql=sql, variables=_variables(node)))
+        known_later = {name: Parameter(kind=p.kind, of=p.of) for name, p in parameters(node.masks).items()}
+        self.steps.append(Step(view=view, node=node.id, sql=sql, parameters=known_later))
 
     def _use(self, node_id: str) -> str:
         """The view under which one more reader finds a node."""
@@ -146,13 +147,6 @@ class _Assembly:
             time = node.event_time or self._times.get(node_id)
             self.inputs.append(_input(view, node, _topic_source(node, self.graph), time))
         return view
-
-
-def _variables(node: Node) -> tuple[str, ...]:
-    """What the masks of a model leave to be filled in when its query starts."""
-    salts = [name for mask in node.masks if mask.salt for name, _, _ in references(mask.salt)]
-    keys = [mask.key for mask in node.masks if mask.policy == "tokenize"]
-    return tuple(dict.fromkeys([*salts, *keys]))
 
 
 def _input(view: str, node: Node, source: dict[str, Any], time: EventTime | None) -> Input:

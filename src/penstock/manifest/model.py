@@ -105,13 +105,20 @@ class Input(Part):
     """Columns that hold the time of processing."""
 
 
+class Parameter(Part):
+    """A parameter of SQL: a text that refers to variables, or half of the key that a variable holds."""
+
+    kind: Literal["text", "hmac_inner", "hmac_outer"]
+    of: str
+
+
 class Step(Part):
-    """A view made from other views by Spark SQL. `variables` are filled in when it runs: salts and keys of masks."""
+    """A view made from other views by Spark SQL. Its parameters, such as keys of masks, are known only when it runs."""
 
     view: str
     node: str
     sql: str
-    variables: tuple[str, ...] = ()
+    parameters: dict[str, Parameter] = {}
 
 
 class Output(Part):

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from penstock.connectors import registry
 from penstock.errors import Diagnostic
-from penstock.manifest.model import Input, Manifest, Output, QuerySpec
+from penstock.manifest.model import Input, Manifest, Output, Parameter, QuerySpec
 from penstock.plan.state import Checkpoint, Deployed
 from penstock.plan.steps import (
     CreateTopic,
@@ -158,7 +158,7 @@ def _not_allowed(steps: list[Step]) -> Iterator[Diagnostic]:
 
 def _unset(query: QuerySpec, environ: Environ) -> Iterator[Diagnostic]:
     needed = [
-        *(name for step in query.steps for name in step.variables),
+        *(name for step in query.steps for parameter in step.parameters.values() for name in _variables(parameter)),
         *(name for o in query.outputs for name, default, _ in references(o.sink) if not default),
         *(name for i in query.inputs for name, default, _ in references(i.source) if not default),
     ]
@@ -166,6 +166,12 @@ def _unset(query: QuerySpec, environ: Environ) -> Iterator[Diagnostic]:
         if not environ.get(name):
             text = f"`{query.name}` needs the environment variable `{name}`, which is not set"
             yield Diagnostic("unset-variable", text, hint="set it, or put it into `.env`", params={"name": name})
+
+
+def _variables(parameter: Parameter) -> list[str]:
+    if parameter.kind == "text":
+        return [name for name, default, _ in references(parameter.of) if not default]
+    return [parameter.of]
 
 
 def _not_runnable(manifest: Manifest, chosen: list[QuerySpec], restricted: bool) -> Iterator[Diagnostic]:

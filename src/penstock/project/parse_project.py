@@ -65,6 +65,11 @@ class StreamProject:
 class ProjectReader(Reader):
     """Reads the files of a project."""
 
+    def __init__(self, environ: Environ) -> None:
+        super().__init__(environ)
+        self._by_label: dict[str, Declared[Any]] = {}
+        self._sql_files: dict[str, TextFile] = {}
+
     def stream_project(self, documents: Documents, variables: Mapping[str, Any]) -> StreamProject | None:
         main, *others = documents.files
         if not self.is_mapping(main, (), MAIN_KEYS, "a project"):
@@ -142,7 +147,6 @@ class ProjectReader(Reader):
     # Elements
 
     def _elements(self, files: list[Document], section: str, model: type[M]) -> Iterator[Declared[M]]:
-        seen: dict[str, Declared[M]] = {}
         for document in files:
             items = document.value.get(section)
             if items is None:
@@ -153,7 +157,7 @@ class ProjectReader(Reader):
                 continue
             for position, item in enumerate(items):
                 element = self._element(section, model, item, document, (section, position))
-                if element is not None and self._is_first(element, seen):
+                if element is not None and self._is_first(element):
                     yield element
 
     def _models(self, files: list[Document], texts: tuple[TextFile, ...]) -> Iterator[Declared[written.Model]]:
@@ -166,12 +170,12 @@ class ProjectReader(Reader):
         self._sql_files = dict(by_name)
         yield from self._elements(files, "models", written.Model)
         taken = {name.partition(".")[2] for name in self.refused}
-        for name, text in self._sql_files.items():
+        for name, text in list(self._sql_files.items()):
             if name in taken:
                 continue
             document = Document(text.file, text.text, None, {})
             element = self._element("models", written.Model, {"name": name}, document, ())
-            if element is not None:
+            if element is not None and self._is_first(element):
                 yield element
 
     def _element(
@@ -227,8 +231,8 @@ class ProjectReader(Reader):
             item = {**said, **item}
         return item, texts
 
-    def _is_first(self, element: Declared[Any], seen: dict[str, Declared[Any]]) -> bool:
-        first = seen.setdefault(element.label.casefold(), element)
+    def _is_first(self, element: Declared[Any]) -> bool:
+        first = self._by_label.setdefault(element.label.casefold(), element)
         if first is element:
             return True
         text = f"the name `{element.value.name}` is taken by {first.origin}"

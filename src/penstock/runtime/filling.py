@@ -2,14 +2,13 @@
 
 import hashlib
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Final
 
 from penstock.errors import PlanRefused
-from penstock.manifest.model import Step
-from penstock.project.variables import Environ, resolved, substituted
-from penstock.sql.mask import key_part
+from penstock.manifest.model import Parameter, Step
+from penstock.project.variables import Environ, resolved
 
-_BLOCK = 64
+_BLOCK: Final = 64
 
 
 class Filling:
@@ -24,22 +23,20 @@ class Filling:
         assert isinstance(value, dict)
         return value
 
-    def sql(self, step: Step) -> str:
-        """The SQL of a step with its variables filled in, and no others: the rest of the text is the user's own."""
-        sql = step.sql
-        missing = [name for name in step.variables if not self._environ.get(name)]
-        _refuse(missing)
-        for name in step.variables:
-            inner, outer = _hmac_keys(self._environ[name])
-            sql = sql.replace(key_part(name, "inner"), inner.hex()).replace(key_part(name, "outer"), outer.hex())
-            sql = substituted_literal(sql, name, self._environ[name])
-        return sql
+    def parameters(self, step: Step) -> dict[str, Any]:
+        """The parameters of a step. They go to Spark beside the SQL, which may stand in its log."""
+        return {name: self._value(parameter) for name, parameter in step.parameters.items()}
 
-
-def substituted_literal(sql: str, name: str, value: str) -> str:
-    """`${NAME}` inside a literal of SQL, filled in so that the value cannot end the literal."""
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return substituted(sql, {name: escaped}, lambda _: None)
+    def _value(self, parameter: Parameter) -> Any:
+        if parameter.kind == "text":
+            text, unset = resolved(parameter.of, self._environ, lambda _: False)
+            _refuse({reference.name for reference in unset})
+            return text
+        key = self._environ.get(parameter.of)
+        if not key:
+            _refuse([parameter.of])
+        inner, outer = _hmac_keys(key or "")
+        return bytearray(inner if parameter.kind == "hmac_inner" else outer)
 
 
 def _hmac_keys(key: str) -> tuple[bytes, bytes]:

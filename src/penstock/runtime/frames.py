@@ -70,7 +70,9 @@ class Frames:
     def run_steps(self, query: QuerySpec, session: SparkSession) -> dict[str, DataFrame]:
         """Every view of the query, the steps applied in order."""
         for step in query.steps:
-            session.sql(self.filling.sql(step)).createOrReplaceTempView(quoted(step.view))
+            parameters = self.filling.parameters(step)
+            rows = session.sql(step.sql, args=parameters) if parameters else session.sql(step.sql)
+            rows.createOrReplaceTempView(quoted(step.view))
         views = {*(i.view for i in query.inputs), *(s.view for s in query.steps)}
         return {view: session.table(quoted(view)) for view in views}
 

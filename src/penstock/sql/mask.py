@@ -1,5 +1,6 @@
 """Masks: the outputs of a query covered before anybody sees them."""
 
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
@@ -19,7 +20,7 @@ _WRAPPED: Final = "_unmasked"
 class ColumnMask:
     """How one output is covered.
 
-    `salt` may hold `${NAME}`, and `key` names a variable: both are filled in when the query starts, by whoever runs it.
+    A salt that refers to a variable, and the key of a token, are no part of the SQL: they are parameters of it.
     """
 
     column: str
@@ -34,9 +35,28 @@ class ColumnMask:
         return f"{self.policy} ({self.algorithm})" if self.policy == "hash" else self.policy
 
 
-def key_part(variable: str, half: Literal["inner", "outer"]) -> str:
-    """What stands in the SQL in place of one half of the key of a token: hex digits of a block of 64 bytes."""
-    return f"${{{variable}:{half}}}"
+@dataclass(frozen=True, slots=True)
+class MaskParameter:
+    """What a parameter of the SQL is to be: a text with `${NAME}` in it, or half of the key in a variable, for HMAC."""
+
+    kind: Literal["text", "hmac_inner", "hmac_outer"]
+    of: str
+
+
+def parameters(masks: Sequence[ColumnMask]) -> dict[str, MaskParameter]:
+    """The parameters of a masked query, by name."""
+    found: dict[str, MaskParameter] = {}
+    for mask in masks:
+        if mask.policy == "hash" and mask.salt is not None and "${" in mask.salt:
+            found[_salt_name(mask.salt)] = MaskParameter("text", mask.salt)
+        elif mask.policy == "tokenize":
+            found[f"{mask.key}_inner"] = MaskParameter("hmac_inner", mask.key)
+            found[f"{mask.key}_outer"] = MaskParameter("hmac_outer", mask.key)
+    return found
+
+
+def _salt_name(salt: str) -> str:
+    return f"salt_{zlib.crc32(salt.encode()):08x}"
 
 
 def masked_columns(columns: Columns, masks: Sequence[ColumnMask]) -> Columns:
@@ -84,11 +104,12 @@ def _covered(mask: ColumnMask, kind: str | None) -> exp.Expr:
         case "null":
             value: exp.Expr = exp.cast(exp.null(), data_type(kind or "STRING").copy())
         case "redact":
-            value = exp.If(this=_column(mask.column).is_(exp.null()).not_(), true=exp.Literal.string(REDACTED))
+            nothing = _column(mask.column).is_(exp.null())
+            value = exp.If(this=nothing, true=exp.null(), false=exp.Literal.string(REDACTED))
         case "partial":
             value = _last_characters(text, mask.visible_chars)
         case "hash":
-            salted = text if mask.salt is None else _call("concat", exp.Literal.string(mask.salt), text)
+            salted = text if mask.salt is None else _call("concat", _salt(mask.salt), text)
             value = _call("md5", salted) if mask.algorithm == "md5" else _sha256(salted)
         case "tokenize":
             value = _token(text, mask.key)
@@ -107,12 +128,16 @@ def _last_characters(text: exp.Expr, visible: int) -> exp.Expr:
 
 def _token(text: exp.Expr, variable: str) -> exp.Expr:
     """HMAC-SHA256, so that a token can be made again only by who has the key, and undone by nobody."""
-    inner, outer = (_call("unhex", exp.Literal.string(key_part(variable, half))) for half in ("inner", "outer"))
+    inner, outer = exp.Placeholder(this=f"{variable}_inner"), exp.Placeholder(this=f"{variable}_outer")
     binary = exp.cast(text, data_type("BINARY").copy())
     first = _call("unhex", _sha256(_call("concat", inner, binary)))
     digest = _sha256(_call("concat", outer, first))
     short = _call("left", digest, exp.Literal.number(TOKEN_DIGITS))
     return _call("concat", exp.Literal.string("tok_"), short)
+
+
+def _salt(salt: str) -> exp.Expr:
+    return exp.Placeholder(this=_salt_name(salt)) if "${" in salt else exp.Literal.string(salt)
 
 
 def _sha256(value: exp.Expr) -> exp.Expr:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from penstock.errors import Diagnostic, Origin, Severity
@@ -11,13 +12,20 @@ from penstock.project.declared import Declared
 from penstock.project.parse_project import StreamProject
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ruled:
     """A project with its nodes and tests."""
 
     project: StreamProject
     nodes: Mapping[str, Node]
     tests: tuple[DataTest, ...]
+
+    @cached_property
+    def _by_node(self) -> Mapping[str, list[DataTest]]:
+        found: dict[str, list[DataTest]] = {}
+        for test in self.tests:
+            found.setdefault(test.node, []).append(test)
+        return found
 
     @property
     def rules(self) -> written.Rules:
@@ -30,7 +38,7 @@ class Ruled:
                 yield model, node
 
     def tests_of(self, node: Node) -> list[DataTest]:
-        return [test for test in self.tests if test.node == node.id]
+        return self._by_node.get(node.id, [])
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,2 @@
+SELECT id -- café
+FROM {{ source("orders") }}
