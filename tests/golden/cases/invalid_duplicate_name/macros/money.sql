@@ -1,0 +1,1 @@
+{% macro euros(cents) %}{{ cents }} / 100{% endmacro %}

@@ -1,0 +1,1 @@
+SELECT id, at FROM {{ source("orders") }}

@@ -1,0 +1,2 @@
+{{ config(materialized="virtual_topic", tags=["views"], owner="data") }}
+SELECT id, at FROM {{ source("orders") }}
