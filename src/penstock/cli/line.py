@@ -10,7 +10,7 @@ from penstock.errors import Diagnostic, Origin, PlanRefused, ProjectInvalid, Sev
 from penstock.graph.graph import Graph, Node
 from penstock.graph.link import link
 from penstock.graph.memory import Memory
-from penstock.graph.schemas import discover
+from penstock.graph.schemas import ask_registry, discover
 from penstock.manifest.compile import compile
 from penstock.manifest.model import Manifest
 from penstock.plan.diff import diff
@@ -27,7 +27,8 @@ from penstock.project.variables import Environ
 class Target:
     """What the command line names: a path, an environment, variables, and whether warnings are errors.
 
-    With `remember`, what was found out about the SQL is kept for the next time.
+    With `remember`, what was found out about the SQL is kept for the next time. With `ask_registry`, the schema
+    registry is asked about every source that refers to it.
     """
 
     path: Path
@@ -35,6 +36,7 @@ class Target:
     variables: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     strict: bool = False
     remember: bool = True
+    ask_registry: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ def check(target: Target | Path, *, ignore_runtime: bool = False, governed: bool
     diagnostics += notes
     graph = None
     if project is not None:
+        if target.ask_registry:
+            diagnostics += ask_registry(project, documents.root)
         memory = Memory(documents.root)
         graph, notes = link(project, discover(project, documents.root), memory)
         if target.remember:

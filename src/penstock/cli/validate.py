@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -25,10 +26,13 @@ def command(
     all_envs: Annotated[bool, typer.Option("--all-envs", help="Check every environment.")] = False,
     var: VarOption = None,
     strict: StrictOption = False,
+    check_schemas: Annotated[
+        bool, typer.Option("--check-schemas", help="Ask the schema registry, and remember what it says.")
+    ] = False,
     form: FormatOption = Format.TEXT,
 ) -> None:
-    """Check the documents: YAML, names, SQL, columns, rules. Starts nothing."""
-    wanted = target(path, directory, env, var, strict=strict)
+    """Check the documents: YAML, names, SQL, columns, rules. Starts nothing, and asks nobody unless told to."""
+    wanted = replace(target(path, directory, env, var, strict=strict), ask_registry=check_schemas)
     targets = _every_environment(wanted) if all_envs else [wanted]
     exit_code = 0
     reports = {}
@@ -62,7 +66,7 @@ def _every_environment(wanted: Target) -> list[Target]:
     if not names:
         text, hint = "the project has no environments", "leave --all-envs out, or add environments/<name>.yml"
         raise ProjectInvalid([Diagnostic("environment-unknown", text, hint=hint)])
-    return [Target(wanted.path, name, wanted.variables, wanted.strict) for name in names]
+    return [replace(wanted, env=name) for name in names]
 
 
 def _summary(checked: Checked) -> str:

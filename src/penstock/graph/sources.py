@@ -20,6 +20,8 @@ def source_node(declared: Declared[written.Source], schemas: Mapping[str, Column
     if not columns:
         columns, notes = _schema_columns(declared)
         diagnostics += notes
+    elif node_id in schemas:
+        diagnostics += _unlike_schema(declared, columns, schemas[node_id])
     columns = columns or schemas.get(node_id)
     event_time = None
     if source.event_time is not None:
@@ -72,6 +74,18 @@ def _schema_columns(declared: Declared[written.Source]) -> tuple[Columns | None,
     except ValueError as error:
         origin, path = declared.origin_of("schema", "definition"), declared.label_of("schema", "definition")
         return None, [Diagnostic("invalid-value", str(error), origin, path, "see `schema.format`")]
+
+
+def _unlike_schema(declared: Declared[written.Source], columns: Columns, known: Columns) -> list[Diagnostic]:
+    """Columns that are declared, but not in the schema that the source refers to."""
+    names = [c.name for c in known]
+    found = []
+    for position, column in enumerate(columns):
+        if column.name not in names and not declared.value.columns[position].proctime:
+            text, hint = f"the schema has no column `{column.name}`", did_you_mean(column.name, names)
+            origin, path = declared.origin_of("columns", position, "name"), declared.label_of("columns", position)
+            found.append(Diagnostic("contract-broken", text, origin, path, hint, params={"column": column.name}))
+    return found
 
 
 def _as_time(column: Column) -> Column:

@@ -1,0 +1,3 @@
+-- The bracket is never closed.
+SELECT id, COUNT(
+FROM {{ source("orders") }}

@@ -1,0 +1,2 @@
+{% macro ping(n) %}{{ pong(n) }}{% endmacro %}
+{% macro pong(n) %}{{ ping(n) }}{% endmacro %}

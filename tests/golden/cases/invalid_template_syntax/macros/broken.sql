@@ -1,0 +1,3 @@
+-- A macro that is never closed.
+{% macro dollars(cents) %}
+  {{ cents }} / 100

@@ -1,0 +1,3 @@
+{% macro euros(cents) %}
+  {{ cents / 100 }}
+{% endmacro %}

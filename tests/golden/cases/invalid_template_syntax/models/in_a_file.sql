@@ -1,0 +1,3 @@
+SELECT id
+{% for name in ["amount" %}, {{ name }}{% endfor %}
+FROM {{ source("orders") }}

@@ -1,0 +1,1 @@
+{% macro currency() %}'{{ var("currency") }}'{% endmacro %}

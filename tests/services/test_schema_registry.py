@@ -1,0 +1,109 @@
+"""Columns that a project does not declare, asked of a real schema registry."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.line import Target, check
+from penstock.errors import ProjectInvalid, ServiceError
+from penstock.sql.types import Column
+from tests.services import registry
+from tests.support import only, write
+
+pytestmark = [
+    pytest.mark.xdist_group("registry"),
+    pytest.mark.skipif(not registry.can_be_had(), reason="needs Maven to fetch the registry"),
+]
+ORDER = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "order_id", "type": "long"},
+        {"name": "amount", "type": {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}},
+        {"name": "note", "type": ["null", "string"], "default": None},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    ],
+}
+CUSTOMER = {"type": "object", "properties": {"id": {"type": "integer"}, "email": {"type": "string"}}}
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with registry.running(tmp_path_factory.mktemp("registry")) as address:
+        registry.register(address, "orders-value", ORDER)
+        registry.register(address, "customers-value", CUSTOMER, "JSON")
+        yield address
+
+
+def _project(root: Path, address: str, sql: str = "SELECT order_id, amount FROM {{ source('orders') }}") -> Target:
+    text = f"""
+    project: {{name: shop}}
+    runtime: {{schema_registry: {{url: "{address}"}}}}
+    sources:
+      - {{name: orders, topic: orders, schema: {{registry: confluent}}}}
+      - {{name: customers, topic: c, schema: {{subject: customers-value, version: 1}}}}
+    models:
+      - {{name: m, sql: "{sql}"}}
+    """
+    write(root, {"stream_project.yml": text})
+    return Target(root, ask_registry=True)
+
+
+def test_the_columns_of_a_referenced_schema_are_asked_for_and_remembered(tmp_path: Path, address: str) -> None:
+    graph = check(_project(tmp_path, address)).graph
+    assert graph["source.orders"].columns == (
+        Column("order_id", "BIGINT"),
+        Column("amount", "DECIMAL(10, 2)"),
+        Column("note", "STRING"),
+        Column("at", "TIMESTAMP"),
+    )
+    assert graph["source.customers"].columns == (Column("id", "BIGINT"), Column("email", "STRING"))
+    assert graph["model.m"].columns == (Column("order_id", "BIGINT"), Column("amount", "DECIMAL(10, 2)"))
+    later = _project(tmp_path, "http://127.0.0.1:1", "SELECT order_id, amuont FROM {{ source('orders') }}")
+    with pytest.raises(ProjectInvalid) as invalid:
+        check(Target(later.path))
+    assert only(invalid.value.diagnostics).hint == "did you mean `amount`?"
+
+
+def test_a_subject_that_is_not_there_is_a_mistake_at_its_place(tmp_path: Path, address: str) -> None:
+    text = f"""
+    project: {{name: shop}}
+    runtime: {{schema_registry: {{url: "{address}"}}}}
+    sources:
+      - name: orders
+        topic: orders
+        schema: {{subject: gone-value}}
+    """
+    write(tmp_path, {"stream_project.yml": text})
+    with pytest.raises(ProjectInvalid) as invalid:
+        check(Target(tmp_path, ask_registry=True))
+    found = only(invalid.value.diagnostics)
+    assert (found.code, found.params) == ("schema-unknown", {"subject": "gone-value"})
+    assert found.origin is not None
+    assert found.origin.line == 6
+
+
+def test_declared_columns_are_held_against_the_schema(tmp_path: Path, address: str) -> None:
+    text = f"""
+    project: {{name: shop}}
+    runtime: {{schema_registry: {{url: ["http://127.0.0.1:1", "{address}"]}}}}
+    sources:
+      - name: orders
+        topic: orders
+        schema: {{registry: confluent}}
+        columns: [{{name: order_id, type: BIGINT}}, {{name: ammount}}]
+    """
+    write(tmp_path, {"stream_project.yml": text})
+    with pytest.raises(ProjectInvalid) as invalid:
+        check(Target(tmp_path, ask_registry=True))
+    found = only(invalid.value.diagnostics)
+    assert (found.code, found.params) == ("contract-broken", {"column": "ammount"})
+
+
+def test_a_registry_that_does_not_answer_is_said_and_nobody_asks_it_by_default(tmp_path: Path) -> None:
+    wanted = _project(tmp_path, "http://127.0.0.1:1")
+    assert check(Target(wanted.path)).graph["source.orders"].columns is None
+    with pytest.raises(ServiceError) as error:
+        check(wanted)
+    assert error.value.code == "unreachable"
