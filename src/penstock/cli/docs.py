@@ -10,7 +10,9 @@ from penstock.cli.options import DirectoryOption, EnvOption, Format, FormatOptio
 from penstock.clients.packages import require
 from penstock.errors import ServiceError
 
-app = typer.Typer(help="The documentation of a project.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="The documentation of a project.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
+)
 
 OutputOption = Annotated[
     Path | None,

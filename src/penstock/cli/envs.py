@@ -15,7 +15,9 @@ from penstock.project.parse import parse
 from penstock.project.parse_project import Environment, StreamProject
 from penstock.project.variables import environ_of, looks_secret, resolved
 
-app = typer.Typer(help="The environments of a project.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(
+    help="The environments of a project.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
+)
 
 
 @app.command("list")

@@ -7,6 +7,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from penstock.manifest.model import Manifest, Part, QuerySpec, masked
+from penstock.sql.clauses import laid_out
 
 MANIFEST: Final = "manifest.json"
 INDEX: Final = "files.json"
@@ -65,9 +66,9 @@ def _json(part: Part) -> str:
 
 
 def _script(query: QuerySpec) -> str:
-    """The SQL as Spark gets it, step by step."""
+    """The SQL that Spark gets, step by step, with lines for people."""
     inputs = [f"-- reads {entry.view}{_event_time(entry)}" for entry in query.inputs]
-    steps = [f"-- {step.view}\n{step.sql};" for step in query.steps]
+    steps = [f"-- {step.view}\n{laid_out(step.sql)};" for step in query.steps]
     outputs = [f"-- {o.view} goes to {o.sink['type']} {o.sink.get('topic', '')}".rstrip() for o in query.outputs]
     return "\n".join([*inputs, *steps, *outputs]) + "\n"
 

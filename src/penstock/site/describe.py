@@ -8,6 +8,7 @@ from penstock.graph.graph import DataTest, Graph, Node
 from penstock.manifest.model import DagColumn, Manifest
 from penstock.project import stream_project as written
 from penstock.site.model import Site, SiteColumn, SiteNode, SiteNote, SiteRule, SiteTest
+from penstock.sql.clauses import laid_out
 from penstock.transforms.sql import SqlTransform
 
 _RULES_FOR: Final[Mapping[str, tuple[str, ...]]] = {
@@ -106,7 +107,7 @@ def _sql_run(node: Node, manifest: Manifest) -> str | None:
     """The SQL that Spark runs for a node, in its own query or, for a view, in the first one that reads it."""
     own = manifest.producer(node.id)
     steps = [step for query in ([own] if own else manifest.queries) for step in query.steps if step.node == node.id]
-    return steps[0].sql if steps else None
+    return laid_out(steps[0].sql) if steps else None
 
 
 def _event_time(node: Node) -> str | None:

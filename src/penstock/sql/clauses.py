@@ -1,7 +1,9 @@
-"""Clauses of a query as text."""
+"""Queries, and clauses of them, as text for people and for other systems."""
 
-from sqlglot import exp
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
 
+from penstock.sql.dialects import SPARK
 from penstock.sql.query import Query
 
 
@@ -15,3 +17,11 @@ def is_plain_filter(query: Query) -> bool:
 def filter_text(query: Query) -> str | None:
     where = query.tree.args.get("where")
     return where.this.sql(query.dialect, comments=False) if where is not None else None
+
+
+def laid_out(sql: str) -> str:
+    """Spark SQL with lines and indentation; as it is, if it cannot be read back."""
+    try:
+        return parse_one(sql, read=SPARK).sql(SPARK, pretty=True)
+    except (SqlglotError, RecursionError):
+        return sql
