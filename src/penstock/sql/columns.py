@@ -12,7 +12,7 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 from sqlglot.schema import MappingSchema
 
 from penstock.errors import did_you_mean
-from penstock.sql.functions import group_windows, tell_types
+from penstock.sql.functions import decimal_type, group_windows, is_trusted, tell_types
 from penstock.sql.origins import InputColumn, Origins, origin_of, origins, passed
 from penstock.sql.query import Problem, Query, offset_of
 from penstock.sql.types import Column, Columns, data_type, type_text
@@ -104,10 +104,11 @@ def _spellings(tree: exp.Query, inputs: Mapping[str, Columns | None]) -> dict[st
 
 
 def _computed_type(projection: exp.Expr) -> str | None:
-    """Computed decimals are left open: Spark widens them by rules of its own."""
-    cast = isinstance(projection.unalias(), exp.Cast)
-    decimal = projection.type is not None and projection.type.this is exp.DType.DECIMAL
-    return None if decimal and not cast else type_text(projection.type)
+    """Computed decimals are left open, because Spark widens them by rules of its own, and so is what it types otherwise."""
+    expression = projection.unalias()
+    if projection.type is not None and projection.type.this is exp.DType.DECIMAL:
+        return type_text(projection.type) if isinstance(expression, exp.Cast) else decimal_type(expression)
+    return type_text(projection.type) if is_trusted(projection) else None
 
 
 def _unusable_outputs(tree: exp.Query, written: list[tuple[str, int]]) -> Iterator[Problem]:

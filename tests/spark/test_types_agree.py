@@ -1,0 +1,78 @@
+"""The types that `validate` finds are those that Spark finds, or none. A wrong one would break a contract that holds."""
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from penstock.sql.columns import analyse
+from penstock.sql.dialects import PROJECT
+from penstock.sql.query import Query, parse
+from penstock.sql.translate import to_spark
+from penstock.sql.types import Column, spark_type
+
+COLUMNS = (
+    Column("ti", "TINYINT"), Column("si", "SMALLINT"), Column("i", "INT"), Column("b", "BIGINT"),
+    Column("f", "FLOAT"), Column("d", "DOUBLE"), Column("n", "DECIMAL(10, 2)"), Column("m", "DECIMAL(5, 0)"),
+    Column("s", "STRING"), Column("t", "BOOLEAN"), Column("at", "TIMESTAMP"), Column("day", "DATE"),
+    Column("raw", "BINARY"), Column("a", "ARRAY<STRING>"), Column("ai", "ARRAY<INT>"),
+    Column("mp", "MAP<STRING, BIGINT>"), Column("st", "STRUCT<x: INT, y: STRING>"),
+)  # fmt: skip
+EXPRESSIONS = """
+i + 1 | i + b | i * d | f + i | f * d | b - i | i % 2 | i / 2 | b / i | d / 2 | n + 1 | n * n | n / 2 | n + d | -i | -n
+ti + si | si + i | ti * 1 | ABS(i) | ABS(n) | ROUND(d, 2) | ROUND(n, 1) | ROUND(i) | FLOOR(d) | CEIL(d) | FLOOR(n) | FLOOR(i)
+POWER(i, 2) | SQRT(i) | EXP(d) | LN(d) | LOG10(d) | LOG2(d) | MOD(i, 2) | SIGN(d) | SIGN(i) | GREATEST(i, b) | LEAST(i, d)
+COALESCE(i, b) | COALESCE(i, d) | COALESCE(s, 'x') | COALESCE(n, 0) | NULLIF(i, 0) | IF(t, i, b) | IFNULL(i, 0) | NVL(s, '')
+CASE WHEN t THEN i ELSE b END | CASE WHEN t THEN 1 ELSE 2.5 END | CASE WHEN t THEN s ELSE 'x' END | CASE WHEN t THEN n ELSE 0 END
+CASE WHEN t THEN i END | CASE WHEN t THEN d ELSE n END | CASE s WHEN 'a' THEN 1 ELSE 2 END
+UPPER(s) | LOWER(s) | TRIM(s) | CONCAT(s, 'x') | s || 'x' | SUBSTRING(s, 1, 2) | REPLACE(s, 'a', 'b') | LENGTH(s) | CHAR_LENGTH(s)
+LPAD(s, 5, '0') | REVERSE(s) | SPLIT(s, ',') | REGEXP_REPLACE(s, 'a', 'b') | REGEXP_EXTRACT(s, '(a)', 1) | INITCAP(s) | MD5(s)
+POSITION('a' IN s) | INSTR(s, 'a') | LOCATE('a', s) | s LIKE 'a%' | s RLIKE 'a' | s IN ('a', 'b') | s IS NULL | NOT t | t AND t
+i = 1 | i > b | i BETWEEN 1 AND 2 | i <> 1
+CAST(i AS STRING) | CAST(s AS INT) | CAST(s AS DECIMAL(12, 3)) | CAST(s AS TIMESTAMP) | CAST(at AS DATE) | CAST(i AS BIGINT) | TRY_CAST(s AS INT)
+CURRENT_TIMESTAMP | CURRENT_DATE | YEAR(at) | MONTH(day) | DAYOFWEEK(at) | HOUR(at) | EXTRACT(YEAR FROM at) | EXTRACT(SECOND FROM at)
+DATE_FORMAT(at, 'yyyy') | TO_DATE(s) | TO_TIMESTAMP(s) | UNIX_TIMESTAMP(at) | FROM_UNIXTIME(b) | DATE_TRUNC('HOUR', at)
+at + INTERVAL '1' HOUR | at - INTERVAL '1' DAY | day + INTERVAL '1' DAY | DATE_ADD(day, 1) | DATEDIFF(day, day) | QUARTER(at)
+1 | 1.5 | 'x' | TRUE | NULL | 10000000000 | 1e3
+a[0] | mp['k'] | st.x | st.y | SIZE(a) | CARDINALITY(a) | ARRAY_CONTAINS(a, 'x') | ARRAY(1, 2) | MAP_KEYS(mp) | MAP_VALUES(mp)
+ARRAY_DISTINCT(a) | ELEMENT_AT(a, 1) | UUID() | RAND() | HEX(i) | TO_JSON(st) | SHA2(s, 256) | ENCODE(s, 'utf-8') | ASCII(s)
+""".replace("\n", " | ").split(" | ")
+AGGREGATES = """
+COUNT(*) | COUNT(i) | SUM(i) | SUM(b) | SUM(ti) | SUM(f) | SUM(d) | SUM(n) | AVG(i) | AVG(d) | AVG(n) | MIN(i) | MAX(s) | MIN(n) | MAX(at)
+STDDEV(d) | VARIANCE(d) | COLLECT_LIST(s) | COLLECT_SET(i) | FIRST(s) | BOOL_AND(t) | COUNT_IF(t) | SUM(CASE WHEN t THEN i ELSE 0 END)
+SUM(CASE WHEN t THEN d ELSE 0 END) | SUM(CASE WHEN t THEN n ELSE 0 END) | MAX(i) - MIN(i) | SUM(i) / COUNT(*) | SUM(i * d) | AVG(i) + 1
+APPROX_COUNT_DISTINCT(s) | MIN_BY(s, i) | ANY_VALUE(i) | PERCENTILE_APPROX(d, 0.5) | ARRAY_AGG(i)
+""".replace("\n", " | ").split(" | ")
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> SparkSession:
+    own = spark.newSession()
+    fields = ", ".join(f"{c.name} {c.type}" for c in COLUMNS)
+    own.createDataFrame([], StructType.fromDDL(fields)).createOrReplaceTempView("t")
+    return own
+
+
+@pytest.mark.parametrize("expression", [e.strip() for e in (*EXPRESSIONS, *AGGREGATES) if e.strip()])
+def test_a_type_that_is_claimed_is_the_one_that_spark_finds(session: SparkSession, expression: str) -> None:
+    text = f"SELECT {expression} AS x FROM t"
+    parsed = parse(text, PROJECT)
+    assert isinstance(parsed, Query)
+    columns = analyse(parsed, {"t": COLUMNS}).columns
+    assert columns is not None
+    claimed = columns[0].type
+    field = session.sql(to_spark(Query(text, PROJECT))).schema[0]
+    found = StructType([field]).toDDL().removeprefix("x ").removesuffix(" NOT NULL")
+    assert claimed is None or claimed == spark_type(found), f"claimed {claimed}, and Spark finds {found}"
+
+
+def test_nearly_every_type_is_claimed() -> None:
+    """None is honest, but tells nothing."""
+    silent = []
+    expressions = [e.strip() for e in (*EXPRESSIONS, *AGGREGATES) if e.strip()]
+    for expression in expressions:
+        parsed = parse(f"SELECT {expression} AS x FROM t", PROJECT)
+        assert isinstance(parsed, Query)
+        columns = analyse(parsed, {"t": COLUMNS}).columns
+        if columns is None or columns[0].type is None:
+            silent.append(expression)
+    assert len(silent) < len(expressions) / 6, silent
