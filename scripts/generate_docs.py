@@ -275,6 +275,9 @@ def _allow_other_forms(definitions: dict[str, Any]) -> None:
     for section, forms in FORMS.items():
         for form in forms:
             place = (section, *form.old[:-1])
+            if form.old[0] == "event_time":
+                definitions["Watermark"]["properties"].setdefault(form.old[-1], {})
+                continue
             # Sources have no section `advanced` of their own.
             owner, field = ("Source", form.old[0]) if section == "sources" else (owners[place], form.old[-1])
             definition = definitions[owner]

@@ -27,6 +27,7 @@ CODES: Final[Mapping[str, str]] = {
     "deprecated-form": "An older form, still understood. The hint shows the new one.",
     "no-effect": "A field that is understood but changes nothing here. The message says why.",
     "unset-variable": "`${NAME}` names an environment variable that is not set. Set it, put it into `.env`, or give a default: `${NAME:-default}`.",
+    "secret-exposed": "A variable that looks like a secret stands where it would be written into the manifest. Connectors, `runtime` and masks take it only when a query runs.",
     "environment-unknown": "An environment was chosen that the project does not have.",
     "environment-needed": "The project has several environments, and none was chosen. Use `--env NAME` or `PENSTOCK_ENV`.",
     "unknown-type": "A `type:` that no connector or transform answers to.",
@@ -40,7 +41,7 @@ CODES: Final[Mapping[str, str]] = {
     "cycle": "Models read from each other in a circle, so there is no first one to run.",
     # SQL and templates
     "template-syntax": "The template in a model's SQL, or a macro, cannot be rendered.",
-    "template-refused": "A template asks for more than it may have: a file, a secret, an endless loop, a text without bounds.",
+    "template-refused": "A template asks for more than it may have: a file, an endless loop, a text without bounds.",
     "unknown-var": "`var()` names a variable that nobody has given a value. Add it to `vars:`, or give it with `--var`.",
     "sql-syntax": "The SQL cannot be parsed.",
     "sql-statement": "A model or transform is one SELECT statement that reads from a source or a model.",

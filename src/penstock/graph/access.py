@@ -1,6 +1,7 @@
 """Who may read whom."""
 
 from collections.abc import Iterator, Mapping
+from typing import TypeAlias
 
 from penstock.errors import Diagnostic, Origin
 from penstock.graph.exposures import REFERENCES
@@ -8,6 +9,7 @@ from penstock.graph.graph import DataTest, Node
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
 from penstock.project.parse_project import StreamProject
+from penstock.project.template import Templates
 
 
 def denied(project: StreamProject, nodes: Mapping[str, Node], tests: tuple[DataTest, ...]) -> Iterator[Diagnostic]:
@@ -15,63 +17,71 @@ def denied(project: StreamProject, nodes: Mapping[str, Node], tests: tuple[DataT
     for model in project.models:
         node = nodes.get(f"model.{model.value.name}")
         for node_id in node.inputs if node else ():
-            yield from _judged(nodes[node_id], model, f"model `{model.value.name}`", _place(model, node_id))
+            denial = _denial(nodes[node_id], model, outside=False)
+            if denial:
+                place = _place(model, node_id, project.templates)
+                yield _denied(nodes[node_id], model, f"model `{model.value.name}`", place, denial)
     for exposure in project.exposures:
         for section in REFERENCES[:2]:
             for position, reference in enumerate(getattr(exposure.value, section)):
-                if reference.id in nodes:
+                target = nodes.get(reference.id)
+                if target is not None and (denial := _denial(target, exposure, outside=True)):
                     place = exposure.origin_of(section, position)
-                    reader = f"exposure `{exposure.value.name}`"
-                    yield from _judged(nodes[reference.id], exposure, reader, place, outside=True)
+                    yield _denied(target, exposure, f"exposure `{exposure.value.name}`", place, denial)
     declared = {test.value.name: test for test in project.tests}
     for test in tests:
         written_test = declared.get(test.name)
-        if written_test is not None and (test.element.group or test.element.owner):
+        if written_test is None or not (test.element.group or test.element.owner):
+            continue  # a test of nobody in particular is the model's own
+        if denial := _denial(nodes[test.node], written_test, outside=False):
             place = written_test.origin_of("model")
-            yield from _judged(nodes[test.node], written_test, f"test `{test.name}`", place)
+            yield _denied(nodes[test.node], written_test, f"test `{test.name}`", place, denial)
 
 
-def _place(model: Declared[written.Model], node_id: str) -> Origin:
+def _place(model: Declared[written.Model], node_id: str, templates: Templates) -> Origin:
     """Where a model names what it reads."""
     position = next((p for p, reference in enumerate(model.value.from_) if reference.id == node_id), None)
     if position is not None:
         return model.origin_of("from", position)
-    name = node_id.partition(".")[2]
-    offset = (model.value.sql or "").find(name)
-    return model.origin_inside("sql", max(offset, 0))
+    rendered = templates.render(model.value.sql or "")
+    offset = next((reference.offset for reference in rendered.references if reference.id == node_id), 0)
+    return model.origin_inside("sql", offset)
 
 
-def _judged(
-    target: Node,
-    reader: Declared[written.Model] | Declared[written.Exposure] | Declared[written.DataTest],
-    called: str,
-    place: Origin,
-    *,
-    outside: bool = False,
-) -> Iterator[Diagnostic]:
+Reader: TypeAlias = Declared[written.Model] | Declared[written.Exposure] | Declared[written.DataTest]
+
+
+def _denial(target: Node, reader: Reader, *, outside: bool) -> str | None:
+    """Who may read a model, if this reader may not."""
     element = target.element
     if not isinstance(element, written.Model) or element.access is None or element.access.level == "public":
-        return
+        return None
     access = element.access
     groups = {name for name in (reader.value.group, reader.value.owner) if name}
-    is_member = (element.group or element.owner) in groups
+    own = element.group or element.owner
+    if own in groups:
+        return None
+    shown = f"its own group ({own})" if own else "its own group"
     if access.level == "private":
-        allowed = is_member or (element.group is None and not outside)
-        who = "only its own group in this project may read it"
-    else:
-        anybody = not access.allowed_groups and element.group is None
-        allowed = is_member or anybody or bool(groups & set(access.allowed_groups))
-        who = f"only {', '.join(access.allowed_groups) or 'its own group'} may read it"
-    if allowed:
-        return
-    text = f"{called} may not read `{target.name}`: it is {access.level}, and {who}"
+        return None if element.group is None and not outside else f"only {shown} in this project may read it"
+    if (not access.allowed_groups and element.group is None) or groups & set(access.allowed_groups):
+        return None
+    return f"only {', '.join([shown, *access.allowed_groups])} may read it"
+
+
+def _denied(target: Node, reader: Reader, called: str, place: Origin, who: str) -> Diagnostic:
+    element = target.element
+    assert isinstance(element, written.Model)
+    assert element.access is not None
+    level = element.access.level
     ways = [
         f"set `group: {element.group}` on the reader" if element.group else "",
-        "add the reader's group to `access.allowed_groups`" if access.level == "protected" else "",
-        "let it be `access: protected` with `allowed_groups`" if access.level == "private" else "",
+        "add the reader's group to `access.allowed_groups`" if level == "protected" else "",
+        "let it be `access: protected` with `allowed_groups`" if level == "private" else "",
         "open it with `access: public`",
         "read another model",
     ]
+    text = f"{called} may not read `{target.name}`: it is {level}, and {who}"
     hint = "; or ".join(way for way in ways if way)
     params = {"model": target.name, "reader": reader.value.name}
-    yield Diagnostic("access-denied", text, place, reader.label, hint, params=params)
+    return Diagnostic("access-denied", text, place, reader.label, hint, params=params)

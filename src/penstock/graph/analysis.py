@@ -35,7 +35,12 @@ def cycle_diagnostics(cycles: Iterable[list[str]], places: Callable[[str], Place
     for cycle in cycles:
         names = [node_id.partition(".")[2] for node_id in cycle]
         place = places(cycle[0])
-        text = f"these read from each other in a circle: {' -> '.join(names)}"
+        alone = len(names) == 2
+        text = (
+            f"`{names[0]}` reads from itself"
+            if alone
+            else f"these read from each other in a circle: {' -> '.join(names)}"
+        )
         hint = "take one of the references out"
         found.append(Diagnostic("cycle", text, place.origin, place.label, hint, params={"path": " -> ".join(names)}))
     return found

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from penstock.errors import Diagnostic, Severity, did_you_mean
+from penstock.errors import Diagnostic, Severity, nearest
 from penstock.graph.graph import Node
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
@@ -25,13 +25,12 @@ def applied_masks(
         targets = [mask.column] if columns is None else list(_targets(mask, columns, origins))
         if not targets:
             names = [c.name for c in columns or ()]
-            text = f"neither the output nor an input has a column `{mask.column}`"
-            hint = did_you_mean(mask.column, names)
-            path = declared.label_of(*place)
+            text = f"nothing that comes out is made from a column `{mask.column}`"
+            close = nearest(mask.column, names)
+            hint = f"did you mean `{close}`?" if close else "take the mask out"
+            origin, path = declared.origin_of(*place, "column"), declared.label_of(*place)
             params = {"column": mask.column}
-            diagnostics.append(
-                Diagnostic("mask-column-missing", text, declared.origin_of(*place), path, hint, params=params)
-            )
+            diagnostics.append(Diagnostic("mask-column-missing", text, origin, path, hint, params=params))
         for target in targets:
             found.setdefault(target.casefold(), _column_mask(mask, target))
         if mask.for_roles:

@@ -183,6 +183,10 @@ def _window_times(
         if node is None or time is None:
             if not declared or window.column.casefold() not in declared:
                 problems.append(_no_time(window, declared))
+        elif any(mask.column.casefold() == time.name for mask in node.masks):
+            text = f"`{window.column}` is masked in `{node.name}`, so it is no time any more"
+            hint = "leave the mask off, or window before it"
+            problems.append(Problem("window-without-event-time", text, window.offset, hint, window.column))
         elif node.event_time is not None:
             if node.event_time.column.casefold() != time.name:
                 problems.append(_no_time(window, declared))
@@ -208,7 +212,7 @@ def _declare_it(node: Node, column: str) -> str:
 
 def _no_time(window: Window, declared: Collection[str]) -> Problem:
     text = f"a window needs event time, and `{window.column}` is none" if declared else "a window needs event time"
-    hint = did_you_mean(window.column, declared, otherwise="event time") if declared else _NO_EVENT_TIME
+    hint = f"use {', '.join(f'`{name}`' for name in sorted(declared))}" if declared else _NO_EVENT_TIME
     return Problem("window-without-event-time", text, window.offset, hint, window.column)
 
 

@@ -1,12 +1,13 @@
 """Fetch what can be known about outside columns, without Spark, before linking."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from penstock.clients.schema_registry import Registry
-from penstock.connectors.topic import TopicSource
+from penstock.connectors.topic import TOPIC_NAME, TopicSource
 from penstock.errors import Diagnostic, ServiceError
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
@@ -29,7 +30,7 @@ def discover(project: Project, root: Path) -> Mapping[str, Columns]:
         subject = _subject(source)
         if subject is not None and _key(source, subject) in kept:
             schemas[f"source.{source.name}"] = kept[_key(source, subject)]
-        elif not source.columns and project.runtime.kafka is None:
+        elif not source.columns and project.runtime.kafka is None and re.fullmatch(TOPIC_NAME, source.topic):
             columns = TopicSource(topic=source.topic).rooted_at(root).known_columns()
             schemas.update({f"source.{source.name}": columns} if columns is not None else {})
     return schemas

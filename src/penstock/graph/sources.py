@@ -8,7 +8,7 @@ from penstock.graph.graph import EventTime, Node
 from penstock.graph.topics import topic_name_mistakes
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
-from penstock.sql.types import Column, Columns, spark_type
+from penstock.sql.types import TYPE_NAMES, Column, Columns, spark_type
 
 
 def source_node(declared: Declared[written.Source], schemas: Mapping[str, Columns]) -> tuple[Node, list[Diagnostic]]:
@@ -55,12 +55,14 @@ def declared_columns(
     diagnostics: list[Diagnostic] = []
     columns: list[Column] = []
     for position, column in enumerate(declared.value.columns):
-        kind = spark_type(column.type) if column.type else default
+        kind = spark_type(column.type) if column.type is not None else default
         kind = "TIMESTAMP" if column.proctime else kind
-        if kind is None and column.type:
+        if kind is None and column.type is not None:
             origin = declared.origin_of("columns", position, "type")
             path = f"{declared.label}.columns.{column.name}.type"
-            diagnostics.append(Diagnostic("unknown-column-type", f"`{column.type}` is not a type", origin, path))
+            text = f"`{column.type}` is not a type"
+            hint = did_you_mean(column.type.partition("(")[0].partition("<")[0].upper(), TYPE_NAMES, otherwise="types")
+            diagnostics.append(Diagnostic("unknown-column-type", text, origin, path, hint))
         columns.append(Column(column.name, kind))
     return tuple(columns) or None, diagnostics
 

@@ -14,7 +14,11 @@ COVER: Final = "****"
 
 
 _REFERENCE: Final = re.compile(r"\$\{[^}]+\}")
-_IN_ADDRESS: Final = re.compile(r"(?<=://)([^/\s:@]*):([^/\s@]+)@")
+_IN_ADDRESS: Final = re.compile(r"(?<=://)([^/\s:@,?#]*)(:(?:(?!://)[^\s,])*)?@")
+_IN_TEXT: Final = re.compile(
+    r"""([\w.-]*(?:pass(?:word|wd|phrase)?|secret|token|credential|api[_.-]?key))(\s*=\s*)("[^"]*"|'[^']*'|[^\s&;,"']+)""",
+    re.IGNORECASE,
+)
 
 
 def masked(value: Any, key: str = "") -> Any:
@@ -24,19 +28,27 @@ def masked(value: Any, key: str = "") -> Any:
     """
     match value:
         case dict():
-            return {name: masked(inner, str(name)) for name, inner in value.items()}
+            below = key if looks_secret(key) else ""
+            return {name: masked(inner, below or str(name)) for name, inner in value.items()}
         case list() | tuple():
             return [masked(inner, key) for inner in value]
         case str() if looks_secret(key) and value and not _REFERENCE.fullmatch(value):
             return COVER
-        case str() if "://" in value:
-            return _IN_ADDRESS.sub(_without_password, value)
+        case str():
+            return _IN_TEXT.sub(_without_value, _IN_ADDRESS.sub(_without_password, value))
         case _:
             return COVER if looks_secret(key) and isinstance(value, int | float) else value
 
 
 def _without_password(found: re.Match[str]) -> str:
-    return found[0] if _REFERENCE.fullmatch(found[2]) else f"{found[1]}:{COVER}@"
+    """`user:password@` without the password; what stands there alone may be a token."""
+    if found[2] is None:
+        return found[0] if _REFERENCE.fullmatch(found[1]) else f"{COVER}@"
+    return found[0] if _REFERENCE.fullmatch(found[2][1:]) else f"{found[1]}:{COVER}@"
+
+
+def _without_value(found: re.Match[str]) -> str:
+    return found[0] if _REFERENCE.fullmatch(found[3].strip("\"'")) else f"{found[1]}{found[2]}{COVER}"
 
 
 class Part(BaseModel):

@@ -30,6 +30,7 @@ class Form:
 SOURCE_FORMS: Final = (
     Form(("advanced", "event_time"), ("event_time",)),
     Form(("advanced", "watermark"), ("event_time", "watermark")),
+    Form(("event_time", "watermark", "allowed_lateness_ms"), ("event_time", "allowed_lateness_ms")),
 )
 MODEL_FORMS: Final = (
     Form(("topic",), ("advanced", "topic"), deprecated=True),
@@ -45,6 +46,7 @@ MODEL_FORMS: Final = (
     Form(("advanced", "security"), ("security",)),
     Form(("advanced", "access"), ("access",)),
     Form(("advanced", "event_time"), ("event_time",)),
+    Form(("event_time", "watermark", "allowed_lateness_ms"), ("event_time", "allowed_lateness_ms")),
     Form(("advanced", "spark", "cluster"), ("advanced", "flink_cluster")),
     Form(("advanced", "spark", "checkpoint_interval"), ("advanced", "spark", "checkpoint_interval_ms")),
     Form(("advanced", "spark", "checkpoint_timeout"), ("advanced", "spark", "checkpoint_timeout_ms")),

@@ -12,10 +12,10 @@ from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import SandboxedEnvironment
 
-from penstock.errors import Diagnostic, did_you_mean
+from penstock.errors import Diagnostic, did_you_mean, nearest
 from penstock.project.documents import TextFile
-from penstock.project.template import MARK, Piece, Reference, Rendered, TemplateProblem, unset_problem
-from penstock.project.variables import REFERENCE, Environ, looks_secret, substituted
+from penstock.project.template import MARK, Piece, Reference, Rendered, TemplateProblem, secret_problem, unset_problem
+from penstock.project.variables import REFERENCE, Environ, looks_secret, references, substituted
 from penstock.sql.dialects import quoted
 
 MAX_STEPS: Final = 100_000
@@ -36,9 +36,11 @@ _MARKER: Final = re.compile(f"{_OPEN}(\\d+):(\\d+){_CLOSE}")
 class Refused(Exception):
     """A template asks for what it must not have, or for what there is not."""
 
-    def __init__(self, code: str, message: str, hint: str | None = None, subject: str = "") -> None:
+    def __init__(
+        self, code: str, message: str, hint: str | None = None, subject: str = "", line: int | None = None
+    ) -> None:
         super().__init__(message)
-        self.code, self.message, self.hint, self.subject = code, message, hint, subject
+        self.code, self.message, self.hint, self.subject, self.line = code, message, hint, subject, line
 
 
 class Sandbox(SandboxedEnvironment):
@@ -61,8 +63,8 @@ class Sandbox(SandboxedEnvironment):
         given = {name: self.globals[name] for name in ("range", "dict", "namespace")}
         self.globals = {
             **given,
-            "source": lambda name: self._refer("source", name),
-            "ref": lambda name: self._refer("model", name),
+            "source": lambda *names: self._refer("source", names),
+            "ref": lambda *names: self._refer("model", names),
             "var": self._var,
             "env_var": self._env_var,
             "env": self._env_var,
@@ -80,8 +82,8 @@ class Sandbox(SandboxedEnvironment):
             loop.iter = _call_of("each", [loop.iter], loop)
         for block in (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends):
             for reader in tree.find_all(block):
-                text = "other files cannot be read from a template"
-                raise TemplateSyntaxError(text, reader.lineno, name, filename)
+                text, hint = "other files cannot be read from a template", "macros of `macros/` are there by name"
+                raise Refused("template-refused", text, hint, line=reader.lineno)
         for node in list(tree.find_all(nodes.Node)):
             for field, value in node.iter_fields():
                 if isinstance(value, nodes.Concat):
@@ -149,22 +151,27 @@ class Sandbox(SandboxedEnvironment):
 
     # What a template may ask for
 
-    def _refer(self, kind: str, name: Any) -> str:
-        self._called.append((kind, str(name)))
-        return quoted(f"{kind}.{name}")
+    def _refer(self, kind: str, names: tuple[Any, ...]) -> str:
+        if len(names) != 1 or not isinstance(names[0], str):
+            call = "source" if kind == "source" else "ref"
+            text, hint = f"`{call}()` takes one name", f'put it in quotes: `{call}("name")`'
+            raise Refused("template-syntax", text, hint)
+        self._called.append((kind, names[0]))
+        return quoted(f"{kind}.{names[0]}")
 
     def _var(self, name: str, *default: Any) -> Any:
         if name in self._variables:
             return self._variables[name]
         if default:
             return default[0]
-        hint = did_you_mean(name, self._variables) or f"add it to `vars:`, or give it with --var {name}=…"
+        close = nearest(str(name), self._variables)
+        hint = f"did you mean `{close}`?" if close else f"add it to `vars:`, or give it with --var {name}=…"
         raise Refused("unknown-var", f"there is no variable `{name}`", hint, name)
 
     def _env_var(self, name: str, *default: Any) -> Any:
         if looks_secret(name):
-            hint = "SQL is written into the manifest; give secrets to a connector as `${NAME}`"
-            raise Refused("template-refused", f"`{name}` looks like a secret", hint, name)
+            problem = secret_problem(name, 0)
+            raise Refused(problem.code, problem.message, problem.hint, name)
         if (value := self._environ.get(name)) is not None:
             return value
         if default:
@@ -211,14 +218,14 @@ class Sandbox(SandboxedEnvironment):
             hint = "look for a missing `%}`, `}}` or `endif`"
             return Rendered("", problems=(TemplateProblem("template-syntax", _sentence(error), offset, hint),))
         except Refused as error:
-            offset = _line_start(text, _line_of(error.__traceback__))
+            offset = _line_start(text, error.line or _line_of(error.__traceback__))
             problem = TemplateProblem(error.code, error.message, offset, error.hint, error.subject)
             return Rendered("", problems=(problem,))
         except RecursionError:
             return Rendered("", problems=(TemplateProblem("template-refused", "macros call each other without end"),))
         except Exception as error:  # noqa: BLE001 - a template can make anything fail; whatever it is, it is its own
             offset = _line_start(text, _line_of(error.__traceback__))
-            code = "template-refused" if isinstance(error, SecurityError) else "template-syntax"
+            code = "template-refused" if isinstance(error, SecurityError | OverflowError) else "template-syntax"
             unknown = _UNDEFINED.fullmatch(str(error)) if isinstance(error, UndefinedError) else None
             near = did_you_mean(unknown[1], self.globals) if unknown else None
             subject = unknown[1] if unknown else ""
@@ -303,6 +310,7 @@ def _prepared(text: str, environ: Environ, missing: list[TemplateProblem], *, ma
         parts.append(part[:lead] + marker + part[lead:])
 
     def filled(found: re.Match[str]) -> str:
+        missing.extend(secret_problem(n, found.start()) for n, _, _ in references(found[0]) if looks_secret(n))
         return substituted(found[0], environ, lambda name: missing.append(unset_problem(name, environ, found.start())))
 
     def data(start: int, end: int) -> None:

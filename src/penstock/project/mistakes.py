@@ -1,9 +1,10 @@
 """What pydantic found wrong with a value, as a diagnostic that a person can use."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, Final, Literal, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from penstock.connectors.contract import Sink, Source
@@ -15,7 +16,40 @@ from penstock.project.runtime import Runtime
 from penstock.transforms.sql import SqlTransform
 
 
-def mistake(
+def mistakes(
+    model: type[BaseModel],
+    error: ValidationError,
+    raw: Any,
+    document: Document,
+    base: tuple[Step, ...],
+    label: str,
+    forms: Sequence[Form] = (),
+) -> list[Diagnostic]:
+    """The diagnostics for a value that is no `model`: one for each place, also where a field takes several types."""
+    details = error.errors(include_url=False)
+    deepest = [d for d in details if not (d["type"] == "too_short" and _has_deeper(d["loc"], details))]
+    by_place: dict[str, list[Diagnostic]] = {}
+    for detail in deepest:
+        found = _mistake(model, detail, raw, document, base, label, forms)
+        by_place.setdefault(found.path, []).append(found)
+    return [_merged(same) for same in by_place.values()]
+
+
+def _has_deeper(loc: tuple[int | str, ...], details: Sequence[ErrorDetails]) -> bool:
+    return any(len(d["loc"]) > len(loc) and d["loc"][: len(loc)] == loc for d in details)
+
+
+def _merged(same: list[Diagnostic]) -> Diagnostic:
+    """Several types that a value could have had, in one sentence."""
+    first = same[0]
+    wanted = [d.message.removeprefix("this must be ").partition(", not ")[0] for d in same if d.code == "wrong-type"]
+    if len(same) == 1 or len(wanted) < len(same):
+        return next((d for d in same if d.code == "unknown-value"), first)
+    given = first.message.rpartition(", not ")[2]
+    return replace(first, message=f"this must be {', '.join(dict.fromkeys(wanted))}, not {given}")
+
+
+def _mistake(
     model: type[BaseModel],
     detail: ErrorDetails,
     raw: Any,
@@ -41,7 +75,7 @@ def mistake(
         case "extra_forbidden":
             origin = document.origin(*base, *steps, key=True)
             owner = _owner(model, detail["loc"][:-1])
-            text = f"{_called(owner, steps[:-1])} has no such field"
+            text = f"{_called(owner, steps[:-1], label)} has no such field"
             hint = did_you_mean(field, _written_fields(owner), otherwise="fields") or "take it out"
             return Diagnostic("unknown-field", text, origin, shown, hint, params=params)
         case "literal_error" | "enum":
@@ -173,12 +207,12 @@ _CALLED: Final[Mapping[type[BaseModel], str]] = {
 }
 
 
-def _called(model: type[BaseModel], steps: tuple[Step, ...]) -> str:
+def _called(model: type[BaseModel], steps: tuple[Step, ...], label: str) -> str:
     """A model as people know it: by what it is, or by the key it stands under."""
     if model in _CALLED:
         return _CALLED[model]
     if issubclass(model, Source | Sink):
         role = "source" if issubclass(model, Source) else "sink"
         return f"a `{model.model_fields['type'].default}` {role}"
-    keys = [str(step) for step in steps if isinstance(step, str)]
+    keys = [str(step) for step in steps if isinstance(step, str)] or [label]
     return f"an entry of `{keys[-1]}`" if steps and isinstance(steps[-1], int) and keys else f"`{keys[-1]}`"

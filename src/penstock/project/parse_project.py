@@ -1,6 +1,6 @@
 """Parsing the project format."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -16,14 +16,14 @@ from penstock.project.load import Documents
 from penstock.project.reader import Reader
 from penstock.project.runtime import Runtime
 from penstock.project.template import Templates
-from penstock.project.variables import Environ, Unset, references, resolved
+from penstock.project.variables import SECRET_HINT, Environ, Unset, looks_secret, references, resolved
 
 M = TypeVar("M", bound=BaseModel)
 
 SECTIONS: Final = ("sources", "models", "tests", "exposures")
 MAIN_KEYS: Final = ("project", "runtime", "defaults", "rules", "vars", *SECTIONS)
 _LATER: Final = {
-    "models": (("sql",), ("advanced", "connector", "config")),
+    "models": (("sql",), ("advanced", "connector", "config"), ("security",)),
     "tests": (("on_failure",), ("assertions",)),
 }
 """Where `${NAME}` is not filled in when the project is read: SQL is a template, and the rest is for running only."""
@@ -118,27 +118,28 @@ class ProjectReader(Reader):
             self.note("no-effect", origin, "runtime", text, hint, severity=Severity.WARNING, field="runtime")
         if not self.is_mapping(document, (), tuple(written.EnvironmentFile.model_fields), "an environment"):
             return Runtime(), Environment(name, "", asks_first=True, allow_destructive=False), {}
-        raw = document.value if document.value.get("runtime") is not None else {**document.value, "runtime": {}}
         if "runtime" not in document.value:
             hint = "add `runtime:`; leave it empty to run on this machine"
             text = "an environment needs this section"
             self.note("missing-field", document.origin(), "runtime", text, hint, field="runtime")
-        known = {key: value for key, value in raw.items() if key in written.EnvironmentFile.model_fields}
-        file = self.read(written.EnvironmentFile, known, document, (), name)
-        if file is None:
-            return Runtime(), Environment(name, "", asks_first=True, allow_destructive=False), {}
-        self._inert("runtime", raw["runtime"], document, ("runtime",), "runtime", ())
-        if file.environment.name not in (None, name):
-            text = f"the file is `{name}`, but its `environment.name` is `{file.environment.name}`"
+        runtime = self._section(document, "runtime", Runtime) or Runtime()
+        said = self._section(document, "environment", written.EnvironmentHeader) or written.EnvironmentHeader()
+        safety = self._section(document, "safety", written.Safety) or written.Safety()
+        own = self._section(document, "vars", _Vars)
+        if said.name not in (None, name):
+            text = f"the file is `{name}`, but its `environment.name` is `{said.name}`"
             origin = document.origin("environment", "name")
             self.note("invalid-value", origin, "environment.name", text, "let both be the same")
-        chosen = Environment(name, file.environment.description, file.asks_first, file.safety.allow_destructive)
-        return file.runtime, chosen, file.vars
+        asks_first = said.protected if safety.confirm_apply is None else safety.confirm_apply
+        chosen = Environment(name, said.description, asks_first, safety.allow_destructive)
+        return runtime, chosen, own.values() if own else {}
 
     def _section(self, document: Document, key: str, model: type[M]) -> M | None:
         if key not in document.value or (document.value[key] is None and key != "project"):
             return None
         raw = document.value[key]
+        if key != "runtime":
+            self._secrets(raw, document, (key,), key, (), lambda _: False)
         value = self.read(model, raw, document, (key,), key)
         if value is not None:
             self._inert(key, raw, document, (key,), key, ())
@@ -193,6 +194,7 @@ class ProjectReader(Reader):
         def later(steps: tuple[Step, ...]) -> bool:
             return any(steps[: len(start)] == start for start in paths)
 
+        self._secrets(form.value, document, path, label, form.used, later)
         value = self.read(model, form.value, document, path, label, forms=form.used, later=later)
         if value is None:
             self.refused.add(f"{section.removesuffix('s')}.{name}")
@@ -256,8 +258,27 @@ class ProjectReader(Reader):
                 self.note("deprecated-form", origin, shown, text, hint, severity=Severity.WARNING, field=form.old[-1])
         for form in twice:
             origin = document.origin(*path, *form.old, key=True)
-            text = f"the same is given as `{'.'.join(form.new)}`"
+            others = tuple(other for other in used if other is not form)
+            first = written_path(document, path, form.new, others)
+            text = f"the same is given as `{'.'.join(map(str, first))}` in {document.origin(*path, *first, key=True)}"
             self.note("given-twice", origin, f"{label}.{'.'.join(form.old)}", text, "keep one of the two")
+
+    def _secrets(
+        self,
+        raw: Any,
+        document: Document,
+        path: tuple[Step, ...],
+        label: str,
+        forms: tuple[Form, ...],
+        later: Callable[[tuple[Step, ...]], bool],
+    ) -> None:
+        """A secret must not be filled in where it would be written into the manifest."""
+        for name, _, place in references(raw):
+            if looks_secret(name) and not later(place):
+                steps = written_path(document, path, place, forms)
+                text = f"`{name}` looks like a secret, and would be written into the manifest"
+                origin, shown = document.origin(*path, *steps), ".".join([label, *map(str, steps)])
+                self.note("secret-exposed", origin, shown, text, SECRET_HINT, name=name)
 
     def _inert(
         self,

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 from penstock.errors import Diagnostic, Origin, Severity, did_you_mean
 from penstock.project.documents import Document, Step
 from penstock.project.forms import Form, written_path
-from penstock.project.mistakes import mistake
+from penstock.project.mistakes import mistakes
 from penstock.project.variables import Environ, Unset, resolved
 
 M = TypeVar("M", bound=BaseModel)
@@ -55,13 +55,12 @@ class Reader:
         value, unset = resolved(raw, self.environ, later)
         for reference in unset:
             self.unset(reference, document, path, label, forms, Severity.ERROR)
+        if unset:
+            return None  # what a missing variable makes of a value is no second mistake
         try:
             return model.model_validate(value)
         except ValidationError as error:
-            if unset:
-                return None  # what a missing variable makes of a value is no second mistake
-            for detail in error.errors(include_url=False):
-                self.diagnostics.append(mistake(model, detail, value, document, path, label, forms))
+            self.diagnostics += mistakes(model, error, value, document, path, label, forms)
             return None
 
     def unset(

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from penstock.errors import Diagnostic, nearest
 from penstock.project.documents import TextFile
-from penstock.project.variables import REFERENCE, Environ, substituted
+from penstock.project.variables import REFERENCE, SECRET_HINT, Environ, looks_secret, substituted
+from penstock.project.variables import references as variables_in
 from penstock.sql.dialects import quoted
 
 if TYPE_CHECKING:
@@ -97,6 +98,11 @@ class Templates:
         return self._sandbox.mistakes if self.macros else []
 
 
+def secret_problem(name: str, offset: int) -> TemplateProblem:
+    text = f"`{name}` looks like a secret, and SQL is written into the manifest"
+    return TemplateProblem("secret-exposed", text, offset, SECRET_HINT, name)
+
+
 def unset_problem(name: str, environ: Environ, offset: int) -> TemplateProblem:
     close = nearest(name, environ)
     hint = f"set it, or write `${{{name}:-default}}`" + (f"; did you mean `{close}`?" if close else "")
@@ -135,5 +141,6 @@ def _filled_in(text: str, environ: Environ) -> Rendered:
             missing: list[str] = []
             put(substituted(mark[0], environ, missing.append), start, False)
             problems.extend(unset_problem(name, environ, start) for name in missing)
+            problems.extend(secret_problem(name, start) for name, _, _ in variables_in(mark[0]) if looks_secret(name))
     put(text[position:], position, True)
     return Rendered("".join(parts), tuple(references), tuple(problems), tuple(pieces))

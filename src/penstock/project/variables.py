@@ -13,6 +13,9 @@ REFERENCE: Final = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*
 _SECRET: Final = re.compile(r"pass(word|wd|phrase)?$|secret|token|credential|private.?key|api.?key", re.IGNORECASE)
 
 
+SECRET_HINT: Final = "give it to a connector or to `runtime` as `${NAME}`, or call it something else if it is none"
+
+
 def looks_secret(name: str) -> bool:
     """Whether a key or a variable of this name is likely to hold what nobody may see."""
     return _SECRET.search(name) is not None

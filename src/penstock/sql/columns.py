@@ -76,12 +76,13 @@ def analyse(
     tell_types(tree, answers)
     typed = annotate_types(tree, schema=schema, dialect=query.dialect)
     given = {InputColumn(name, c.name.casefold()): c.type for name, columns in inputs.items() for c in columns or ()}
+    makes_rows = tree.find(exp.Explode, exp.Posexplode, exp.Inline) is not None
     columns = tuple(
         Column(
-            spelled.get(e.alias_or_name, e.alias_or_name),
-            given.get(unchanged[e.alias_or_name]) if e.alias_or_name in unchanged else _computed_type(e),
+            spelled.get(name, name),
+            given.get(unchanged[name]) if name in unchanged else None if makes_rows else _shared_type(same),
         )
-        for e in typed.selects
+        for name, same in zip(tree.named_selects, _sides(typed), strict=True)
     )
     return Analysis(columns, {spelled.get(name, name): found for name, found in traced.items()}, times)
 
@@ -103,8 +104,21 @@ def _spellings(tree: exp.Query, inputs: Mapping[str, Columns | None]) -> dict[st
     return spelled
 
 
+def _sides(tree: exp.Expr) -> list[tuple[exp.Expr, ...]]:
+    """The outputs of a query, each with those that a set operation puts under it."""
+    if isinstance(tree, exp.SetOperation):
+        return [(*a, *b) for a, b in zip(_sides(tree.left.unnest()), _sides(tree.right.unnest()), strict=True)]
+    return [(projection,) for projection in tree.selects] if isinstance(tree, exp.Query) else []
+
+
+def _shared_type(same: tuple[exp.Expr, ...]) -> str | None:
+    """The type of an output; where the sides of a set operation differ, Spark widens them by rules of its own."""
+    kinds = {_computed_type(projection) for projection in same}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
 def _computed_type(projection: exp.Expr) -> str | None:
-    """Computed decimals are left open, because Spark widens them by rules of its own, and so is what it types otherwise."""
+    """Most computed decimals are left open, because Spark widens them by rules of its own."""
     expression = projection.unalias()
     if projection.type is not None and projection.type.this is exp.DType.DECIMAL:
         return type_text(projection.type) if isinstance(expression, exp.Cast) else decimal_type(expression)
@@ -135,6 +149,8 @@ def _unresolved(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[
     sources = {alias.casefold(): _columns_of(source, inputs) for alias, source in _read_by(scope)}
     seen: set[tuple[str, str]] = set()
     for column in scope.columns:
+        if isinstance(scope.expression, exp.Select) and column.parent_select is not scope.expression:
+            continue  # it stands in a subquery, which is looked at by itself
         table = column.table.casefold()
         if (table, column.name) in seen:
             continue

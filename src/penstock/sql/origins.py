@@ -87,7 +87,7 @@ class _Tracer:
         found: list[_Ways] = []
         for column in expression.find_all(exp.Column):
             counted = any(isinstance(parent, _COUNTS) for parent in _parents(column, expression))
-            ways = self.column(column, scope)
+            ways = self.column(column, _scope_of(column, scope))
             found.append({key: "counted" if counted or way == "counted" else "made" for key, way in ways.items()})
         return _united(found)
 
@@ -97,11 +97,29 @@ class _Tracer:
             match owner.sources.get(column.table or _only_source(owner)):
                 case exp.Table() as table:
                     return {(table.name, column.name): "same"}
-                case Scope() as inner:
+                case Scope(expression=exp.Query()) as inner:
                     return self.outputs(inner).get(column.name, {})
+                case Scope() as rows:
+                    return self._made_of_rows(rows.expression, owner)
                 case _:
                     owner = owner.parent
         return {}
+
+    def _made_of_rows(self, function: exp.Expr, owner: Scope) -> _Ways:
+        """What UNNEST, EXPLODE and the like put out is made from every column that they are given."""
+        given = [c for c in function.find_all(exp.Column) if owner.sources.get(c.table) is not None or not c.table]
+        return {key: "made" for c in given for key in self.column(c, owner)}
+
+
+def _scope_of(column: exp.Column, scope: Scope) -> Scope:
+    """The scope that a column stands in: that of a subquery, if it stands in one."""
+    select = column.parent_select
+    ahead = [scope]
+    for candidate in ahead:
+        if candidate.expression is select:
+            return candidate
+        ahead.extend(candidate.subquery_scopes)
+    return scope
 
 
 def _only_source(scope: Scope) -> str:

@@ -51,12 +51,14 @@ def stateful_constructs(query: Query) -> tuple[Construct, ...]:
 
 
 def _placed(query: Query, construct: Construct) -> Construct:
-    """A construct without a name in it, such as LIMIT, is sought by its word."""
-    if construct.offset or not construct.way_out:
+    """A construct stands at its word: the last one before the first name in it."""
+    if not construct.way_out:
         return construct
+    words = {construct.name.partition(" ")[0].upper(), construct.word.upper()}
     tokens = query.dialect.tokenize(query.text)
-    found = (t.start for t in tokens if t.text.upper() in (construct.name.upper(), construct.word.upper()))
-    return replace(construct, offset=next(found, 0))
+    found = [t.start for t in tokens if t.text.upper() in words or t.text.upper().partition(" ")[0] in words]
+    before = [start for start in found if start <= construct.offset]
+    return replace(construct, offset=before[-1] if before else found[0] if found else construct.offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +72,12 @@ class Window:
 def windows(query: Query) -> tuple[Window, ...]:
     """The group windows, in the order of the text."""
     calls = group_windows(query.tree.find_all(exp.Anonymous))
-    found = [Window(c.expressions[0].name if c.expressions else "", offset_of(c)) for c in calls]
+    found = [Window(_text(c.expressions[0]) if c.expressions else "", offset_of(c)) for c in calls]
     return tuple(sorted(found, key=lambda window: window.offset))
+
+
+def _text(time: exp.Expr) -> str:
+    return time.name if isinstance(time, exp.Column) else time.sql()
 
 
 def unsupported(constructs: Iterable[Construct], *, never: bool) -> tuple[Problem, ...]:

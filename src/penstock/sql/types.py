@@ -44,6 +44,11 @@ def spark_type(text: str) -> str | None:
     return type_text(parsed)
 
 
+TYPE_NAMES: Final = (
+    "STRING", "BIGINT", "INT", "SMALLINT", "TINYINT", "DOUBLE", "FLOAT", "DECIMAL", "BOOLEAN", "TIMESTAMP", "DATE",
+    "BINARY", "ARRAY", "MAP", "ROW", "VARCHAR",
+)  # fmt: skip
+"""The names of types that people write, the common ones first."""
 _NULLABILITY: Final = re.compile(r"\s+(NOT\s+)?NULL\s*$", re.IGNORECASE)
 _SPARK_HAS: Final = frozenset(
     {

@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 from penstock.graph.rules.violation import Ruled, Violation, missing, missing_tags
 
+_WORDS = {"warn": "warning", "error": "error"}
+
 
 def source_rules(ruled: Ruled) -> Iterator[Violation]:
     rules = ruled.rules.sources
@@ -27,8 +29,8 @@ def source_rules(ruled: Ruled) -> Iterator[Violation]:
             for word, given, most in limits:
                 if given is not None and most is not None and given > most:
                     text, origin = (
-                        f"the source may be silent for too long before the {word}",
-                        source.origin_of("freshness"),
+                        f"the source may be silent for too long before the {_WORDS[word]}",
+                        source.origin_of("freshness", f"{word}_after"),
                     )
                     expected, actual = f"<= {most // 1000} s", f"{given // 1000} s"
                     yield Violation(f"sources.max_freshness_{word}", source, origin, expected, actual, text)

@@ -36,7 +36,3 @@ class EnvironmentFile(Frozen):
     """How careful to be."""
     vars: Variables = {}
     """Values that SQL asks for with `{{ var("name") }}`; stronger than those of the project."""
-
-    @property
-    def asks_first(self) -> bool:
-        return self.environment.protected if self.safety.confirm_apply is None else self.safety.confirm_apply

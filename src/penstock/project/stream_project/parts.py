@@ -55,16 +55,6 @@ class EventTime(Frozen):
     allowed_lateness_ms: int | None = Field(None, ge=0)
     """How much later than the watermark a row may still correct a result."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _lateness_beside_watermark(cls, value: Any) -> Any:
-        """`allowed_lateness_ms` may stand among the settings of the watermark, too."""
-        watermark = value.get("watermark") if isinstance(value, dict) else None
-        if isinstance(watermark, dict) and "allowed_lateness_ms" in watermark and "allowed_lateness_ms" not in value:
-            rest = {key: inner for key, inner in watermark.items() if key != "allowed_lateness_ms"}
-            return {**value, "watermark": rest, "allowed_lateness_ms": watermark["allowed_lateness_ms"]}
-        return value
-
 
 class AcceptedValues(Frozen):
     """The values that a column may have."""

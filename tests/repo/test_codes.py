@@ -1,0 +1,67 @@
+"""Every code is shown somewhere: in a golden case named after it, or by a test of the command that raises it."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from penstock.codes import CODES
+from penstock.project.stream_project import Rules
+
+ROOT = Path(__file__).parents[2]
+CASES = ROOT / "tests" / "golden" / "cases"
+CODE = re.compile(r"^(?:error|warning|info): (?:\S+  )?([a-z]+(?:-[a-z]+)+|cycle)  ", re.MULTILINE)
+
+ELSEWHERE = {
+    "unknown-node": "tests/unit/test_codes_elsewhere.py",
+    "confirmation-needed": "tests/unit/test_codes_elsewhere.py",
+    "destructive-refused": "tests/unit/test_codes_elsewhere.py",
+    "not-runnable-here": "tests/unit/test_plan.py",
+    "rebuild-refused": "tests/unit/test_plan.py",
+    "already-running": "tests/process/test_run.py",
+    "schema-unknown": "tests/unit/test_connectors.py",
+    "not-writable": "tests/unit/test_state.py",
+    "target-exists": "tests/site/test_write.py",
+    "java-missing": "tests/process/test_run.py",
+    "java-too-old": "tests/unit/test_codes_elsewhere.py",
+    "package-missing": "tests/unit/test_codes_elsewhere.py",
+    "spark-start": "tests/unit/test_codes_elsewhere.py",
+    "spark-lost": "tests/process/test_run.py",
+    "unreachable": "tests/unit/test_codes_elsewhere.py",
+    "state-unreadable": "tests/unit/test_state.py",
+    "query-failed": "tests/spark/test_projects.py",
+    "batch-conflict": "tests/spark/test_projects.py",
+}
+"""Codes that `validate` does not give, and the file with the test that asserts each of them."""
+
+
+def shown_in(case: str) -> set[str]:
+    """The codes of the diagnostics that a golden case expects."""
+    file = CASES / case / "expected" / "diagnostics.txt"
+    return set(CODE.findall(file.read_text(encoding="utf-8"))) if file.is_file() else set()
+
+
+@pytest.mark.parametrize("code", [code for code in CODES if code not in ELSEWHERE])
+def test_a_golden_case_is_named_after_the_code_and_shows_it(code: str) -> None:
+    word = code.replace("-", "_")
+    cases = [case for case in (f"invalid_{word}", f"notes_{word}") if (CASES / case).is_dir()]
+    assert cases, f"write tests/golden/cases/invalid_{word} (or notes_{word}), or add `{code}` to ELSEWHERE"
+    for case in cases:
+        assert code in shown_in(case), case
+
+
+@pytest.mark.parametrize(("code", "file"), ELSEWHERE.items())
+def test_what_no_golden_case_can_show_is_asserted_elsewhere(code: str, file: str) -> None:
+    assert code in CODES
+    assert f'"{code}"' in (ROOT / file).read_text(encoding="utf-8")
+
+
+def test_no_code_is_said_to_be_elsewhere_when_a_golden_case_shows_it() -> None:
+    shown = {code for case in CASES.iterdir() for code in shown_in(case.name)}
+    assert shown <= CODES.keys()
+    assert shown & ELSEWHERE.keys() == set()
+
+
+def test_every_rule_is_broken_once_in_its_golden_case() -> None:
+    text = (CASES / "invalid_rule_broken" / "expected" / "diagnostics.txt").read_text(encoding="utf-8")
+    assert sorted(re.findall(r"\(rule `([\w.]+)`", text)) == sorted(Rules.names())
