@@ -14,8 +14,9 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from penstock.errors import Diagnostic, did_you_mean, nearest
 from penstock.project.documents import TextFile
-from penstock.project.template import MARK, Piece, Reference, Rendered, TemplateProblem, secret_problem, unset_problem
-from penstock.project.variables import REFERENCE, Environ, looks_secret, references, substituted
+from penstock.project.marking import pieces_of, prepared
+from penstock.project.template import Piece, Reference, Rendered, TemplateProblem, secret_problem, unset_problem
+from penstock.project.variables import Environ, looks_secret
 from penstock.sql.dialects import quoted
 
 MAX_STEPS: Final = 100_000
@@ -29,8 +30,6 @@ _KEPT_FILTERS: Final = (
     "select", "selectattr", "slice", "sort", "string", "sum", "title", "tojson", "trim", "unique", "upper", "wordcount",
 )  # fmt: skip
 _UNDEFINED: Final = re.compile(r"'(\w+)' is undefined")
-_OPEN, _CLOSE = "\ue000", "\ue001"
-_MARKER: Final = re.compile(f"{_OPEN}(\\d+):(\\d+){_CLOSE}")
 
 
 class Refused(Exception):
@@ -211,7 +210,7 @@ class Sandbox(SandboxedEnvironment):
     def rendered(self, text: str) -> Rendered:
         missing: list[TemplateProblem] = []
         try:
-            sql = self._run(_prepared(text, self._environ, missing, marked=False))
+            sql = self._run(prepared(text, self._environ, missing, marked=False))
             calls = list(dict.fromkeys(self._called))
         except TemplateSyntaxError as error:
             offset = _line_start(text, error.lineno)
@@ -255,25 +254,10 @@ class Sandbox(SandboxedEnvironment):
         it looks at its own text, nothing finer than the whole is claimed.
         """
         try:
-            marked = self._run(_prepared(text, self._environ, [], marked=True))
+            marked = self._run(prepared(text, self._environ, [], marked=True))
         except Exception:  # noqa: BLE001 - it went well without markers
             return ()
-        pieces: list[Piece] = []
-        parts: list[str] = []
-        length = position = written = left = 0
-        for marker in [*_MARKER.finditer(marked), None]:
-            part = marked[position : marker.start() if marker else len(marked)]
-            if part:
-                literal = min(left, len(part))
-                if literal:
-                    pieces.append(Piece(length, written, True))
-                if len(part) > literal:
-                    pieces.append(Piece(length + literal, written + left, False))
-                parts.append(part)
-                length += len(part)
-            if marker:
-                position, written, left = marker.end(), int(marker[1]), int(marker[2])
-        return tuple(pieces) if "".join(parts) == sql else ()
+        return pieces_of(marked, sql)
 
 
 def config_of(text: str) -> dict[str, Any]:
@@ -297,37 +281,6 @@ def _call_of(method: str, arguments: Sequence[nodes.Node], place: nodes.Node) ->
     """A call of the sandbox's own method, which no name in a template can stand before."""
     function = nodes.EnvironmentAttribute(method)
     return nodes.Call(function, list(arguments), [], None, None).set_lineno(place.lineno)
-
-
-def _prepared(text: str, environ: Environ, missing: list[TemplateProblem], *, marked: bool) -> str:
-    """The template with `${NAME}` filled in, and with a marker at the start of each literal part if wanted."""
-    parts: list[str] = []
-
-    def literal(start: int, end: int) -> None:
-        part = text[start:end]
-        lead = len(part) - len(part.lstrip())
-        marker = f"{_OPEN}{start + lead}:{len(part) - lead}{_CLOSE}" if marked and part.strip() else ""
-        parts.append(part[:lead] + marker + part[lead:])
-
-    def filled(found: re.Match[str]) -> str:
-        missing.extend(secret_problem(n, found.start()) for n, _, _ in references(found[0]) if looks_secret(n))
-        return substituted(found[0], environ, lambda name: missing.append(unset_problem(name, environ, found.start())))
-
-    def data(start: int, end: int) -> None:
-        position = start
-        for found in REFERENCE.finditer(text, start, end):
-            literal(position, found.start())
-            parts.append(f"{{% raw %}}{filled(found)}{{% endraw %}}")
-            position = found.end()
-        literal(position, end)
-
-    position = 0
-    for mark in MARK.finditer(text):
-        data(position, mark.start())
-        parts.append(mark[0])
-        position = mark.end()
-    data(position, len(text))
-    return "".join(parts)
 
 
 def _place(sql: str, kind: str, name: str) -> int:

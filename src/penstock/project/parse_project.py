@@ -1,6 +1,6 @@
 """Parsing the project format."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -11,12 +11,12 @@ from penstock.errors import Severity
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
 from penstock.project.documents import Document, Step, TextFile
-from penstock.project.forms import FORMS, INERT, Form, has, settled, written_path
+from penstock.project.forms import FORMS, settled, written_path
 from penstock.project.load import Documents
-from penstock.project.reader import Reader
+from penstock.project.remarks import RemarkingReader
 from penstock.project.runtime import Runtime
 from penstock.project.template import Templates
-from penstock.project.variables import SECRET_HINT, Environ, Unset, looks_secret, references, resolved
+from penstock.project.variables import Environ, Unset, references, resolved
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -62,7 +62,7 @@ class StreamProject:
         return self.header.name
 
 
-class ProjectReader(Reader):
+class ProjectReader(RemarkingReader):
     """Reads the files of a project."""
 
     def __init__(self, environ: Environ) -> None:
@@ -139,10 +139,10 @@ class ProjectReader(Reader):
             return None
         raw = document.value[key]
         if key != "runtime":
-            self._secrets(raw, document, (key,), key, (), lambda _: False)
+            self.secrets(raw, document, (key,), key, (), lambda _: False)
         value = self.read(model, raw, document, (key,), key)
         if value is not None:
-            self._inert(key, raw, document, (key,), key, ())
+            self.inert(key, raw, document, (key,), key, ())
         return value
 
     # Elements
@@ -188,25 +188,25 @@ class ProjectReader(Reader):
         if section == "models" and isinstance(item, dict):
             item, texts = self._with_text(item, document, path, label)
         form = settled(item, FORMS.get(section, ()))
-        self._point_out(form.used, form.twice, document, path, label)
+        self.point_out(form.used, form.twice, document, path, label)
         paths = _LATER.get(section, ())
 
         def later(steps: tuple[Step, ...]) -> bool:
             return any(steps[: len(start)] == start for start in paths)
 
-        self._secrets(form.value, document, path, label, form.used, later)
+        self.secrets(form.value, document, path, label, form.used, later)
         value = self.read(model, form.value, document, path, label, forms=form.used, later=later)
         if value is None:
             self.refused.add(f"{section.removesuffix('s')}.{name}")
             return None
         element = Declared(value, document, path, label, form.value, form.used, texts)
-        self._inert(section, form.value, document, path, label, form.used)
+        self.inert(section, form.value, document, path, label, form.used)
         match value:
             case written.Model():
                 self._connector(Declared(value, document, path, label, form.value, form.used))
-                self._distinct_columns(element)
+                self.distinct_columns(element)
             case written.Source():
-                self._distinct_columns(element)
+                self.distinct_columns(element)
             case _:
                 pass
         return element
@@ -241,71 +241,6 @@ class ProjectReader(Reader):
         text += "" if first.label == element.label else "; case does not tell names apart"
         self.note("duplicate-name", element.origin_of("name"), element.label, text, name=element.value.name)
         return False
-
-    def _point_out(
-        self,
-        used: tuple[Form, ...],
-        twice: tuple[Form, ...],
-        document: Document,
-        path: tuple[Step, ...],
-        label: str,
-    ) -> None:
-        for form in used:
-            if form.deprecated:
-                origin = document.origin(*path, *form.old, key=True)
-                text, hint = "this is the older form", f"write it as `{form.shown}`"
-                shown = f"{label}.{'.'.join(form.old)}"
-                self.note("deprecated-form", origin, shown, text, hint, severity=Severity.WARNING, field=form.old[-1])
-        for form in twice:
-            origin = document.origin(*path, *form.old, key=True)
-            others = tuple(other for other in used if other is not form)
-            first = written_path(document, path, form.new, others)
-            text = f"the same is given as `{'.'.join(map(str, first))}` in {document.origin(*path, *first, key=True)}"
-            self.note("given-twice", origin, f"{label}.{'.'.join(form.old)}", text, "keep one of the two")
-
-    def _secrets(
-        self,
-        raw: Any,
-        document: Document,
-        path: tuple[Step, ...],
-        label: str,
-        forms: tuple[Form, ...],
-        later: Callable[[tuple[Step, ...]], bool],
-    ) -> None:
-        """A secret must not be filled in where it would be written into the manifest."""
-        for name, _, place in references(raw):
-            if looks_secret(name) and not later(place):
-                steps = written_path(document, path, place, forms)
-                text = f"`{name}` looks like a secret, and would be written into the manifest"
-                origin, shown = document.origin(*path, *steps), ".".join([label, *map(str, steps)])
-                self.note("secret-exposed", origin, shown, text, SECRET_HINT, name=name)
-
-    def _inert(
-        self,
-        section: str,
-        raw: Any,
-        document: Document,
-        path: tuple[Step, ...],
-        label: str,
-        forms: tuple[Form, ...],
-    ) -> None:
-        """Say of every field that changes nothing here that it does not, and why."""
-        for field, why in INERT.get(section, {}).items():
-            if has(raw, field):
-                steps = written_path(document, path, field, forms)
-                shown = ".".join([label, *map(str, steps)])
-                origin = document.origin(*path, *steps, key=True)
-                text = f"this changes nothing: {why}"
-                self.note("no-effect", origin, shown, text, severity=Severity.INFO, field=field[-1])
-
-    def _distinct_columns(self, element: Declared[Any]) -> None:
-        seen: set[str] = set()
-        for position, column in enumerate(element.value.columns):
-            if column.name.casefold() in seen:
-                text = f"the column `{column.name}` is declared twice"
-                origin, label = element.origin_of("columns", position), element.label_of("columns", position)
-                self.note("duplicate-name", origin, label, text, name=column.name)
-            seen.add(column.name.casefold())
 
     def _connector(self, element: Declared[written.Model]) -> None:
         """A sink model that names one of our own connectors is checked against it, its variables filled in."""
