@@ -13,7 +13,9 @@ from penstock.errors import Diagnostic, ProjectInvalid
 class Frozen(BaseModel):
     """Base of everything that a person can write: immutable, and no key is ever dropped."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, protected_namespaces=())
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", populate_by_name=True, protected_namespaces=(), allow_inf_nan=False
+    )
 
 
 _UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

@@ -29,7 +29,7 @@ sources:
   - {name: open, topic: open.v1}
 models:
 """
-O, C, OPEN = "{{ source('o') }}", "{{ source('c') }}", "{{ source('open') }}"
+ORDERS, C, OPEN = "{{ source('o') }}", "{{ source('c') }}", "{{ source('open') }}"
 TUMBLE = "TUMBLE(at, INTERVAL '1' HOUR)"
 
 
@@ -56,100 +56,103 @@ def c(name: str, way: str = "same") -> set[tuple[str, str, str]]:
 
 ALL = {name: o(name) for name in ("id", "email", "amount", "at", "xs", "who")}
 SHAPES: dict[str, tuple[str, dict[str, set[tuple[str, str, str]]]]] = {
-    "a column": (f"SELECT id FROM {O}", {"id": o("id")}),
-    "another name": (f"SELECT id AS n FROM {O}", {"n": o("id")}),
-    "another case": (f"SELECT ID AS n, EMAIL FROM {O}", {"n": o("id"), "EMAIL": o("email")}),
-    "a constant": (f"SELECT 1 AS one FROM {O}", {"one": set()}),
-    "an expression": (f"SELECT UPPER(email) AS e FROM {O}", {"e": o("email", "made")}),
-    "an expression of two": (f"SELECT id + amount AS n FROM {O}", {"n": o("id", "made") | o("amount", "made")}),
+    "a column": (f"SELECT id FROM {ORDERS}", {"id": o("id")}),
+    "another name": (f"SELECT id AS n FROM {ORDERS}", {"n": o("id")}),
+    "another case": (f"SELECT ID AS n, EMAIL FROM {ORDERS}", {"n": o("id"), "EMAIL": o("email")}),
+    "a constant": (f"SELECT 1 AS one FROM {ORDERS}", {"one": set()}),
+    "an expression": (f"SELECT UPPER(email) AS e FROM {ORDERS}", {"e": o("email", "made")}),
+    "an expression of two": (f"SELECT id + amount AS n FROM {ORDERS}", {"n": o("id", "made") | o("amount", "made")}),
     "a case": (
-        f"SELECT CASE WHEN id > 1 THEN email END AS e FROM {O}",
+        f"SELECT CASE WHEN id > 1 THEN email END AS e FROM {ORDERS}",
         {"e": o("id", "made") | o("email", "made")},
     ),
-    "a cast": (f"SELECT CAST(id AS STRING) AS t FROM {O}", {"t": o("id", "made")}),
-    "a field of a struct": (f"SELECT o.who.mail AS e FROM {O} AS o", {"e": o("who", "made")}),
-    "a star": (f"SELECT * FROM {O}", ALL),
-    "a star and more": (f"SELECT *, id + 1 AS n FROM {O}", ALL | {"n": o("id", "made")}),
+    "a cast": (f"SELECT CAST(id AS STRING) AS t FROM {ORDERS}", {"t": o("id", "made")}),
+    "a field of a struct": (f"SELECT o.who.mail AS e FROM {ORDERS} AS o", {"e": o("who", "made")}),
+    "a star": (f"SELECT * FROM {ORDERS}", ALL),
+    "a star and more": (f"SELECT *, id + 1 AS n FROM {ORDERS}", ALL | {"n": o("id", "made")}),
     "a star of an alias": (
-        f"SELECT a.*, b.Country FROM {O} a JOIN {C} b ON a.id = b.id",
+        f"SELECT a.*, b.Country FROM {ORDERS} a JOIN {C} b ON a.id = b.id",
         ALL | {"Country": c("country")},
     ),
     "equal names in a join": (
-        f"SELECT a.email AS one, b.email AS two FROM {O} a JOIN {C} b ON a.id = b.id",
+        f"SELECT a.email AS one, b.email AS two FROM {ORDERS} a JOIN {C} b ON a.id = b.id",
         {"one": o("email"), "two": c("email")},
     ),
     "a join without aliases": (
-        f"SELECT amount, Country FROM {O} JOIN {C} ON o.id = c.id",
+        f"SELECT amount, Country FROM {ORDERS} JOIN {C} ON o.id = c.id",
         {"amount": o("amount"), "Country": c("country")},
     ),
-    "a shared column": (f"SELECT id, amount FROM {O} JOIN {C} USING (id)", {"amount": o("amount")}),
-    "a comma join": (f"SELECT a.id, b.Country FROM {O} a, {C} b", {"id": o("id"), "Country": c("country")}),
+    "a shared column": (f"SELECT id, amount FROM {ORDERS} JOIN {C} USING (id)", {"amount": o("amount")}),
+    "a comma join": (f"SELECT a.id, b.Country FROM {ORDERS} a, {C} b", {"id": o("id"), "Country": c("country")}),
     "a self join": (
-        f"SELECT a.email AS x, b.id AS y FROM {O} a JOIN {O} b ON a.id = b.id",
+        f"SELECT a.email AS x, b.id AS y FROM {ORDERS} a JOIN {ORDERS} b ON a.id = b.id",
         {"x": o("email"), "y": o("id")},
     ),
-    "a CTE": (f"WITH q AS (SELECT id AS n FROM {O}) SELECT n AS m FROM q", {"m": o("id")}),
-    "a CTE with a star": (f"WITH q AS (SELECT * FROM {O}) SELECT email FROM q", {"email": o("email")}),
+    "a CTE": (f"WITH q AS (SELECT id AS n FROM {ORDERS}) SELECT n AS m FROM q", {"m": o("id")}),
+    "a CTE with a star": (f"WITH q AS (SELECT * FROM {ORDERS}) SELECT email FROM q", {"email": o("email")}),
     "a CTE of a CTE": (
-        f"WITH q AS (SELECT email AS a FROM {O}), r AS (SELECT LOWER(a) AS b FROM q) SELECT b FROM r",
+        f"WITH q AS (SELECT email AS a FROM {ORDERS}), r AS (SELECT LOWER(a) AS b FROM q) SELECT b FROM r",
         {"b": o("email", "made")},
     ),
-    "a CTE with named columns": (f"WITH q(a, b) AS (SELECT id, email FROM {O}) SELECT b FROM q", {"b": o("email")}),
+    "a CTE with named columns": (
+        f"WITH q(a, b) AS (SELECT id, email FROM {ORDERS}) SELECT b FROM q",
+        {"b": o("email")},
+    ),
     "a CTE that is read twice": (
-        f"WITH q AS (SELECT id, email FROM {O}) SELECT a.id, b.email FROM q a JOIN q b ON a.id = b.id",
+        f"WITH q AS (SELECT id, email FROM {ORDERS}) SELECT a.id, b.email FROM q a JOIN q b ON a.id = b.id",
         {"id": o("id"), "email": o("email")},
     ),
     "a CTE called like an input": (f"WITH o AS (SELECT Country AS id FROM {C}) SELECT id FROM o", {"id": c("country")}),
-    "a subquery": (f"SELECT q.n FROM (SELECT amount AS n FROM {O}) AS q", {"n": o("amount")}),
-    "a subquery with named columns": (f"SELECT q.a FROM (SELECT amount FROM {O}) AS q(a)", {"a": o("amount")}),
+    "a subquery": (f"SELECT q.n FROM (SELECT amount AS n FROM {ORDERS}) AS q", {"n": o("amount")}),
+    "a subquery with named columns": (f"SELECT q.a FROM (SELECT amount FROM {ORDERS}) AS q(a)", {"a": o("amount")}),
     "a subquery in a subquery": (
-        f"SELECT n + 1 AS n FROM (SELECT n FROM (SELECT amount AS n FROM {O}) AS q) AS r",
+        f"SELECT n + 1 AS n FROM (SELECT n FROM (SELECT amount AS n FROM {ORDERS}) AS q) AS r",
         {"n": o("amount", "made")},
     ),
     "a union": (
-        f"SELECT id, email FROM {O} UNION ALL SELECT id, Country FROM {C}",
+        f"SELECT id, email FROM {ORDERS} UNION ALL SELECT id, Country FROM {C}",
         {"id": o("id") | c("id"), "email": o("email") | c("country")},
     ),
     "a union of three": (
-        f"SELECT id FROM {O} UNION ALL SELECT id FROM {C} UNION ALL SELECT amount FROM {O}",
+        f"SELECT id FROM {ORDERS} UNION ALL SELECT id FROM {C} UNION ALL SELECT amount FROM {ORDERS}",
         {"id": o("id") | c("id") | o("amount")},
     ),
     "a union in a CTE": (
-        f"WITH q AS (SELECT email FROM {O} UNION ALL SELECT email FROM {C}) SELECT email AS e FROM q",
+        f"WITH q AS (SELECT email FROM {ORDERS} UNION ALL SELECT email FROM {C}) SELECT email AS e FROM q",
         {"e": o("email") | c("email")},
     ),
     "a union in which one side shows more": (
-        f"SELECT COUNT(email) AS e FROM {O} GROUP BY {TUMBLE} UNION ALL SELECT LENGTH(email) AS e FROM {O}",
+        f"SELECT COUNT(email) AS e FROM {ORDERS} GROUP BY {TUMBLE} UNION ALL SELECT LENGTH(email) AS e FROM {ORDERS}",
         {"e": o("email", "made")},
     ),
-    "a count": (f"SELECT COUNT(email) AS n FROM {O} GROUP BY {TUMBLE}", {"n": o("email", "counted")}),
-    "a count of everything": (f"SELECT COUNT(*) AS n FROM {O} GROUP BY {TUMBLE}", {"n": set()}),
+    "a count": (f"SELECT COUNT(email) AS n FROM {ORDERS} GROUP BY {TUMBLE}", {"n": o("email", "counted")}),
+    "a count of everything": (f"SELECT COUNT(*) AS n FROM {ORDERS} GROUP BY {TUMBLE}", {"n": set()}),
     "a count of different values": (
-        f"SELECT COUNT(DISTINCT LOWER(email)) AS n FROM {O} GROUP BY {TUMBLE}",
+        f"SELECT COUNT(DISTINCT LOWER(email)) AS n FROM {ORDERS} GROUP BY {TUMBLE}",
         {"n": o("email", "counted")},
     ),
     "a count of a count": (
-        f"SELECT n + 1 AS m FROM (SELECT COUNT(email) AS n FROM {O} GROUP BY {TUMBLE}) AS q",
+        f"SELECT n + 1 AS m FROM (SELECT COUNT(email) AS n FROM {ORDERS} GROUP BY {TUMBLE}) AS q",
         {"m": o("email", "counted")},
     ),
-    "an aggregate": (f"SELECT MAX(email) AS e FROM {O} GROUP BY {TUMBLE}", {"e": o("email", "made")}),
+    "an aggregate": (f"SELECT MAX(email) AS e FROM {ORDERS} GROUP BY {TUMBLE}", {"e": o("email", "made")}),
     "a count beside the value": (
-        f"SELECT CONCAT(email, COUNT(email)) AS e FROM {O} GROUP BY email, {TUMBLE}",
+        f"SELECT CONCAT(email, COUNT(email)) AS e FROM {ORDERS} GROUP BY email, {TUMBLE}",
         {"e": o("email", "made")},
     ),
     "the start of a window": (
-        f"SELECT TUMBLE_START(at, INTERVAL '1' HOUR) AS w, COUNT(*) AS n FROM {O} GROUP BY {TUMBLE}",
+        f"SELECT TUMBLE_START(at, INTERVAL '1' HOUR) AS w, COUNT(*) AS n FROM {ORDERS} GROUP BY {TUMBLE}",
         {"w": o("at", "made"), "n": set()},
     ),
     "OVER": (
-        f"SELECT SUM(amount) OVER (PARTITION BY id ORDER BY at) AS s FROM {O}",
+        f"SELECT SUM(amount) OVER (PARTITION BY id ORDER BY at) AS s FROM {ORDERS}",
         {"s": o("amount", "made") | o("id", "made") | o("at", "made")},
     ),
     "an input whose columns are not known": (
         f"SELECT Thing AS t, UPPER(other) AS u FROM {OPEN}",
         {"t": {("open", "thing", "same")}, "u": {("open", "other", "made")}},
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("sql", "expected"), SHAPES.values(), ids=SHAPES.keys())
@@ -163,15 +166,15 @@ def test_every_output_is_traced_to_the_columns_it_is_made_from(
 
 
 def test_a_shared_column_comes_from_both_sides(project_graph: Link) -> None:
-    found = origins(project_graph(HEAD + model("m", f"SELECT id, amount FROM {O} JOIN {C} USING (id)")))
+    found = origins(project_graph(HEAD + model("m", f"SELECT id, amount FROM {ORDERS} JOIN {C} USING (id)")))
     assert {(node, name) for node, name, _ in found["id"]} == {("o", "id"), ("c", "id")}
 
 
 @pytest.mark.parametrize(
     "sql",
     [
-        f"SELECT x.v FROM {O} AS o CROSS JOIN UNNEST(o.xs) AS x(v)",
-        f"SELECT v FROM {O} AS o LATERAL VIEW EXPLODE(o.xs) x AS v",
+        f"SELECT x.v FROM {ORDERS} AS o CROSS JOIN UNNEST(o.xs) AS x(v)",
+        f"SELECT v FROM {ORDERS} AS o LATERAL VIEW EXPLODE(o.xs) x AS v",
     ],
 )
 def test_what_is_taken_out_of_a_list_comes_from_the_list(project_graph: Link, sql: str) -> None:
@@ -179,7 +182,7 @@ def test_what_is_taken_out_of_a_list_comes_from_the_list(project_graph: Link, sq
 
 
 def test_an_expression_without_a_name_is_traced_under_the_name_it_gets(project_graph: Link) -> None:
-    graph = project_graph(HEAD + model("m", f"SELECT id, UPPER(email) FROM {O}"))
+    graph = project_graph(HEAD + model("m", f"SELECT id, UPPER(email) FROM {ORDERS}"))
     names = [column.name for column in graph["model.m"].columns or ()]
     found = origins(graph)
     assert len(names) == 2
@@ -212,7 +215,7 @@ def test_the_manifest_has_the_lineage_of_every_column_as_it_is_spelled(project_g
 
 CHAIN = (
     HEAD
-    + model("a", f"SELECT id, email AS mail, amount FROM {O}")
+    + model("a", f"SELECT id, email AS mail, amount FROM {ORDERS}")
     + model("b", "SELECT id, UPPER(mail) AS Big FROM {{ ref('a') }}")
     + model("d", "SELECT big AS final, COUNT(id) AS n FROM {{ ref('b') }} GROUP BY big")
     + model("e", "SELECT x.mail, y.final FROM {{ ref('a') }} x JOIN {{ ref('d') }} y ON x.mail = y.final")
@@ -249,7 +252,7 @@ def test_a_column_that_leads_nowhere_has_nothing_around_it(project_graph: Link) 
 
 
 def test_a_diamond_is_gone_through_once(project_graph: Link) -> None:
-    text = HEAD + model("a", f"SELECT id FROM {O}") + model("b", "SELECT id AS x FROM {{ ref('a') }}")
+    text = HEAD + model("a", f"SELECT id FROM {ORDERS}") + model("b", "SELECT id AS x FROM {{ ref('a') }}")
     text += model("d", "SELECT id AS y FROM {{ ref('a') }}")
     text += model("m", "SELECT b.x + d.y AS z FROM {{ ref('b') }} b JOIN {{ ref('d') }} d ON b.x = d.y")
     up = column_lineage.above(project_graph(text), "model.m", "z")
@@ -272,7 +275,7 @@ def test_a_diamond_is_gone_through_once(project_graph: Link) -> None:
 
 
 def test_a_deep_chain_needs_no_deep_stack(project_graph: Link) -> None:
-    text = HEAD + model("m0", f"SELECT id AS c0 FROM {O}")
+    text = HEAD + model("m0", f"SELECT id AS c0 FROM {ORDERS}")
     for step in range(1, 300):
         text += model(f"m{step}", f"SELECT c{step - 1} AS c{step} FROM {{{{ ref('m{step - 1}') }}}}")
     graph = project_graph(text)

@@ -134,7 +134,6 @@ def test_a_variable_of_another_type_than_the_field_is_a_mistake_at_its_place(pro
     assert found.origin == spot(MAIN, text, '"${BAD}"')
 
 
-@pytest.mark.xfail(reason="`max_lag_seconds` from a variable is text, and text is read as a duration", strict=True)
 @pytest.mark.usefixtures("_variables")
 def test_a_variable_can_be_a_number_of_seconds(project: Findings) -> None:
     assert project('project: {name: p}\nsources: [{name: s, topic: t, freshness: {max_lag_seconds: "${P}"}}]\n') == ()
@@ -166,7 +165,6 @@ def test_a_variable_that_is_not_set_is_one_error_at_its_place(project: Findings,
     assert ":-default" in found.hint
 
 
-@pytest.mark.xfail(reason="a text with `${NAME}` left in it is judged as the name of a topic", strict=True)
 @pytest.mark.parametrize(
     "element",
     [
@@ -211,7 +209,6 @@ def test_a_variable_in_sql_is_filled_in(check: Check) -> None:
     assert "'${WORD}'" in sql
 
 
-@pytest.mark.xfail(reason="two names are compared before their variables are filled in", strict=True)
 @pytest.mark.parametrize("other", ["orders", "${WORD:-x}", "${WORD}"])
 @pytest.mark.usefixtures("_variables")
 def test_names_are_told_apart_after_variables_are_filled_in(project: Findings, other: str) -> None:
@@ -264,7 +261,6 @@ def test_a_project_sees_the_variables_of_its_files(check: Check) -> None:
     assert graph.name == "shop"
 
 
-@pytest.mark.xfail(reason="UnicodeDecodeError from dotenv_values is not caught", strict=True, raises=UnicodeDecodeError)
 def test_a_file_of_variables_that_is_no_text_is_a_diagnostic(check: Check) -> None:
     found = check({MAIN: "project: {name: p}\n", ".env": b"A=\xff\xfe\n"})[1]
     assert "file-unreadable" in codes(found)
@@ -275,9 +271,23 @@ def test_a_file_of_variables_that_is_no_text_is_a_diagnostic(check: Check) -> No
 
 @pytest.mark.parametrize(
     "name",
-    ["password", "PASSWORD", "DB_PASS", "passwd", "passphrase", "API_TOKEN", "api_key", "apiKey", "client_secret",
-     "private_key", "PRIVATE-KEY", "credentials", "sasl.password", "ssl.keystore.password"],
-)  # fmt: skip
+    [
+        "password",
+        "PASSWORD",
+        "DB_PASS",
+        "passwd",
+        "passphrase",
+        "API_TOKEN",
+        "api_key",
+        "apiKey",
+        "client_secret",
+        "private_key",
+        "PRIVATE-KEY",
+        "credentials",
+        "sasl.password",
+        "ssl.keystore.password",
+    ],
+)
 def test_a_name_that_tells_of_a_secret_is_known(name: str) -> None:
     assert looks_secret(name)
 
@@ -317,13 +327,11 @@ LEAKS = {
 }
 
 
-@pytest.mark.xfail(reason="only `user:password@` without @ and / in the password is covered", strict=True)
 @pytest.mark.parametrize("text", LEAKS.values(), ids=LEAKS.keys())
 def test_a_secret_inside_a_text_is_covered(text: str) -> None:
     assert SECRET not in str(masked({"config": {"value": text}}))
 
 
-@pytest.mark.xfail(reason="below a secret key, only texts that stand directly there are covered", strict=True)
 def test_everything_below_a_secret_key_is_covered() -> None:
     assert SECRET not in str(masked({"credentials": {"value": SECRET}}))
 
@@ -386,7 +394,6 @@ SECRET_PLACES = {
 }
 
 
-@pytest.mark.xfail(reason="filled in when the project is read, so it is in the manifest and in generated/", strict=True)
 @pytest.mark.parametrize("model", SECRET_PLACES.values(), ids=SECRET_PLACES.keys())
 @pytest.mark.usefixtures("_secret")
 def test_a_secret_is_never_in_the_manifest(check: Check, model: str) -> None:
@@ -395,7 +402,6 @@ def test_a_secret_is_never_in_the_manifest(check: Check, model: str) -> None:
     assert errors(found) or (graph is not None and SECRET not in compile(graph).to_json())
 
 
-@pytest.mark.xfail(reason="`vars` are filled in when the project is read, whatever the variable is called", strict=True)
 @pytest.mark.usefixtures("_secret")
 def test_a_secret_does_not_get_into_sql_by_way_of_vars(check: Check) -> None:
     text = "vars: {k: '${MY_API_TOKEN}'}\n" + HEAD

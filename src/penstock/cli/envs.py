@@ -91,7 +91,7 @@ def _covered(value: Any, secrets: set[str]) -> Any:
         case list():
             return [_covered(inner, secrets) for inner in value]
         case str():
-            for secret in secrets:
+            for secret in sorted(secrets, key=len, reverse=True):
                 value = value.replace(secret, "****")
             return value
         case _:

@@ -24,8 +24,23 @@ def columns_of(definition: str, form: str) -> Columns | None:
         return None
     try:
         schema = json.loads(definition)
-    except ValueError as error:
+        return _distinct(_columns(schema, form))
+    except json.JSONDecodeError as error:
         raise ValueError(f"the definition is not JSON: {error}") from None
+    except RecursionError:
+        raise ValueError("the definition is nested too deeply") from None
+
+
+def _distinct(columns: Columns) -> Columns:
+    seen: set[str] = set()
+    for column in columns:
+        if column.name.casefold() in seen:
+            raise ValueError(f"the column `{column.name}` is there twice; case does not tell names apart")
+        seen.add(column.name.casefold())
+    return columns
+
+
+def _columns(schema: Any, form: str) -> Columns:
     match form, schema:
         case "json", {"properties": dict() as properties}:
             return tuple(Column(name, _json_type(inner)) for name, inner in properties.items())

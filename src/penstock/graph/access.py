@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from penstock.errors import Diagnostic, Origin
+from penstock.graph.data_tests import read_by_assertions
 from penstock.graph.exposures import REFERENCES
 from penstock.graph.graph import DataTest, Node
 from penstock.project import stream_project as written
@@ -33,9 +34,13 @@ def denied(project: StreamProject, nodes: Mapping[str, Node], tests: tuple[DataT
         written_test = declared.get(test.name)
         if written_test is None or not (test.element.group or test.element.owner):
             continue  # a test of nobody in particular is the model's own
-        if denial := _denial(nodes[test.node], written_test, outside=False):
-            place = written_test.origin_of("model")
-            yield _denied(nodes[test.node], written_test, f"test `{test.name}`", place, denial)
+        places = {test.node: written_test.origin_of("model")}
+        for node_id in read_by_assertions(test.element, project.templates):
+            places.setdefault(node_id, written_test.origin_of("assertions"))
+        for node_id, place in places.items():
+            target = nodes.get(node_id)
+            if target is not None and (denial := _denial(target, written_test, outside=False)):
+                yield _denied(target, written_test, f"test `{test.name}`", place, denial)
 
 
 def _place(model: Declared[written.Model], node_id: str, templates: Templates) -> Origin:

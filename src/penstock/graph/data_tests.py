@@ -1,5 +1,6 @@
 """Tests of a project: what they look at, and what can be told without any rows."""
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
@@ -9,7 +10,7 @@ from penstock.graph.names import unknown
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
 from penstock.project.template import Templates
-from penstock.sql.types import Columns, spark_type
+from penstock.sql.types import TYPE_NAMES, Columns, spark_type
 
 _KINDS: Final[Mapping[str, frozenset[str]]] = {
     "string": frozenset({"STRING"}),
@@ -21,6 +22,7 @@ _KINDS: Final[Mapping[str, frozenset[str]]] = {
     "date": frozenset({"DATE"}),
     "time": frozenset({"STRING", "INT", "BIGINT"}),
 }
+_MODEL: Final = re.compile(r"\{\{\s*model\s*\}\}")
 _SAME_KIND: Final = {
     "str": "string", "text": "string", "numeric": "number", "double": "number", "float": "number", "integer": "int",
     "long": "bigint", "bool": "boolean", "datetime": "timestamp",
@@ -44,6 +46,7 @@ def data_test(
         diagnostics.append(Diagnostic("unknown-model", text, origin, path, hint, params={"name": test.model}))
         return None, diagnostics
     diagnostics.extend(_unknown_models(declared, known, templates))
+    diagnostics.extend(_unknown_keys(declared, nodes))
     if node_id not in nodes:
         return None, diagnostics
     diagnostics.extend(_against_columns(declared, nodes[node_id].columns))
@@ -58,7 +61,7 @@ def column_tests(node: Node) -> Iterator[DataTest]:
     for column in element.columns:
         for check in column.tests:
             kind = next(iter(check.model_fields_set))
-            name = f"{node.name}_{column.name}_{kind}"
+            name = f"{node.name}.{column.name}.{kind}"
             body = _ASSERTIONS[kind](check, column.name)
             test = written.DataTest.model_validate(
                 {"name": name, "model": node.name, "type": "sample", "assertions": [body]}
@@ -95,7 +98,7 @@ def _unknown_models(
             origin = declared.origin_of("assertions", position, "foreign_key", "ref_model")
             yield unknown(f"model.{other}", known, declared, f"assertions.{position}.foreign_key", origin)
         if assertion.custom_sql is not None and assertion.custom_sql.sql is not None:
-            rendered = templates.render(assertion.custom_sql.sql)
+            rendered = templates.render(_of_model(assertion.custom_sql.sql, declared.value.model))
             origin = declared.origin_of("assertions", position, "custom_sql", "sql")
             place = f"assertions.{position}.custom_sql"
             for problem in rendered.problems:
@@ -109,6 +112,38 @@ def _unknown_models(
             if body is not None and body.model is not None and f"model.{body.model}" not in known:
                 origin = declared.origin_of("on_failure")
                 yield unknown(f"model.{body.model}", known, declared, f"on_failure.{position}.{word}", origin)
+
+
+def _of_model(sql: str, model: str) -> str:
+    """`{{ model }}` in the SQL of a test is the model that it looks at."""
+    return _MODEL.sub(lambda _: f'{{{{ ref("{model}") }}}}', sql)
+
+
+def read_by_assertions(test: written.DataTest, templates: Templates) -> list[str]:
+    """The names or ids of what the assertions of a test read beside the tested model."""
+    found: list[str] = []
+    for assertion in test.assertions:
+        if assertion.foreign_key is not None:
+            found += [f"model.{assertion.foreign_key.ref_model}", f"source.{assertion.foreign_key.ref_model}"]
+        if assertion.custom_sql is not None and assertion.custom_sql.sql is not None:
+            found += [
+                reference.id
+                for reference in templates.render(_of_model(assertion.custom_sql.sql, test.model)).references
+            ]
+    return found
+
+
+def _unknown_keys(declared: Declared[written.DataTest], nodes: Mapping[str, Node]) -> Iterator[Diagnostic]:
+    """The key of another model must be one of its columns."""
+    for position, assertion in enumerate(declared.value.assertions):
+        key = assertion.foreign_key
+        other = key and (nodes.get(f"model.{key.ref_model}") or nodes.get(f"source.{key.ref_model}"))
+        names = [c.name for c in other.columns or ()] if other else []
+        if key and names and key.ref_key.casefold() not in {name.casefold() for name in names}:
+            text, hint = f"`{key.ref_model}` has no column `{key.ref_key}`", did_you_mean(key.ref_key, names)
+            origin = declared.origin_of("assertions", position, "foreign_key", "ref_key")
+            path = f"{declared.label}.assertions.{position}.foreign_key"
+            yield Diagnostic("contract-broken", text, origin, path, hint, params={"column": key.ref_key})
 
 
 def _against_columns(declared: Declared[written.DataTest], columns: Columns | None) -> Iterator[Diagnostic]:
@@ -126,6 +161,13 @@ def _against_columns(declared: Declared[written.DataTest], columns: Columns | No
                 yield Diagnostic("contract-broken", text, origin, path, hint, params={"column": name})
         if assertion.accepted_types is not None:
             for name, wanted in assertion.accepted_types.types.items():
+                if not _is_type(wanted):
+                    text, hint = (
+                        f"`{wanted}` is not a type",
+                        did_you_mean(wanted, (*_KINDS, *TYPE_NAMES), otherwise="types"),
+                    )
+                    yield Diagnostic("unknown-column-type", text, origin, path, hint)
+                    continue
                 found = present.get(name.casefold())
                 if found is not None and found.type is not None and not _is_kind(found.type, wanted):
                     text = f"`{name}` is {found.type}, and the test asks for `{wanted}`"
@@ -142,6 +184,11 @@ def _columns_in(assertion: written.Assertion) -> Iterator[str]:
                 yield from names
     if assertion.accepted_types is not None:
         yield from assertion.accepted_types.types
+
+
+def _is_type(wanted: str) -> bool:
+    word = wanted.casefold()
+    return _SAME_KIND.get(word, word) in _KINDS or spark_type(wanted) is not None
 
 
 def _is_kind(actual: str, wanted: str) -> bool:

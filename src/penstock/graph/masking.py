@@ -16,28 +16,42 @@ _SENSITIVE: Final = LEVELS.index("sensitive")
 
 
 def applied_masks(
-    declared: Declared[written.Model], columns: Columns | None, origins: Mapping[str, Origins]
+    declared: Declared[written.Model], columns: Columns | None, origins: Mapping[str, Origins], *, passes_all: bool
 ) -> tuple[tuple[ColumnMask, ...], list[Diagnostic]]:
-    """The masks of a model, one for each output that they cover."""
-    found: dict[str, ColumnMask] = {}
+    """The masks of a model, one for each output that they cover. A mask that names an output wins there."""
+    named: dict[str, ColumnMask] = {}
+    spread: dict[str, ColumnMask] = {}
     diagnostics: list[Diagnostic] = []
+    outputs = {c.name.casefold(): c.name for c in columns or ()}
     for mask, place in _masks(declared):
-        targets = [mask.column] if columns is None else list(_targets(mask, columns, origins))
-        if not targets:
-            names = [c.name for c in columns or ()]
+        key = mask.column.casefold()
+        params = {"column": mask.column}
+        origin, path = declared.origin_of(*place, "column"), declared.label_of(*place)
+        if key in named:
+            text = f"`{mask.column}` has a mask already"
+            diagnostics.append(Diagnostic("given-twice", text, origin, path, "keep one of the two", params=params))
+            continue
+        if columns is None and not passes_all:
+            text = "the columns are not known, so that this mask could be passed by under another name"
+            hint = "declare the columns of the sources, or select the columns by name"
+            diagnostics.append(Diagnostic("mask-column-missing", text, origin, path, hint, params=params))
+            continue
+        targets = [mask.column] if columns is None else list(_shown_in(key, outputs, origins))
+        if columns is None or key in outputs:
+            named[key] = _column_mask(mask, outputs.get(key, mask.column))
+        elif not targets:
+            close = nearest(mask.column, outputs.values())
             text = f"nothing that comes out is made from a column `{mask.column}`"
-            close = nearest(mask.column, names)
             hint = f"did you mean `{close}`?" if close else "take the mask out"
-            origin, path = declared.origin_of(*place, "column"), declared.label_of(*place)
-            params = {"column": mask.column}
             diagnostics.append(Diagnostic("mask-column-missing", text, origin, path, hint, params=params))
         for target in targets:
-            found.setdefault(target.casefold(), _column_mask(mask, target))
+            spread.setdefault(target.casefold(), _column_mask(mask, target))
         if mask.for_roles:
             text = "a topic is the same for everybody: the mask is for all, not for these roles only"
             path = declared.label_of(*place, "for_roles")
             origin = declared.origin_of(*place, "for_roles")
             diagnostics.append(Diagnostic("no-effect", text, origin, path, severity=Severity.INFO))
+    found = {**spread, **named}
     diagnostics.extend(_left_open(declared, found, origins))
     diagnostics.extend(_without_effect(declared))
     return tuple(found.values()), diagnostics
@@ -52,20 +66,21 @@ def _masks(declared: Declared[written.Model]) -> Iterator[tuple[written.Mask, tu
             yield entry.mask, ("security", "policies", position, "mask")
 
 
-def _targets(mask: written.Mask, columns: Columns, origins: Mapping[str, Origins]) -> Iterator[str]:
-    """The output of that name and plain copies of it; else every output that shows the input column of that name."""
-    name = mask.column.casefold()
-    output = next((c.name for c in columns if c.name.casefold() == name), None)
-    if output is not None:
-        yield output
-        same = [o for o in origins.get(output, ()) if o.way == "same"]
-        for other, found in origins.items():
-            if other != output and len(found) == 1 and any(found[0] == o for o in same):
-                yield other
-        return
-    for column in columns:
-        if any(o.name == name and o.way != "counted" for o in origins.get(column.name, ())):
-            yield column.name
+def _shown_in(name: str, outputs: Mapping[str, str], origins: Mapping[str, Origins]) -> Iterator[str]:
+    """The outputs that a mask of this name covers: that output and plain copies of what it shows.
+
+    If an input has a column of that name, every other output that is this column unchanged; if no output has the name,
+    every output that is made from it.
+    """
+    own = origins.get(outputs.get(name, ""), ())
+    same = {(o.input, o.name) for o in own if o.way == "same"}
+    for output, found in origins.items():
+        shown = [o for o in found if o.way != "counted"]
+        is_copy = len(found) == 1 and found[0].way == "same"
+        if (is_copy and ((found[0].input, found[0].name) in same or found[0].name == name)) or (
+            name not in outputs and any(o.name == name for o in shown)
+        ):
+            yield output
 
 
 def _column_mask(mask: written.Mask, column: str) -> ColumnMask:
@@ -78,10 +93,9 @@ def _left_open(
 ) -> Iterator[Diagnostic]:
     """Outputs made from what another output covers."""
     hidden = {
-        (origin.input, origin.name): mask.column
+        (shown[0].input, shown[0].name): mask.column
         for mask in masks.values()
-        for origin in origins.get(mask.column, ())
-        if origin.way == "same"
+        if len(shown := [o for o in origins.get(mask.column, ()) if o.way != "counted"]) == 1
     }
     for output, found in origins.items():
         if output.casefold() in masks:
@@ -118,6 +132,10 @@ def classified(
     """
     levels: dict[str, str] = {}
     covered = {mask.column.casefold() for mask in masks}
+    if not origins:  # a star over what is not known: whatever goes in may come out
+        for node in inputs.values():
+            levels.update(node.classification)
+            covered |= node.covered
     for output, found in origins.items():
         shown = [o for o in found if o.way != "counted" and o.input in inputs]
         inherited = [(inputs[o.input].classification.get(o.name), o.name in inputs[o.input].covered) for o in shown]

@@ -9,7 +9,7 @@ from penstock.sql.shape import Construct
 
 
 def materialization(
-    model: written.Model, constructs: Sequence[Construct], inputs: Sequence[str], gateway: bool
+    model: written.Model, constructs: Sequence[Construct], gateway: bool, *, reads_once: bool
 ) -> tuple[written.Materialized, str]:
     """The materialization, and the rule that decided it. The first that fits decides."""
     if model.materialized is not None:
@@ -27,7 +27,7 @@ def materialization(
         return "spark", f"the SQL keeps state: {names}"
     if model.sql is None:
         return "topic", "neither SQL nor `from`: a topic that others fill"
-    if gateway and len(inputs) == 1:
+    if gateway and reads_once:
         return "virtual_topic", "the SQL keeps no state, and there is a gateway"
     if gateway:
         return "topic", "the SQL keeps no state, and reads more than a gateway can"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from penstock import __version__, sql
+from penstock.codes import CODES
 from penstock.sql.study import Study, from_json, study, to_json
 from penstock.sql.types import Columns
 
@@ -57,6 +58,8 @@ class Memory:
             return None
         try:
             found = from_json(kept)
+            if any(problem.code not in CODES for problem in found.problems):
+                return None
         except (TypeError, ValueError, KeyError, AttributeError, IndexError):
             return None
         self._used[key] = kept

@@ -98,9 +98,11 @@ def model_node(
         here = unsupported(found.constructs, never=False)
         diagnostics += as_diagnostics(here, declared.label, read.origin_at, Severity.WARNING)
         diagnostics += notes
-    materialized, decided_by = materialization(model, found.constructs, list(inputs), gateway)
+    materialized, decided_by = materialization(model, found.constructs, gateway, reads_once=found.reads_once)
     diagnostics += placement_notes(declared, materialized, gateway)
-    masks, notes = applied_masks(declared, found.columns, found.origins)
+    masks, notes = applied_masks(
+        declared, found.columns, found.origins, passes_all=found.passes_all or read.sql is None or not found.sound
+    )
     diagnostics += notes
     levels, covered = classified(model, found.origins, inputs, masks)
     columns = found.columns and masked_columns(found.columns, masks)
@@ -135,7 +137,7 @@ def model_node(
     diagnostics += notes
     diagnostics += topic_name_mistakes(declared) if topic else []
     diagnostics += missing_key(model.key, node, declared.origin_of("key"), declared.label_of("key"))
-    return node, [*diagnostics, *_broken_contract(declared, columns)]
+    return node, [*diagnostics, *_broken_contract(declared, columns), *_unknown_classified(declared, columns)]
 
 
 def _has_topic(model: written.Model, materialized: str, is_masked: bool) -> bool:
@@ -156,6 +158,8 @@ def _studied(read: ReadModel, inputs: Mapping[str, Node], memory: Memory) -> Stu
         (node,) = inputs.values()
         same = {c.name: (ColumnOrigin(node.id, c.name.casefold(), "same"),) for c in node.columns or ()}
         return Study(True, columns=node.columns, origins=same)
+    if read.declared.value.sql is None and not read.inputs:
+        return Study(True, columns=declared_columns(read.declared, "STRING")[0])
     return Study(False)
 
 
@@ -260,6 +264,17 @@ def _passed_times(
         time = inputs[found[0].input].event_time
         if time is not None and time.column.casefold() == found[0].name:
             yield EventTime(name, time.delay_ms)
+
+
+def _unknown_classified(declared: Declared[written.Model], columns: Columns | None) -> Iterator[Diagnostic]:
+    """`security.classification` must name columns of the output."""
+    names = [c.name for c in columns or ()]
+    for name in declared.value.security.classification if columns is not None else ():
+        if name.casefold() not in {known.casefold() for known in names}:
+            text, hint = f"the SQL puts out no column `{name}`", did_you_mean(name, names, otherwise="columns")
+            place = ("security", "classification", name)
+            origin, path = declared.origin_of(*place), declared.label_of(*place)
+            yield Diagnostic("contract-broken", text, origin, path, hint, params={"column": name})
 
 
 # Contracts

@@ -17,9 +17,10 @@ def source_node(declared: Declared[written.Source], schemas: Mapping[str, Column
     node_id = f"source.{source.name}"
     columns, notes = declared_columns(declared, "STRING")
     diagnostics += notes
+    from_schema, notes = _schema_columns(declared)
+    diagnostics += notes
     if not columns:
-        columns, notes = _schema_columns(declared)
-        diagnostics += notes
+        columns = from_schema
     elif node_id in schemas:
         diagnostics += _unlike_schema(declared, columns, schemas[node_id])
     columns = columns or schemas.get(node_id)

@@ -11,6 +11,8 @@ from penstock.project.variables import looks_secret
 
 VERSION: Final = 2
 COVER: Final = "****"
+_SQL: Final = frozenset({"sql", "statement", "where"})
+"""Keys of SQL, which means something else when it is changed; secrets are kept out of it before."""
 
 
 _REFERENCE: Final = re.compile(r"\$\{[^}]+\}")
@@ -32,6 +34,8 @@ def masked(value: Any, key: str = "") -> Any:
             return {name: masked(inner, below or str(name)) for name, inner in value.items()}
         case list() | tuple():
             return [masked(inner, key) for inner in value]
+        case str() if key in _SQL:
+            return value
         case str() if looks_secret(key) and value and not _REFERENCE.fullmatch(value):
             return COVER
         case str():

@@ -5,6 +5,7 @@ What a template can spend is counted, not timed, so that the same template alway
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import wraps
 from types import CodeType, TracebackType
 from typing import Any, Final, NoReturn
 
@@ -16,19 +17,22 @@ from penstock.errors import Diagnostic, did_you_mean, nearest
 from penstock.project.documents import TextFile
 from penstock.project.marking import pieces_of, prepared
 from penstock.project.template import Piece, Reference, Rendered, TemplateProblem, secret_problem, unset_problem
-from penstock.project.variables import Environ, looks_secret
+from penstock.project.variables import Environ, is_secret
 from penstock.sql.dialects import quoted
 
 MAX_STEPS: Final = 100_000
 MAX_LENGTH: Final = 1_000_000
 _MODEL: Final = "<model>"
 _MACROS: Final = "<macros>"
-_UNBOUNDED_METHODS: Final = frozenset({"center", "expandtabs", "format", "format_map", "ljust", "rjust", "zfill"})
+_UNBOUNDED_METHODS: Final = frozenset(
+    {"center", "encode", "expandtabs", "format", "format_map", "ljust", "rjust", "translate", "zfill"}
+)
 _KEPT_FILTERS: Final = (
-    "abs", "batch", "capitalize", "count", "default", "dictsort", "first", "float", "groupby", "int", "items", "join",
+    "abs", "capitalize", "count", "default", "dictsort", "first", "float", "groupby", "int", "items", "join",
     "last", "length", "list", "lower", "map", "max", "min", "reject", "rejectattr", "replace", "reverse", "round",
-    "select", "selectattr", "slice", "sort", "string", "sum", "title", "tojson", "trim", "unique", "upper", "wordcount",
+    "select", "selectattr", "sort", "string", "sum", "title", "tojson", "trim", "unique", "upper", "wordcount",
 )  # fmt: skip
+_BOUNDED: Final = "bounded"
 _UNDEFINED: Final = re.compile(r"'(\w+)' is undefined")
 
 
@@ -54,10 +58,15 @@ class Sandbox(SandboxedEnvironment):
             undefined=StrictUndefined,
             extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"],
             keep_trailing_newline=True,
+            finalize=self._shown,
         )
-        self.filters = {name: self.filters[name] for name in _KEPT_FILTERS} | {"replace": self._replace}
+        own = {"replace": self._replace, "join": self._join, "sum": self._sum, _BOUNDED: self._bounded}
+        given_filters: dict[str, Any] = {name: self._paid(self.filters[name]) for name in _KEPT_FILTERS}
+        self.filters = given_filters | {name: self._paid(made) for name, made in own.items()}
         self._variables, self._environ = variables, environ
         self._left = MAX_STEPS
+        self._out = 0
+        self._lengths: dict[int, tuple[Any, int]] = {}
         self._called: list[tuple[str, str]] = []
         given = {name: self.globals[name] for name in ("range", "dict", "namespace")}
         self.globals = {
@@ -78,18 +87,23 @@ class Sandbox(SandboxedEnvironment):
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
         tree = super()._parse(source, name, filename)
         for loop in tree.find_all(nodes.For):
+            if loop.recursive:
+                raise Refused("template-refused", "a loop cannot call itself", "write two loops", line=loop.lineno)
             loop.iter = _call_of("each", [loop.iter], loop)
-        for block in (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends):
-            for reader in tree.find_all(block):
+        for block in tree.find_all(nodes.AssignBlock):
+            bounded = nodes.Filter(block.filter, _BOUNDED, [], [], None, None)
+            bounded.set_lineno(block.lineno)
+            block.filter = bounded
+        for kind in (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends):
+            for reader in tree.find_all(kind):
                 text, hint = "other files cannot be read from a template", "macros of `macros/` are there by name"
                 raise Refused("template-refused", text, hint, line=reader.lineno)
         for node in list(tree.find_all(nodes.Node)):
             for field, value in node.iter_fields():
-                if isinstance(value, nodes.Concat):
-                    setattr(node, field, _call_of("joined", value.nodes, value))
+                if isinstance(value, nodes.Node):
+                    setattr(node, field, _counted(value))
                 elif isinstance(value, list):
-                    changed = [_call_of("joined", v.nodes, v) if isinstance(v, nodes.Concat) else v for v in value]
-                    setattr(node, field, changed)
+                    setattr(node, field, [_counted(v) if isinstance(v, nodes.Node) else v for v in value])
         return tree
 
     def each(self, items: Iterable[Any]) -> Iterator[Any]:
@@ -100,11 +114,26 @@ class Sandbox(SandboxedEnvironment):
     def joined(self, *parts: Any) -> str:
         return str(self._bounded("".join(map(str, parts))))
 
+    def bundled(self, bundle: Any) -> Any:
+        """A list, a tuple or a mapping that a template makes, with the length of everything in it."""
+        inside = [*bundle.keys(), *bundle.values()] if isinstance(bundle, dict) else list(bundle)
+        length = sum(self._length(item) for item in inside)
+        self._bound(length)
+        self._lengths[id(bundle)] = (bundle, length)
+        return bundle
+
+    def _length(self, value: Any) -> int:
+        if id(value) in self._lengths:
+            return self._lengths[id(value)][1]
+        return len(value) if isinstance(value, str | list | tuple | dict) else 1
+
     def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805 - as jinja has it
         __self._spend()
         owner, name = getattr(__obj, "__self__", None), getattr(__obj, "__name__", "")
         if isinstance(owner, str) and name == "replace" and len(args) > 1:
             __self._bound(owner.count(str(args[0])) * len(str(args[1])))
+        if isinstance(owner, str) and name == "join" and args:
+            return __self._join(args[0], owner)
         return __self._bounded(super().call(__context, __obj, *args, **kwargs))
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
@@ -117,22 +146,49 @@ class Sandbox(SandboxedEnvironment):
                 self._bound(left.bit_length() + right.bit_length())
             case "**", int(), int():
                 self._bound(left.bit_length() * right)
-            case "%", str(), _ if re.search(r"\d{5}|\*", left):
-                self._too_long()
+            case "%", str(), _:
+                raise Refused("template-refused", "texts are not formatted with %", "put them together with ~")
             case _:
                 pass
         return self._bounded(super().call_binop(context, operator, left, right))
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         endless = isinstance(obj, str) and attr in _UNBOUNDED_METHODS
-        return not endless and super().is_safe_attribute(obj, attr, value)
+        return not endless and not isinstance(obj, int | float | bytes) and super().is_safe_attribute(obj, attr, value)
 
     def _replace(self, text: Any, old: str, new: str) -> str:
         self._bound(str(text).count(old) * len(new))
         return str(self._bounded(str(text).replace(old, new)))
 
-    def _spend(self) -> None:
-        self._left -= 1
+    def _paid(self, made: Any) -> Any:
+        """A filter that costs as many steps as there are thousands in what it is given."""
+
+        @wraps(made)
+        def paid(*args: Any, **kwargs: Any) -> Any:
+            self._spend(1 + sum(self._length(arg) for arg in args if isinstance(arg, str | list | tuple)) // 1000)
+            return self._bounded(made(*args, **kwargs))
+
+        return paid
+
+    def _sum(self, items: Any, attribute: str | None = None) -> Any:
+        numbers = [self.getattr(item, attribute) if attribute else item for item in self.each(items)]
+        return sum(number for number in numbers if isinstance(number, int | float))
+
+    def _join(self, items: Any, by: str = "") -> str:
+        parts = [str(item) for item in self.each(items)]
+        self._bound(sum(map(len, parts)) + len(by) * len(parts))
+        return by.join(parts)
+
+    def _shown(self, value: Any) -> Any:
+        """What comes out of `{{ … }}`: a value that has a text of its own."""
+        if isinstance(value, Iterator):
+            raise Refused("template-syntax", "this is a list that was not made yet", "add `| list`, or join it")
+        self._out += self._length(value)
+        self._bound(self._out)
+        return value
+
+    def _spend(self, steps: int = 1) -> None:
+        self._left -= steps
         if self._left < 0:
             raise Refused("template-refused", f"the template takes more than {MAX_STEPS:,} steps", "loop over less")
 
@@ -168,7 +224,7 @@ class Sandbox(SandboxedEnvironment):
         raise Refused("unknown-var", f"there is no variable `{name}`", hint, name)
 
     def _env_var(self, name: str, *default: Any) -> Any:
-        if looks_secret(name):
+        if is_secret(name, self._environ):
             problem = secret_problem(name, 0)
             raise Refused(problem.code, problem.message, problem.hint, name)
         if (value := self._environ.get(name)) is not None:
@@ -191,19 +247,25 @@ class Sandbox(SandboxedEnvironment):
                 self._blame(file, error.lineno, error.message or "this is not Jinja", "template-syntax")
                 continue
             for macro in tree.find_all(nodes.Macro):
-                if (first := owners.setdefault(macro.name, file.file)) != file.file:
-                    self._blame(file, macro.lineno, f"the macro `{macro.name}` is in {first}, too", "duplicate-name")
+                if macro.name in self.globals:
+                    self._blame(file, macro.lineno, f"`{macro.name}()` is there already", "duplicate-name")
+                elif macro.name in owners:
+                    text = f"the macro `{macro.name}` is in {owners[macro.name]}, too"
+                    self._blame(file, macro.lineno, text, "duplicate-name")
+                owners.setdefault(macro.name, file.file)
             sound.append(file)
         try:
             module = self._template("\n".join(file.text for file in sound), _MACROS).module
         except (Refused, TemplateError, TypeError, ValueError, RecursionError) as error:
             self._blame(files[0], 1, f"the macros cannot be read: {error}", "template-syntax")
             return
-        self.globals.update({name: value for name, value in vars(module).items() if not name.startswith("_")})
+        macros = {name: value for name, value in vars(module).items() if not name.startswith("_")}
+        self.globals = {**macros, **self.globals}
 
     def _blame(self, file: TextFile, line: int, text: str, code: str) -> None:
         start = sum(len(row) for row in file.text.splitlines(keepends=True)[: line - 1])
-        self.mistakes.append(Diagnostic(code, text, file.origin(start), "macros", "see the line above, too"))
+        hint = "give it another name" if code == "duplicate-name" else "look for a missing `%}`, `}}` or `endmacro`"
+        self.mistakes.append(Diagnostic(code, text, file.origin(start), "macros", hint))
 
     # Rendering
 
@@ -217,17 +279,17 @@ class Sandbox(SandboxedEnvironment):
             hint = "look for a missing `%}`, `}}` or `endif`"
             return Rendered("", problems=(TemplateProblem("template-syntax", _sentence(error), offset, hint),))
         except Refused as error:
-            offset = _line_start(text, error.line or _line_of(error.__traceback__))
+            offset = _line_start(text, error.line or _line_of(error.__traceback__), error.subject)
             problem = TemplateProblem(error.code, error.message, offset, error.hint, error.subject)
             return Rendered("", problems=(problem,))
         except RecursionError:
             return Rendered("", problems=(TemplateProblem("template-refused", "macros call each other without end"),))
         except Exception as error:  # noqa: BLE001 - a template can make anything fail; whatever it is, it is its own
-            offset = _line_start(text, _line_of(error.__traceback__))
             code = "template-refused" if isinstance(error, SecurityError | OverflowError) else "template-syntax"
             unknown = _UNDEFINED.fullmatch(str(error)) if isinstance(error, UndefinedError) else None
             near = did_you_mean(unknown[1], self.globals) if unknown else None
             subject = unknown[1] if unknown else ""
+            offset = _line_start(text, _line_of(error.__traceback__), subject)
             return Rendered("", problems=(TemplateProblem(code, _sentence(error), offset, near, subject),))
         pieces = self._pieces(text, sql)
         found = Rendered(sql, pieces=pieces)
@@ -238,9 +300,11 @@ class Sandbox(SandboxedEnvironment):
         return Rendered(sql, references, tuple(missing), pieces)
 
     def _run(self, text: str) -> str:
-        self._left, self._called = MAX_STEPS, []
+        self._left, self._called, self._lengths, self._out = MAX_STEPS, [], {}, 0
         sql = self._template(text, _MODEL).render()
         self._bound(len(sql))
+        if not sql.isascii() and sql != sql.encode(errors="replace").decode():
+            raise Refused("template-refused", "the template makes half a character", "write the character itself")
         return sql
 
     def _template(self, text: str, filename: str) -> Template:
@@ -260,21 +324,35 @@ class Sandbox(SandboxedEnvironment):
         return pieces_of(marked, sql)
 
 
-def config_of(text: str) -> dict[str, Any]:
-    """What a text says about its model with `{{ config(key=value, …) }}`, where the values are constants."""
+def config_of(text: str) -> tuple[dict[str, Any], list[str]]:
+    """What a text says about its model with `{{ config(key=value, …) }}`, and the keys whose values are computed."""
     try:
         tree = SandboxedEnvironment(extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"]).parse(text)
     except TemplateSyntaxError:
-        return {}  # rendering says so
+        return {}, []  # rendering says so
     calls = [c for c in tree.find_all(nodes.Call) if isinstance(c.node, nodes.Name) and c.node.name == "config"]
     found: dict[str, Any] = {}
+    computed: list[str] = []
     for call in calls:
         for argument in call.kwargs:
             try:
                 found[argument.key] = argument.value.as_const()
             except nodes.Impossible:
-                continue
-    return found
+                computed.append(argument.key)
+    return found, computed
+
+
+def _counted(node: nodes.Node) -> nodes.Node:
+    """The node, as a call of the sandbox if it puts texts or values together."""
+    match node:
+        case nodes.Concat():
+            return _call_of("joined", node.nodes, node)
+        case nodes.List() | nodes.Dict():
+            return _call_of("bundled", [node], node)
+        case nodes.Tuple() if node.ctx == "load":
+            return _call_of("bundled", [node], node)
+        case _:
+            return node
 
 
 def _call_of(method: str, arguments: Sequence[nodes.Node], place: nodes.Node) -> nodes.Node:
@@ -297,13 +375,14 @@ def _line_of(trace: TracebackType | None) -> int:
     return line
 
 
-def _line_start(text: str, line: int) -> int:
-    """Where a line begins that failed: at its first tag, if it has one."""
+def _line_start(text: str, line: int, subject: str = "") -> int:
+    """Where a line begins that failed: at its first tag, or at the first one that has the subject in it."""
     rows = text.splitlines(keepends=True)
     start = sum(len(row) for row in rows[: line - 1])
     if line > len(rows):
         return start
-    mark = re.search(r"\{\{|\{%", rows[line - 1])
+    marks = list(re.finditer(r"\{\{.*?\}\}|\{%.*?%\}|\{\{|\{%", rows[line - 1]))
+    mark = next((m for m in marks if subject and subject in m[0]), marks[0] if marks else None)
     return start + (mark.start() if mark else len(rows[line - 1]) - len(rows[line - 1].lstrip()))
 
 

@@ -115,7 +115,7 @@ def _below(root: Path, directories: tuple[str, ...], suffixes: tuple[str, ...]) 
 def environment_files(root: Path) -> dict[str, Path]:
     """The environments of a project by name."""
     folder = root / "environments"
-    found = sorted(p for p in folder.glob("*") if p.suffix in (".yml", ".yaml") and p.is_file())
+    found = sorted(p for p in folder.glob("[!.]*") if p.suffix in (".yml", ".yaml") and p.is_file())
     return {path.stem: path for path in found}
 
 
@@ -154,6 +154,10 @@ def _environment(
         text = f"`{chosen}` cannot be the name of an environment"
         hint = "use letters, digits, `-` and `_`"
         return None, [Diagnostic("invalid-value", text, Origin(_shown(files[chosen])), hint=hint)]
+    both = [p for p in (folder / f"{chosen}.yml", folder / f"{chosen}.yaml") if p.is_file()]
+    if len(both) > 1:
+        text = f"the environment `{chosen}` has two files: {both[0].name} and {both[1].name}"
+        return None, [Diagnostic("given-twice", text, Origin(_shown(folder)), hint="keep one of the two")]
     document, diagnostics = read(files[chosen], _shown(files[chosen]))
     return ((chosen, document) if document else None), diagnostics
 

@@ -8,8 +8,9 @@ import re
 from typing import Final
 
 from penstock.project.template import MARK, Piece, TemplateProblem, secret_problem, unset_problem
-from penstock.project.variables import REFERENCE, Environ, looks_secret, references, substituted
+from penstock.project.variables import REFERENCE, Environ, is_secret, references, substituted
 
+_RAW: Final = re.compile(r"\{%[-+]?\s*(raw|endraw)\b")
 _OPEN, _CLOSE = "\ue000", "\ue001"
 _MARKER: Final = re.compile(f"{_OPEN}(\\d+):(\\d+){_CLOSE}")
 
@@ -25,22 +26,24 @@ def prepared(text: str, environ: Environ, missing: list[TemplateProblem], *, mar
         parts.append(part[:lead] + marker + part[lead:])
 
     def filled(found: re.Match[str]) -> str:
-        missing.extend(secret_problem(n, found.start()) for n, _, _ in references(found[0]) if looks_secret(n))
+        missing.extend(secret_problem(n, found.start()) for n, _, _ in references(found[0]) if is_secret(n, environ))
         return substituted(found[0], environ, lambda name: missing.append(unset_problem(name, environ, found.start())))
 
     def data(start: int, end: int) -> None:
         position = start
         for found in REFERENCE.finditer(text, start, end):
             literal(position, found.start())
-            parts.append(f"{{% raw %}}{filled(found)}{{% endraw %}}")
+            parts.append(filled(found) if raw else f"{{% raw %}}{filled(found)}{{% endraw %}}")
             position = found.end()
         literal(position, end)
 
-    position = 0
+    position, raw = 0, False
     for mark in MARK.finditer(text):
         data(position, mark.start())
         parts.append(mark[0])
         position = mark.end()
+        if word := _RAW.match(mark[0]):
+            raw = word[1] == "raw"
     data(position, len(text))
     return "".join(parts)
 

@@ -170,7 +170,7 @@ class ProjectReader(RemarkingReader):
                 self.note("duplicate-name", text.origin(0), f"models.{text.name}", note, name=text.name)
         self._sql_files = dict(by_name)
         yield from self._elements(files, "models", written.Model)
-        taken = {name.partition(".")[2] for name in self.refused}
+        taken = {name.removeprefix("model.") for name in self.refused if name.startswith("model.")}
         for name, text in list(self._sql_files.items()):
             if name in taken:
                 continue
@@ -226,7 +226,11 @@ class ProjectReader(RemarkingReader):
         if isinstance(sql, str) and "config(" in sql:
             from penstock.project.jinja import config_of
 
-            said = config_of(sql)
+            said, computed = config_of(sql)
+            for key in computed:
+                note = f"the value of `{key}` in `config()` must be written out"
+                at = Declared(None, document, path, label, texts=texts).origin_inside("sql", sql.index("config("))
+                self.note("template-syntax", at, f"{label}.sql", note)
             for key in sorted(said.keys() & item.keys()):
                 note = f"`{key}` stands here and in the `config()` of the SQL"
                 self.note("given-twice", document.origin(*path, key), f"{label}.{key}", note, "keep one of the two")
@@ -234,11 +238,12 @@ class ProjectReader(RemarkingReader):
         return item, texts
 
     def _is_first(self, element: Declared[Any]) -> bool:
-        first = self._by_label.setdefault(element.label.casefold(), element)
+        key = f"{element.label.partition('.')[0]}.{element.value.name}"
+        first = self._by_label.setdefault(key.casefold(), element)
         if first is element:
             return True
         text = f"the name `{element.value.name}` is taken by {first.origin}"
-        text += "" if first.label == element.label else "; case does not tell names apart"
+        text += "" if first.value.name == element.value.name else "; case does not tell names apart"
         self.note("duplicate-name", element.origin_of("name"), element.label, text, name=element.value.name)
         return False
 

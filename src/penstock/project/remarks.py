@@ -8,7 +8,7 @@ from penstock.project.declared import Declared
 from penstock.project.documents import Document, Step
 from penstock.project.forms import INERT, Form, has, written_path
 from penstock.project.reader import Reader
-from penstock.project.variables import SECRET_HINT, looks_secret, references
+from penstock.project.variables import SECRET_HINT, is_secret, references
 
 
 class RemarkingReader(Reader):
@@ -46,7 +46,7 @@ class RemarkingReader(Reader):
     ) -> None:
         """A secret must not be filled in where it would be written into the manifest."""
         for name, _, place in references(raw):
-            if looks_secret(name) and not later(place):
+            if is_secret(name, self.environ) and not later(place):
                 steps = written_path(document, path, place, forms)
                 text = f"`{name}` looks like a secret, and would be written into the manifest"
                 origin, shown = document.origin(*path, *steps), ".".join([label, *map(str, steps)])

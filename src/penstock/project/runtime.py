@@ -76,6 +76,14 @@ class FlinkCluster(Frozen):
     """The secret that goes with the key; never shown again."""
     compute_pool_id: str | None = None
     """The pool of Confluent Cloud."""
+    environment_id: str | None = None
+    """The environment of Confluent Cloud."""
+    network: str | None = None
+    """The network that Docker runs it in."""
+    region: str | None = None
+    """The region of a cloud."""
+    cloud: str | None = None
+    """The cloud."""
     organization_id: str | None = None
     """The organization of Confluent Cloud."""
     namespace: str | None = None

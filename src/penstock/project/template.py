@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from penstock.errors import Diagnostic, nearest
 from penstock.project.documents import TextFile
-from penstock.project.variables import REFERENCE, SECRET_HINT, Environ, looks_secret, substituted
+from penstock.project.variables import REFERENCE, SECRET_HINT, Environ, is_secret, substituted
 from penstock.project.variables import references as variables_in
 from penstock.sql.dialects import quoted
 
@@ -110,7 +110,8 @@ def unset_problem(name: str, environ: Environ, offset: int) -> TemplateProblem:
 
 
 def _is_simple(mark: str) -> bool:
-    return (mark.startswith("{#") and mark.endswith("#}")) or _CALL.fullmatch(mark) is not None
+    comment = mark.startswith("{#") and mark.endswith("#}") and mark[2:3] != "-" and mark[-3:-2] != "-"
+    return comment or _CALL.fullmatch(mark) is not None
 
 
 def _filled_in(text: str, environ: Environ) -> Rendered:
@@ -141,6 +142,8 @@ def _filled_in(text: str, environ: Environ) -> Rendered:
             missing: list[str] = []
             put(substituted(mark[0], environ, missing.append), start, False)
             problems.extend(unset_problem(name, environ, start) for name in missing)
-            problems.extend(secret_problem(name, start) for name, _, _ in variables_in(mark[0]) if looks_secret(name))
+            problems.extend(
+                secret_problem(name, start) for name, _, _ in variables_in(mark[0]) if is_secret(name, environ)
+            )
     put(text[position:], position, True)
     return Rendered("".join(parts), tuple(references), tuple(problems), tuple(pieces))

@@ -6,11 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from penstock.errors import Diagnostic, Origin, ProjectInvalid
 from penstock.project.documents import Step
 
 Environ: TypeAlias = Mapping[str, str]
 REFERENCE: Final = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-_SECRET: Final = re.compile(r"pass(word|wd|phrase)?$|secret|token|credential|private.?key|api.?key", re.IGNORECASE)
+_SECRET: Final = re.compile(
+    r"pass(word|wd|phrase)?$|pwd|secret|token|credential|(private|api|access|account).?key", re.IGNORECASE
+)
+_SECRET_VARIABLE: Final = re.compile(r"(^|_)KEY$")
+_WITH_PASSWORD: Final = re.compile(r"://[^/\s:@]*:[^\s@]+@")
 
 
 SECRET_HINT: Final = "give it to a connector or to `runtime` as `${NAME}`, or call it something else if it is none"
@@ -19,6 +24,12 @@ SECRET_HINT: Final = "give it to a connector or to `runtime` as `${NAME}`, or ca
 def looks_secret(name: str) -> bool:
     """Whether a key or a variable of this name is likely to hold what nobody may see."""
     return _SECRET.search(name) is not None
+
+
+def is_secret(variable: str, environ: Environ) -> bool:
+    """Whether a variable holds, by its name or by its value, what nobody may see."""
+    named = looks_secret(variable) or _SECRET_VARIABLE.search(variable) is not None
+    return named or _WITH_PASSWORD.search(environ.get(variable, "")) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +48,13 @@ def environ_of(root: Path, environment: str | None, real: Environ) -> Environ:
         if file.is_file():
             from dotenv import dotenv_values
 
-            merged.update({name: value for name, value in dotenv_values(file).items() if value is not None})
+            try:
+                values = dotenv_values(file)
+            except (OSError, UnicodeDecodeError) as error:
+                reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+                unreadable = Diagnostic("file-unreadable", f"cannot be read: {reason}", Origin(str(file)))
+                raise ProjectInvalid([unreadable]) from error
+            merged.update({name: value for name, value in values.items() if value is not None})
     return {**merged, **real}
 
 

@@ -13,7 +13,7 @@ from sqlglot.schema import MappingSchema
 
 from penstock.errors import did_you_mean
 from penstock.sql.functions import decimal_type, group_windows, is_trusted, tell_types
-from penstock.sql.origins import InputColumn, Origins, origin_of, origins, passed
+from penstock.sql.origins import InputColumn, Known, Origins, origin_of, origins, passed
 from penstock.sql.query import Problem, Query, offset_of
 from penstock.sql.types import Column, Columns, data_type, type_text
 
@@ -66,12 +66,18 @@ def analyse(
     scopes = traverse_scope(tree)
     if not scopes or not isinstance(tree, exp.Query):
         return NOTHING_KNOWN
-    times = tuple(_window_times(scopes))
-    if tree.is_star:
+    names = {
+        node_id: None if columns is None else frozenset(c.name.casefold() for c in columns)
+        for node_id, columns in inputs.items()
+    }
+    times = tuple(_window_times(scopes, names))
+    if tree.is_star or tree.find(exp.Pivot):
         return Analysis(None, {}, times)
     if problems := tuple(_unusable_outputs(tree, written_names)):
         return Analysis(None, {}, times, problems)
-    traced = origins(scopes[-1])
+    if len(tree.named_selects) != len(_sides(tree)):
+        return Analysis(None, {}, times)
+    traced = origins(scopes[-1], names)
     unchanged = passed(traced)
     tell_types(tree, answers)
     typed = annotate_types(tree, schema=schema, dialect=query.dialect)
@@ -87,12 +93,12 @@ def analyse(
     return Analysis(columns, {spelled.get(name, name): found for name, found in traced.items()}, times)
 
 
-def _window_times(scopes: list[Scope]) -> list[InputColumn | None]:
+def _window_times(scopes: list[Scope], known: Known) -> list[InputColumn | None]:
     found: list[tuple[int, InputColumn | None]] = []
     for scope in scopes:
         for call in group_windows(scope.find_all(exp.Anonymous)):
             time = call.expressions[0] if call.expressions else None
-            origin = origin_of(time, scope) if isinstance(time, exp.Column) else None
+            origin = origin_of(time, scope, known) if isinstance(time, exp.Column) else None
             found.append((offset_of(call), origin))
     return [origin for _, origin in sorted(found, key=lambda pair: pair[0])]
 
@@ -107,7 +113,7 @@ def _spellings(tree: exp.Query, inputs: Mapping[str, Columns | None]) -> dict[st
 def _sides(tree: exp.Expr) -> list[tuple[exp.Expr, ...]]:
     """The outputs of a query, each with those that a set operation puts under it."""
     if isinstance(tree, exp.SetOperation):
-        return [(*a, *b) for a, b in zip(_sides(tree.left.unnest()), _sides(tree.right.unnest()), strict=True)]
+        return [(*a, *b) for a, b in zip(_sides(tree.left.unnest()), _sides(tree.right.unnest()), strict=False)]
     return [(projection,) for projection in tree.selects] if isinstance(tree, exp.Query) else []
 
 
@@ -235,7 +241,12 @@ def _is_alias(column: exp.Column, scope: Scope) -> bool:
     select = scope.expression
     if column.table or not isinstance(select, exp.Select):
         return False
-    if column.name.casefold() not in {e.alias.casefold() for e in select.expressions if isinstance(e, exp.Alias)}:
+    aliases = [e for e in select.expressions if isinstance(e, exp.Alias)]
+    same = [e for e in aliases if e.alias.casefold() == column.name.casefold()]
+    if not same:
         return False
+    later = select.expressions[select.expressions.index(same[0]) + 1 :]
+    if any(column is found for e in later for found in e.find_all(exp.Column)):
+        return True  # an output may name one before it
     clauses = (select.args.get(name) for name in ("group", "having", "order"))
     return any(column is found for clause in clauses if clause is not None for found in clause.find_all(exp.Column))

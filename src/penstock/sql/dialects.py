@@ -1,11 +1,14 @@
 """The SQL that people write: Flink SQL in projects, Postgres-like SQL in pipelines."""
 
+import logging
 from typing import Final
 
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.dialects.spark import Spark
 from sqlglot.tokenizer_core import TokenType
+
+logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # what it has to say is said as diagnostics
 
 
 class Flink(Spark):

@@ -65,15 +65,33 @@ def _number_type(digits: str) -> str | None:
         return "DOUBLE"
     if point:
         return f"DECIMAL({max(len(whole.lstrip('0')) + len(fraction), 1)}, {len(fraction)})"
+    if len(digits) > _LONGEST_BIGINT:
+        return f"DECIMAL({len(digits)}, 0)"
     return "BIGINT" if len(digits) > 9 and int(digits) > _LARGEST_INT else None
 
 
 _LARGEST_INT: Final = 2**31 - 1
+_LONGEST_BIGINT: Final = 18
 
 
 def is_trusted(projection: exp.Expr) -> bool:
     """Whether inference knows Spark's type of everything in an expression that has been annotated."""
-    return not any(map(_is_doubtful, projection.find_all(exp.Round, exp.Avg, exp.Coalesce, exp.Extract, exp.Binary)))
+    return not any(map(_is_doubtful, projection.find_all(*_DOUBTED)))
+
+
+_NEVER_RIGHT: Final = (
+    exp.DateDiff,
+    exp.TimestampDiff,
+    exp.TsOrDsDiff,
+    exp.WeekOfYear,
+    exp.DateTrunc,
+    exp.Map,
+)
+_DOUBTED: Final = (
+    exp.Round, exp.Avg, exp.Coalesce, exp.Extract, exp.Binary, exp.Case, exp.If, exp.Array, exp.Interval, *_NEVER_RIGHT,
+    exp.ArrayPosition,
+)  # fmt: skip
+_TEMPORAL: Final = frozenset({exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.DATE, exp.DType.TIMESTAMPNTZ})
 
 
 def _is_doubtful(node: exp.Expr) -> bool:
@@ -86,6 +104,26 @@ def _is_doubtful(node: exp.Expr) -> bool:
             return not _is_widest(node, [node.this, *node.expressions])
         case exp.Extract():
             return node.name.upper() == "SECOND"
+        case exp.Case():
+            given = [branch.args["true"] for branch in node.args["ifs"]]
+            default = node.args.get("default")
+            return not _is_widest(node, [*given, *([default] if default is not None else [])])
+        case exp.If():
+            if isinstance(node.parent, exp.Case):
+                return False
+            return not _is_widest(
+                node, [part for part in (node.args["true"], node.args.get("false")) if part is not None]
+            )
+        case exp.Array():
+            return len({part.type.this for part in node.expressions if part.type is not None}) > 1
+        case exp.Interval():
+            return not isinstance(node.parent, exp.Add | exp.Sub | exp.Anonymous)
+        case exp.Sub() if _has_type(node.left, *_TEMPORAL) and _has_type(node.right, *_TEMPORAL):
+            return not isinstance(node.right, exp.Interval)
+        case exp.DateDiff() | exp.TimestampDiff() | exp.TsOrDsDiff() | exp.WeekOfYear() | exp.DateTrunc():
+            return True
+        case exp.Map() | exp.ArrayPosition():
+            return True
         case exp.Binary():
             kinds = {side.type.this for side in (node.left, node.right) if side.type is not None}
             return exp.DType.FLOAT in kinds and not kinds <= {exp.DType.FLOAT, exp.DType.DOUBLE}

@@ -34,9 +34,13 @@ class ColumnOrigin:
 Origins: TypeAlias = tuple[ColumnOrigin, ...]
 
 
-def origins(scope: Scope) -> dict[str, Origins]:
+Known: TypeAlias = Mapping[str, frozenset[str] | None]
+"""The columns of each input, folded; None where they are not known."""
+
+
+def origins(scope: Scope, known: Known) -> dict[str, Origins]:
     """The origins of every output, by its name."""
-    found = _Tracer().outputs(scope)
+    found = _Tracer(known).outputs(scope)
     return {name: _listed(ways) for name, ways in found.items()}
 
 
@@ -49,9 +53,9 @@ def passed(traced: Mapping[str, Origins]) -> dict[str, InputColumn]:
     }
 
 
-def origin_of(column: exp.Column, scope: Scope) -> InputColumn | None:
+def origin_of(column: exp.Column, scope: Scope, known: Known) -> InputColumn | None:
     """The input column that a column of this scope is, unchanged."""
-    found = _listed(_Tracer().column(column, scope))
+    found = _listed(_Tracer(known).column(column, scope))
     return passed({"": found}).get("")
 
 
@@ -61,7 +65,8 @@ _Ways: TypeAlias = dict[tuple[str, str], Way]
 class _Tracer:
     """Remembers the outputs of each scope: a CTE that is read twice is traced once."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: Known) -> None:
+        self._known = known
         self._seen: dict[int, dict[str, _Ways]] = {}
 
     def outputs(self, scope: Scope) -> dict[str, _Ways]:
@@ -73,8 +78,11 @@ class _Tracer:
     def _traced(self, scope: Scope) -> dict[str, _Ways]:
         match scope.expression:
             case exp.SetOperation():
-                sides = [list(self.outputs(side).values()) for side in scope.set_operation_scopes]
+                outputs = [self.outputs(side) for side in scope.set_operation_scopes]
                 names = scope.expression.named_selects
+                if scope.expression.args.get("by_name"):
+                    return {name: _united([side.get(name, {}) for side in outputs]) for name in names}
+                sides = [list(side.values()) for side in outputs]
                 return {name: _united([side[at] for side in sides if at < len(side)]) for at, name in enumerate(names)}
             case exp.Select() as select:
                 return {e.alias_or_name: self._expression(e.unalias(), scope) for e in select.selects}
@@ -85,6 +93,9 @@ class _Tracer:
         if isinstance(expression, exp.Column):
             return self.column(expression, scope)
         found: list[_Ways] = []
+        for star in expression.find_all(exp.Star):
+            if not isinstance(star.parent, (exp.Column, *_COUNTS)):
+                found += [dict.fromkeys(self._all_of(source), "made") for source in scope.sources.values()]
         for column in expression.find_all(exp.Column):
             counted = any(isinstance(parent, _COUNTS) for parent in _parents(column, expression))
             ways = self.column(column, _scope_of(column, scope))
@@ -94,7 +105,12 @@ class _Tracer:
     def column(self, column: exp.Column, scope: Scope) -> _Ways:
         owner: Scope | None = scope
         while owner is not None:
-            match owner.sources.get(column.table or _only_source(owner)):
+            if not column.table and (named := self._alias(column, owner)) is not None:
+                return self._expression(named, owner)
+            source = owner.sources.get(column.table or self._likely_source(column.name, owner))
+            if isinstance(column.this, exp.Star) and source is not None:
+                return dict.fromkeys(self._all_of(source), "made")
+            match source:
                 case exp.Table() as table:
                     return {(table.name, column.name): "same"}
                 case Scope(expression=exp.Query()) as inner:
@@ -104,6 +120,34 @@ class _Tracer:
                 case _:
                     owner = owner.parent
         return {}
+
+    def _all_of(self, source: exp.Expr | Scope) -> list[tuple[str, str]]:
+        """Every column of what is read; `*` stands for those that are not known."""
+        if isinstance(source, exp.Table):
+            known = self._known.get(source.name)
+            return [(source.name, name) for name in sorted(known)] if known else [(source.name, "*")]
+        return [key for ways in self.outputs(source).values() for key in ways] if isinstance(source, Scope) else []
+
+    def _alias(self, column: exp.Column, scope: Scope) -> exp.Expr | None:
+        """The output that a plain name stands for, where no input has such a column: Spark lets outputs name others."""
+        select = scope.expression
+        sources = [source for _, source in scope.selected_sources.values()]
+        if not isinstance(select, exp.Select) or any(self._may_have(source, column.name) for source in sources):
+            return None
+        aliases = (e for e in select.expressions if isinstance(e, exp.Alias) and e.alias == column.name)
+        return next((e.this for e in aliases if column not in set(e.find_all(exp.Column))), None)
+
+    def _likely_source(self, name: str, scope: Scope) -> str:
+        """What a column without a table belongs to: the one thing that is read, or the one that may have it."""
+        selected = {alias: source for alias, (_, source) in scope.selected_sources.items()}
+        likely = [alias for alias, source in selected.items() if len(selected) == 1 or self._may_have(source, name)]
+        return likely[0] if len(likely) == 1 else ""
+
+    def _may_have(self, source: exp.Expr | Scope, name: str) -> bool:
+        if isinstance(source, exp.Table):
+            known = self._known.get(source.name)
+            return known is None or name in known
+        return isinstance(source, Scope) and (name in self.outputs(source) or source.expression.is_star)
 
     def _made_of_rows(self, function: exp.Expr, owner: Scope) -> _Ways:
         """What UNNEST, EXPLODE and the like put out is made from every column that they are given."""
@@ -120,12 +164,6 @@ def _scope_of(column: exp.Column, scope: Scope) -> Scope:
             return candidate
         ahead.extend(candidate.subquery_scopes)
     return scope
-
-
-def _only_source(scope: Scope) -> str:
-    """What a column without a table belongs to, where its columns are not known: the one thing that is read."""
-    selected = list(scope.selected_sources)
-    return selected[0] if len(selected) == 1 else ""
 
 
 def _parents(node: exp.Expr, top: exp.Expr) -> Iterator[exp.Expr]:

@@ -25,6 +25,9 @@ class Problem:
     subject: str = ""
 
 
+PARSER_FAILURES: Final = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+"""What the parser itself runs into on texts that are far from SQL."""
+
 Edit: TypeAlias = Callable[[exp.Query], exp.Query]
 """A change to a tree; the tree it was given is used up."""
 
@@ -84,6 +87,8 @@ def parse(text: str, dialect: Dialect) -> Query | Problem:
         return _syntax_problem(text, error)
     except TokenError:
         return Problem("sql-syntax", "a quote is not closed", _unclosed(text), "add the closing quote")
+    except PARSER_FAILURES:
+        return Problem("sql-syntax", "the SQL cannot be parsed")
     if len(statements) != 1:
         message = f"expected one SELECT statement, found {len(statements)}"
         return Problem("sql-statement", message, hint="make each statement a model or transform of its own")
@@ -142,7 +147,7 @@ def has_subqueries(query: Query) -> bool:
 def _outer_tables(tree: exp.Query) -> list[exp.Table]:
     """The tables that are no CTEs where they stand, in the order of the text."""
     if tree.find(exp.CTE) is None:
-        found = list(tree.find_all(exp.Table))
+        found = [table for table in tree.find_all(exp.Table) if table.find_ancestor(exp.Hint) is None]
     else:
         found = [
             source

@@ -1,13 +1,16 @@
 """Everything that a query tells once the columns of its inputs are known: one pass, and plain values out of it."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, TypeVar
+
+from sqlglot.errors import OptimizeError
 
 from penstock.sql.columns import analyse
 from penstock.sql.dialects import PROJECT
-from penstock.sql.origins import ColumnOrigin, InputColumn, Origins
-from penstock.sql.query import Problem, Query, bind, parse, tables
+from penstock.sql.origins import ColumnOrigin, InputColumn, Origins, Way
+from penstock.sql.query import PARSER_FAILURES, Problem, Query, bind, has_subqueries, parse, tables
 from penstock.sql.shape import Construct, Window, stateful_constructs, windows
 from penstock.sql.types import Column, Columns
 
@@ -26,6 +29,10 @@ class Study:
     times: tuple[InputColumn | None, ...] = ()
     columns: Columns | None = None
     origins: Mapping[str, Origins] = field(default_factory=dict)
+    reads_once: bool = True
+    """Whether every row that goes in is looked at once: no union, and one table."""
+    passes_all: bool = False
+    """Whether it is `SELECT *` over one table, so that columns come out as they go in."""
 
 
 def bound(sql: str, node_ids: Sequence[str]) -> Query:
@@ -35,6 +42,24 @@ def bound(sql: str, node_ids: Sequence[str]) -> Query:
 
 def study(sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[str, str]) -> Study:
     """Study a model's SQL, in which inputs are called by their node ids. Unknown columns of an input are None."""
+    try:
+        return _studied(sql, inputs, answers)
+    except OptimizeError as error:
+        twice = _TWICE.search(str(error))
+        text = f"two tables are called `{twice[1]}`" if twice else "the tables cannot be told apart"
+        return Study(False, (Problem("sql-statement", text, hint="give each an alias with AS"),))
+    except RecursionError:
+        return Study(
+            False, (Problem("sql-syntax", "the SQL is nested too deeply", hint="split it into several models"),)
+        )
+    except PARSER_FAILURES:
+        return Study(False, (Problem("sql-syntax", "the SQL cannot be made sense of"),))
+
+
+_TWICE: Final = re.compile(r"Alias already used: (\S+)")
+
+
+def _studied(sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[str, str]) -> Study:
     parsed = parse(sql, PROJECT)
     if isinstance(parsed, Problem):
         return Study(False, (parsed,))
@@ -49,9 +74,13 @@ def study(sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[str, 
     constructs, calls = stateful_constructs(parsed), windows(parsed)
     if problems:
         return Study(False, tuple(problems), constructs, calls)
+    once = len(tables(parsed)) == 1
+    passes_all = once and [e.is_star for e in parsed.tree.selects] == [True] and not has_subqueries(parsed)
     analysis = analyse(bind(parsed, known), inputs, answers)
     times = analysis.times if len(analysis.times) == len(calls) else (None,) * len(calls)
-    return Study(True, analysis.problems, constructs, calls, times, analysis.columns, analysis.origins)
+    return Study(
+        True, analysis.problems, constructs, calls, times, analysis.columns, analysis.origins, once, passes_all
+    )
 
 
 def _table_hint(name: str) -> str:
@@ -69,6 +98,8 @@ def to_json(found: Study) -> dict[str, Any]:
         "windows": [[w.column, w.offset] for w in found.windows],
         "times": [None if t is None else [t.input, t.name] for t in found.times],
         "columns": None if found.columns is None else [[c.name, c.type] for c in found.columns],
+        "reads_once": found.reads_once,
+        "passes_all": found.passes_all,
         "origins": {name: [[o.input, o.name, o.way] for o in listed] for name, listed in found.origins.items()},
     }
 
@@ -76,11 +107,48 @@ def to_json(found: Study) -> dict[str, Any]:
 def from_json(kept: Mapping[str, Any]) -> Study:
     """The study that was kept. Anything that is none raises TypeError, ValueError or KeyError."""
     return Study(
-        kept["sound"],
-        tuple(Problem(*p) for p in kept["problems"]),
-        tuple(Construct(*c) for c in kept["constructs"]),
-        tuple(Window(*w) for w in kept["windows"]),
-        tuple(None if t is None else InputColumn(*t) for t in kept["times"]),
-        None if kept["columns"] is None else tuple(Column(*c) for c in kept["columns"]),
-        {name: tuple(ColumnOrigin(*o) for o in listed) for name, listed in kept["origins"].items()},
+        _is(bool, kept["sound"]),
+        tuple(
+            Problem(
+                _is(str, code), _is(str, message), _is(int, offset), _is((str, type(None)), hint), _is(str, subject)
+            )
+            for code, message, offset, hint, subject in kept["problems"]
+        ),
+        tuple(
+            Construct(_is(str, name), _is(int, offset), _is(str, way_out), _is(str, word), _is(bool, never))
+            for name, offset, way_out, word, never in kept["constructs"]
+        ),
+        tuple(Window(_is(str, column), _is(int, offset)) for column, offset in kept["windows"]),
+        tuple(None if time is None else InputColumn(*map(_text, time)) for time in kept["times"]),
+        None if kept["columns"] is None else tuple(_column(*column) for column in kept["columns"]),
+        {
+            _text(name): tuple(ColumnOrigin(_text(node), _text(column), _way(way)) for node, column, way in listed)
+            for name, listed in kept["origins"].items()
+        },
+        _is(bool, kept["reads_once"]),
+        _is(bool, kept["passes_all"]),
     )
+
+
+T = TypeVar("T")
+
+
+def _is(kind: type[T] | tuple[type[T], ...], value: Any) -> T:
+    if not isinstance(value, kind):
+        raise TypeError(f"{value!r} is not {kind}")
+    return value
+
+
+def _text(value: Any) -> str:
+    return _is(str, value)
+
+
+def _column(name: Any, kind: Any) -> Column:
+    return Column(_text(name), None if kind is None else _text(kind))
+
+
+def _way(value: Any) -> Way:
+    if value not in ("same", "made", "counted"):
+        raise ValueError(f"{value!r} is no way for a column to come")
+    way: Way = value
+    return way

@@ -11,7 +11,7 @@ def exposure_rules(ruled: Ruled) -> Iterator[Violation]:
         value = exposure.value
         if rules.require_description and not (value.description or "").strip():
             yield missing("exposures.require_description", exposure, "description")
-        if rules.require_owner and not value.owner:
+        if rules.require_owner and not (value.owner or "").strip():
             yield missing("exposures.require_owner", exposure, "owner")
         if rules.require_sla and value.sla is None:
             yield missing("exposures.require_sla", exposure, "sla")

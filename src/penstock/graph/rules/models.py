@@ -25,7 +25,7 @@ def _words(ruled: Ruled, model: Declared[written.Model]) -> Iterator[Violation]:
         expected, actual = f">= {rules.min_description_length} characters", f"{len(description)}"
         origin, text = model.origin_of("description"), "the description is too short"
         yield Violation("models.min_description_length", model, origin, expected, actual, text, "say more")
-    if rules.require_owner and not model.value.owner:
+    if rules.require_owner and not (model.value.owner or "").strip():
         yield missing("models.require_owner", model, "owner")
 
 

@@ -13,7 +13,7 @@ def source_rules(ruled: Ruled) -> Iterator[Violation]:
         value = source.value
         if rules.require_description and not (value.description or "").strip():
             yield missing("sources.require_description", source, "description")
-        if rules.require_owner and not value.owner:
+        if rules.require_owner and not (value.owner or "").strip():
             yield missing("sources.require_owner", source, "owner")
         if rules.require_schema and value.schema_ is None:
             yield missing("sources.require_schema", source, "schema")
@@ -23,15 +23,15 @@ def source_rules(ruled: Ruled) -> Iterator[Violation]:
             yield missing("sources.require_freshness", source, "freshness")
         if value.freshness is not None:
             limits = (
-                ("warn", value.freshness.warn_after, rules.max_freshness_warn),
-                ("error", value.freshness.error_after, rules.max_freshness_error),
+                ("warn", value.freshness.warn_ms, rules.max_freshness_warn),
+                ("error", value.freshness.error_ms, rules.max_freshness_error),
             )
             for word, given, most in limits:
                 if given is not None and most is not None and given > most:
                     text, origin = (
                         f"the source may be silent for too long before the {_WORDS[word]}",
-                        source.origin_of("freshness", f"{word}_after"),
+                        source.origin_of("freshness"),
                     )
-                    expected, actual = f"<= {most // 1000} s", f"{given // 1000} s"
+                    expected, actual = f"<= {most / 1000:g} s", f"{given / 1000:g} s"
                     yield Violation(f"sources.max_freshness_{word}", source, origin, expected, actual, text)
         yield from missing_tags("sources.required_tags", source, value.tags, rules.required_tags)

@@ -77,7 +77,7 @@ def missing_tags(
 ) -> Iterator[Violation]:
     """`tier` is there with `tier`, `tier-1` or `tier:1`."""
     for tag in required:
-        if not any(t == tag or t.startswith((f"{tag}-", f"{tag}:")) for t in tags):
+        if not any(t == tag or (t.startswith((f"{tag}-", f"{tag}:")) and t[len(tag) + 1 :].strip()) for t in tags):
             text = f"the tag `{tag}` is missing"
             yield Violation(
                 rule, element, element.origin, f"a tag `{tag}`", _listed(tags), text, f"add `{tag}` to `tags`"

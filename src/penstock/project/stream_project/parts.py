@@ -92,19 +92,27 @@ class ColumnCheck(Frozen):
     @classmethod
     def _by_name(cls, value: Any) -> Any:
         """A check without settings is written as its name."""
-        return {value: {}} if isinstance(value, str) else value
+        if isinstance(value, str):
+            return {value: {}}
+        plain = {"not_null", "unique"}
+        return (
+            {k: {} if v is None and k in plain else v for k, v in value.items()} if isinstance(value, dict) else value
+        )
 
     @model_validator(mode="after")
     def _one_check(self) -> Self:
         if len(self.model_fields_set) != 1:
             raise ValueError("name one check an entry")
+        kind = next(iter(self.model_fields_set))
+        if getattr(self, kind) is None:
+            raise ValueError(f"`{kind}` needs its settings")
         return self
 
 
 class Column(Frozen):
     """A column, and what is known about it."""
 
-    name: str = Field(min_length=1)
+    name: Name
     """The column's name."""
     type: str | None = None
     """An SQL type: `STRING`, `BIGINT`, `DECIMAL(10, 2)`, `TIMESTAMP(3)`, `ARRAY<STRING>`, … In a source the default is

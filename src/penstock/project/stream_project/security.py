@@ -23,7 +23,7 @@ class MaskConfig(Frozen):
     """`partial`: how many characters at the end stay readable."""
     algorithm: Literal["md5", "sha256"] = "md5"
     """`hash`: the function."""
-    salt: str | None = None
+    salt: str | None = Field(None, min_length=1)
     """`hash`: text put before the value, so that equal values of two projects differ. Write it as `${NAME}`."""
     key: str = Field("PENSTOCK_TOKEN_KEY", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
     """`tokenize`: the environment variable that holds the key. It is read when the query starts, and kept nowhere."""

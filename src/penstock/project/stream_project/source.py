@@ -1,6 +1,6 @@
 """What the project reads."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -31,29 +31,34 @@ class SchemaReference(Frozen):
     """The schema itself. The columns of an Avro record or a JSON schema are the source's columns."""
 
 
-def _milliseconds(value: Any, seconds: str, duration: str) -> Any:
-    """`max_lag_seconds: 300` is another way to write `error_after: 300s`."""
-    if isinstance(value, dict) and seconds in value and duration not in value:
-        rest = {key: inner for key, inner in value.items() if key != seconds}
-        number = value[seconds]
-        whole = isinstance(number, int) and not isinstance(number, bool)
-        return {**rest, duration: number * 1000 if whole else number}
-    return value
-
-
 class Freshness(Frozen):
-    """How long a topic may be silent. `max_lag_seconds` and `warn_after_seconds` are other ways to write it."""
+    """How long a topic may be silent, as durations or in seconds."""
 
     warn_after: Duration | None = None
     """After how long there is a warning: `5m`."""
     error_after: Duration | None = None
     """After how long it is an error: `15m`."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _in_seconds(cls, value: Any) -> Any:
-        value = _milliseconds(value, "max_lag_seconds", "error_after")
-        return _milliseconds(value, "warn_after_seconds", "warn_after")
+    warn_after_seconds: float | None = Field(None, gt=0)
+    """`warn_after` in seconds."""
+    max_lag_seconds: float | None = Field(None, gt=0)
+    """`error_after` in seconds."""
+
+    @model_validator(mode="after")
+    def _said_once(self) -> Self:
+        if self.warn_after is not None and self.warn_after_seconds is not None:
+            raise ValueError("give `warn_after` or `warn_after_seconds`")
+        if self.error_after is not None and self.max_lag_seconds is not None:
+            raise ValueError("give `error_after` or `max_lag_seconds`")
+        return self
+
+    @property
+    def warn_ms(self) -> float | None:
+        return self.warn_after if self.warn_after_seconds is None else self.warn_after_seconds * 1000
+
+    @property
+    def error_ms(self) -> float | None:
+        return self.error_after if self.max_lag_seconds is None else self.max_lag_seconds * 1000
 
 
 class Source(Frozen):

@@ -74,8 +74,8 @@ class MaxLag(Frozen):
 
     column: str
     """The column with the time of a row."""
-    max_seconds: float = Field(gt=0)
-    """How old they may be."""
+    max_seconds: float = Field(gt=0, validation_alias=AliasChoices("max_seconds", "seconds"))
+    """How old they may be. `seconds` is the same field."""
 
 
 class Throughput(Frozen):
@@ -85,6 +85,10 @@ class Throughput(Frozen):
     """At least."""
     max_per_second: float | None = None
     """At most."""
+    min_per_minute: float | None = None
+    """At least, in a minute."""
+    max_per_minute: float | None = None
+    """At most, in a minute."""
 
 
 class Bucket(Frozen):
@@ -137,13 +141,19 @@ class Positive(Frozen):
 
     columns: Names = Field(min_length=1, validation_alias=AliasChoices("columns", "column"))
     """The columns."""
+    allow_zero: bool = False
+    """Whether it may be zero as well."""
 
 
 class FreshWithin(Frozen):
     """The newest row is not older than this."""
 
-    max_seconds: float = Field(gt=0, validation_alias=AliasChoices("max_seconds", "max_age_seconds", "max_lag_seconds"))
+    max_seconds: float | None = Field(
+        None, gt=0, validation_alias=AliasChoices("max_seconds", "max_age_seconds", "max_lag_seconds")
+    )
     """How old it may be."""
+    max_age_minutes: float | None = Field(None, gt=0)
+    """How old it may be, in minutes."""
     column: str | None = None
     """The column with the time of a row; the event time when left out."""
 
@@ -180,6 +190,8 @@ class Assertion(Frozen):
     def _one_assertion(self) -> Self:
         if len(self.model_fields_set) != 1:
             raise ValueError("name one assertion an entry, each with `- ` before it")
+        if getattr(self, self.kind) is None:
+            raise ValueError(f"`{self.kind}` needs its settings")
         return self
 
     @property

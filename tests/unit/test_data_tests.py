@@ -1,0 +1,288 @@
+"""Tests of a project: what they look at, and what can be told without any rows."""
+
+import pytest
+
+from penstock.errors import Severity
+from penstock.manifest.compile import compile
+from tests.support import codes, errors, only, spot
+from tests.unit.conftest import MAIN, Check, Findings
+
+HEAD = """\
+project: {name: p}
+sources:
+  - name: s
+    topic: t
+    columns:
+      - {name: id, type: BIGINT}
+      - {name: Name}
+      - {name: price, type: 'DECIMAL(10, 2)'}
+      - {name: at, type: TIMESTAMP(3)}
+      - {name: day, type: DATE}
+      - {name: ok, type: BOOLEAN}
+      - {name: xs, type: ARRAY<STRING>}
+  - {name: open, topic: u}
+models: [{name: m, sql: 'SELECT id, Name FROM {{ source("s") }}'}]
+tests:
+"""
+
+
+def with_test(*assertions: str, kind: str = "sample", model: str = "s", more: str = "") -> str:
+    return f"{HEAD}  - {{name: t, model: {model}, type: {kind}, assertions: [{', '.join(assertions)}]{more}}}\n"
+
+
+# What it looks at
+
+
+@pytest.mark.parametrize(("name", "node"), [("m", "model.m"), ("s", "source.s")])
+def test_a_test_looks_at_a_model_or_a_source(check: Check, name: str, node: str) -> None:
+    graph, found = check({MAIN: with_test("{not_null: {columns: id}}", model=name)})
+    assert found == ()
+    assert graph is not None
+    assert [(t.name, t.node) for t in graph.tests] == [("t", node)]
+
+
+def test_a_model_comes_before_a_source_of_the_same_name(check: Check) -> None:
+    graph, found = check({MAIN: with_test("{not_null: {columns: id}}", model="m").replace("name: open", "name: m")})
+    assert found == ()
+    assert graph is not None
+    assert graph.tests[0].node == "model.m"
+
+
+def test_a_test_of_nothing_is_refused_with_the_nearest(project: Findings) -> None:
+    text = with_test(model="opn")
+    found = only(project(text))
+    assert (found.code, found.path, found.params) == ("unknown-model", "tests.t.model", {"name": "opn"})
+    assert (found.origin, found.hint) == (spot(MAIN, text, "opn"), "did you mean `open`?")
+
+
+def test_a_test_of_a_model_that_could_not_be_read_is_no_second_mistake(project: Findings) -> None:
+    text = with_test("{not_null: {columns: id}}", model="m").replace("{name: m,", "{name: m, ownr: x,")
+    assert codes(project(text)) == ["unknown-field"]
+
+
+def test_two_tests_of_one_name_are_refused(project: Findings) -> None:
+    assert codes(project(with_test() + "  - {name: T, model: s, type: schema}\n")) == ["duplicate-name"]
+
+
+# Columns
+
+NAMED = [
+    "{not_null: {columns: [id, WORD]}}",
+    "{not_null: {columns: 'id, WORD'}}",
+    "{accepted_values: {column: WORD, values: [1]}}",
+    "{accepted_types: {types: {id: bigint, WORD: string}}}",
+    "{range: {column: WORD, min: 0}}",
+    "{unique_key: {key: WORD}}",
+    "{unique_key: {key: [id, WORD]}}",
+    "{foreign_key: {column: WORD, ref_model: m, ref_key: id}}",
+    "{max_lag: {column: WORD, max_seconds: 5}}",
+    "{distribution: {column: WORD, buckets: [{expected_ratio: 1}]}}",
+    "{positive: {columns: WORD}}",
+    "{positive: {column: WORD}}",
+    "{freshness: {max_seconds: 5, column: WORD}}",
+    "{custom_sql: {where: id > 1, detail_column: WORD}}",
+]
+
+
+@pytest.mark.parametrize("assertion", NAMED)
+def test_a_column_that_an_assertion_names_must_be_there(project: Findings, assertion: str) -> None:
+    assert project(with_test(assertion.replace("WORD", "NAME"))) == ()
+    text = with_test("{not_null: {columns: id}}", assertion.replace("WORD", "nmae"))
+    found = only(project(text))
+    assert (found.code, found.params, found.hint) == ("contract-broken", {"column": "nmae"}, "did you mean `Name`?")
+    assert found.path.startswith("tests.t.assertions.1.")
+    assert found.origin is not None
+    assert found.origin.line == spot(MAIN, text, "nmae").line
+
+
+@pytest.mark.parametrize("assertion", NAMED)
+def test_where_columns_are_not_known_nothing_is_claimed(project: Findings, assertion: str) -> None:
+    assert project(with_test(assertion, model="open")) == ()
+
+
+def test_the_key_of_the_other_model_must_be_there(project: Findings) -> None:
+    text = with_test("{foreign_key: {column: id, ref_model: m, ref_key: nope}}")
+    assert codes(project(text)) == ["contract-broken"]
+
+
+# Types
+
+
+@pytest.mark.parametrize(
+    ("column", "wanted"),
+    [
+        ("id", "bigint"),
+        ("id", "BIGINT"),
+        ("id", "number"),
+        ("id", "long"),
+        ("id", "numeric"),
+        ("name", "string"),
+        ("name", "str"),
+        ("name", "VARCHAR(20)"),
+        ("price", "number"),
+        ("price", "DECIMAL(10, 2)"),
+        ("price", "double"),
+        ("at", "timestamp"),
+        ("at", "datetime"),
+        ("at", "TIMESTAMP(3)"),
+        ("day", "date"),
+        ("ok", "boolean"),
+        ("ok", "bool"),
+        ("xs", "ARRAY<STRING>"),
+        ("name", "time"),
+    ],
+)
+def test_a_type_that_fits_is_accepted(project: Findings, column: str, wanted: str) -> None:
+    assert project(with_test(f"{{accepted_types: {{types: {{{column}: '{wanted}'}}}}}}", kind="schema")) == ()
+
+
+@pytest.mark.parametrize(
+    ("column", "wanted"),
+    [
+        ("id", "string"),
+        ("id", "int"),
+        ("id", "boolean"),
+        ("name", "number"),
+        ("price", "bigint"),
+        ("price", "DECIMAL(9, 2)"),
+        ("at", "date"),
+        ("day", "timestamp"),
+        ("ok", "number"),
+        ("xs", "ARRAY<BIGINT>"),
+        ("xs", "string"),
+    ],
+)
+def test_a_type_that_does_not_fit_is_refused(project: Findings, column: str, wanted: str) -> None:
+    found = only(project(with_test(f"{{accepted_types: {{types: {{{column}: '{wanted}'}}}}}}", kind="schema")))
+    assert (found.code, found.params) == ("contract-broken", {"column": column})
+    assert f"`{wanted}`" in found.message
+
+
+@pytest.mark.parametrize("wanted", ["strng", "nonsense", "BIGNT"])
+def test_a_type_that_is_none_is_refused(project: Findings, wanted: str) -> None:
+    assert errors(project(with_test(f"{{accepted_types: {{types: {{id: {wanted}}}}}}}", kind="schema")))
+
+
+# Assertions
+
+
+@pytest.mark.parametrize(
+    "assertion",
+    [
+        "{}",
+        "{not_null: {columns: id}, range: {column: id}}",
+        "{not_null: {columns: []}}",
+        "{not_null: {}}",
+        "{accepted_values: {column: id, values: []}}",
+        "{unique_key: {key: id, tolerance: 2}}",
+        "{max_lag: {column: at, max_seconds: 0}}",
+        "{custom_sql: {}}",
+        "{custom_sql: {sql: SELECT 1, where: x}}",
+        "{distribution: {column: id, buckets: []}}",
+        "{not_nul: {columns: id}}",
+        "not_null",
+    ],
+)
+def test_an_assertion_that_makes_no_sense_is_refused(project: Findings, assertion: str) -> None:
+    found = errors(project(with_test(assertion)))
+    assert found
+    assert all(d.path.startswith("tests.t.assertions") for d in found)
+
+
+def test_assertions_may_be_a_single_mapping(check: Check) -> None:
+    text = with_test("{not_null: {columns: id}}").replace("[{not_null: {columns: id}}]", "{not_null: {columns: id}}")
+    graph, found = check({MAIN: text})
+    assert found == ()
+    assert graph is not None
+    assert len(graph.tests[0].element.assertions) == 1
+
+
+@pytest.mark.parametrize("kind", ["schema", "continuous"])
+@pytest.mark.parametrize("field", ["sample_size: 5", "timeout: 5s"])
+def test_what_only_a_sample_has_is_pointed_out_elsewhere(project: Findings, kind: str, field: str) -> None:
+    assert project(with_test(more=f", {field}")) == ()
+    found = only(project(with_test(kind=kind, more=f", {field}")))
+    assert (found.code, found.severity) == ("no-effect", Severity.WARNING)
+
+
+# Models that are named elsewhere
+
+
+@pytest.mark.parametrize(
+    ("more", "path"),
+    [
+        (", on_failure: [{dlq: {model: mm}}]", "tests.t.on_failure.0.dlq"),
+        (", on_failure: {actions: [{alert: {channel: x}}, {pause: mm}]}", "tests.t.on_failure.1.pause"),
+        (", on_failure: [{pause_model: {model: mm}}]", "tests.t.on_failure.0.pause"),
+    ],
+)
+def test_a_model_that_an_action_names_must_be_there(project: Findings, more: str, path: str) -> None:
+    assert project(with_test(more=more.replace("mm", "m"))) == ()
+    found = only(project(with_test(more=more)))
+    assert (found.code, found.path, found.params) == ("unknown-model", path, {"name": "mm"})
+
+
+def test_a_model_that_a_foreign_key_names_must_be_there(project: Findings) -> None:
+    text = with_test("{foreign_key: {column: id, ref_model: mm, ref_key: id}}")
+    found = only(project(text))
+    assert (found.code, found.origin) == ("unknown-model", spot(MAIN, text, "mm"))
+    assert project(text.replace("mm", "open")) == ()
+
+
+@pytest.mark.parametrize(
+    ("sql", "code"),
+    [
+        ('SELECT COUNT(*) FROM {{ ref("mm") }}', "unknown-model"),
+        ('SELECT COUNT(*) FROM {{ source("mm") }}', "unknown-source"),
+        ("SELECT COUNT(*) FROM {{ nothing }}", "template-syntax"),
+    ],
+)
+def test_a_query_of_its_own_is_rendered_and_its_models_looked_up(project: Findings, sql: str, code: str) -> None:
+    text = with_test(f"{{custom_sql: {{sql: '{sql}', expect: 0}}}}")
+    found = only(project(text))
+    assert (found.code, found.path) == (code, "tests.t.assertions.0.custom_sql")
+    assert found.origin is not None
+    assert found.origin.line == spot(MAIN, text, "custom_sql").line
+
+
+# Checks beside a column
+
+CHECKS = """
+    project: {name: p}
+    sources:
+      - name: s
+        topic: t
+        columns:
+          - {name: id, type: BIGINT, tests: [not_null, unique, {range: {min: 0}}]}
+          - {name: kind, tests: [{accepted_values: {values: [a, b]}}]}
+    models:
+      - {name: m, sql: 'SELECT id FROM {{ source("s") }}', columns: [{name: id, tests: [not_null]}]}
+"""
+
+
+def test_every_check_beside_a_column_is_a_test(check: Check) -> None:
+    graph, found = check({MAIN: CHECKS})
+    assert found == ()
+    assert graph is not None
+    assert [(t.name, t.node, t.element.assertions[0].kind) for t in graph.tests] == [
+        ("s.id.not_null", "source.s", "not_null"),
+        ("s.id.unique", "source.s", "unique_key"),
+        ("s.id.range", "source.s", "range"),
+        ("s.kind.accepted_values", "source.s", "accepted_values"),
+        ("m.id.not_null", "model.m", "not_null"),
+    ]
+    assert [t["id"] for t in compile(graph).tests][:2] == ["test.s.id.not_null", "test.s.id.unique"]
+
+
+@pytest.mark.parametrize("tests", ["[not_nul]", "[{not_null: {a: 1}}]", "[{}]", "[{unique: {}, not_null: {}}]", "[5]"])
+def test_a_check_that_makes_no_sense_is_refused(project: Findings, tests: str) -> None:
+    assert errors(
+        project(f"project: {{name: p}}\nsources: [{{name: s, topic: t, columns: [{{name: id, tests: {tests}}}]}}]\n")
+    )
+
+
+@pytest.mark.xfail(reason="a test may be called `s.id.not_null`, as the check is", strict=True)
+def test_a_test_called_like_a_check_beside_a_column_is_told_apart(check: Check) -> None:
+    text = CHECKS + "    tests: [{name: s.id.not_null, model: m, type: schema}]\n"
+    graph, found = check({MAIN: text})
+    assert errors(found) or (graph is not None and len({t.name for t in graph.tests}) == 6)
