@@ -4,8 +4,15 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError
-from pydantic_core import ErrorDetails
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+)
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from penstock.errors import Diagnostic, ProjectInvalid
 
@@ -16,6 +23,19 @@ class Frozen(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", populate_by_name=True, protected_namespaces=(), allow_inf_nan=False
     )
+
+
+def _no_truth_value(value: object) -> object:
+    """YAML reads `yes` as true, and true is 1 to Python: where a number is wanted, it is neither."""
+    if isinstance(value, bool):
+        raise PydanticCustomError("int_type", "a number is wanted")
+    return value
+
+
+Whole = Annotated[int, BeforeValidator(_no_truth_value)]
+"""A whole number, and no truth value."""
+Number = Annotated[float, BeforeValidator(_no_truth_value)]
+"""A number, and no truth value."""
 
 
 _UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

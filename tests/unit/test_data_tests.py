@@ -281,7 +281,6 @@ def test_a_check_that_makes_no_sense_is_refused(project: Findings, tests: str) -
     )
 
 
-@pytest.mark.xfail(reason="a test may be called `s.id.not_null`, as the check is", strict=True)
 def test_a_test_called_like_a_check_beside_a_column_is_told_apart(check: Check) -> None:
     text = CHECKS + "    tests: [{name: s.id.not_null, model: m, type: schema}]\n"
     graph, found = check({MAIN: text})

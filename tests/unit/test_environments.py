@@ -105,7 +105,6 @@ def test_a_single_environment_need_not_be_named(walk: Walk) -> None:
     assert chosen(walk({MAIN: PROJECT, "environments/only.yml": PLAIN})) == "only"
 
 
-@pytest.mark.xfail(reason="`reversed` in `environment_files` turns the order of the names around", strict=True)
 def test_one_of_several_must_be_named_and_the_hint_lists_them(walk: Walk) -> None:
     with pytest.raises(ProjectInvalid) as caught:
         walk(SEVERAL)
@@ -320,7 +319,6 @@ def test_lineage_needs_no_environment_to_be_chosen(tmp_path: Path) -> None:
     assert call("lineage")[:2] == (0, "s (source)\n")
 
 
-@pytest.mark.xfail(reason="`reversed` in `environment_files` turns the order of the names around", strict=True)
 def test_environments_are_listed_with_what_is_wrong_with_them(tmp_path: Path) -> None:
     files = {
         MAIN: PROJECT,

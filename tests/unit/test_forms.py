@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel
 
 from penstock.errors import Diagnostic, Severity
+from penstock.manifest.compile import compile
 from penstock.project import stream_project as written
 from penstock.project.forms import FORMS, INERT, Form
 from penstock.project.load import load
@@ -85,6 +86,31 @@ def parsed(root: Path, text: str) -> tuple[Any, list[Diagnostic]]:
 
 def test_every_place_that_a_form_leads_to_has_an_example_here() -> None:
     assert {form.new for _, form in PLACES} == EXAMPLES.keys()
+
+
+DOCUMENTED = {
+    "models": {
+        *("topic", "flink", "connector", "sink", "advanced.flink", "advanced.sink", "advanced.materialized"),
+        *("advanced.gateway", "advanced.virtual_topic", "advanced.security", "advanced.access", "advanced.event_time"),
+    },
+    "sources": {"advanced.watermark", "advanced.event_time"},
+}
+"""Where documents of projects that exist put things: this list is theirs, not ours."""
+
+
+def test_every_place_that_documents_use_is_a_form() -> None:
+    for section, places in DOCUMENTED.items():
+        assert places <= {".".join(form.old) for form in FORMS[section]}
+
+
+WITHOUT_MEANING = {
+    *("checkpoint_interval_ms", "checkpoint_timeout_ms", "restart_strategy", "flink_cluster", "allowed_lateness_ms"),
+    *("state_ttl_ms", "cluster", "version", "deprecation"),
+}
+
+
+def test_every_documented_field_that_means_nothing_on_spark_is_known_as_such() -> None:
+    assert {path[-1] for paths in INERT.values() for path in paths} >= WITHOUT_MEANING
 
 
 @pytest.mark.parametrize(("section", "form"), PLACES, ids=PLACE_IDS)
@@ -349,6 +375,19 @@ def test_lateness_beside_the_watermark_is_said_to_have_no_effect(project: Findin
     note = only(project(text))
     assert note.code == "no-effect"
     assert note.origin == spot(MAIN, text, '"allowed_lateness_ms"')
+
+
+def test_the_compression_of_a_virtual_topic_is_handed_on_or_said_to_have_no_effect(check: Check) -> None:
+    text = """
+        project: {name: p}
+        runtime: {conduktor: {gateway: {admin_url: x}}}
+        sources: [{name: s, topic: t}]
+        models:
+          - {name: m, sql: "SELECT * FROM {{ source('s') }}", gateway: {virtual_topic: {name: v, compression: zstd}}}
+    """
+    graph, found = check({MAIN: text})
+    assert graph is not None
+    assert "no-effect" in codes(found) or "zstd" in compile(graph).gateway_rules[0].model_dump_json()
 
 
 # Everything that can be written

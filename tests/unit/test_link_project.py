@@ -234,7 +234,7 @@ def test_what_cannot_run_as_a_stream_is_reported_with_the_way_out(project: Findi
     text = HEAD + model("m", 'SELECT DISTINCT id FROM {{ source("orders") }} ORDER BY name')
     found = project(text)
     assert [d.params["subject"] for d in found] == ["SELECT DISTINCT", "ORDER BY"]
-    assert found[1].origin == spot(MAIN, text, "name\n")
+    assert found[1].origin == spot(MAIN, text, "ORDER BY")
     assert all(d.hint for d in found)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.errors import Severity
 from tests.support import errors, only, spot
-from tests.unit.conftest import MAIN, Check, Link
+from tests.unit.conftest import MAIN, Check, Findings, Link
 
 SOURCES = """\
 project: {name: p}
@@ -123,10 +123,12 @@ def test_every_construct_is_named_once(project_graph: Link) -> None:
     assert decision(project_graph, SOURCES + model(sql))[1] == "the SQL keeps state: SELECT DISTINCT, JOIN"
 
 
-@pytest.mark.xfail(reason="a windowing table function is no construct, and parses to something else", strict=True)
-def test_a_window_as_a_table_keeps_state(project_graph: Link) -> None:
+def test_a_window_as_a_table_is_refused_by_name_with_the_way_out(project: Findings) -> None:
     sql = f"SELECT id, window_start FROM TABLE(TUMBLE(TABLE {S}, DESCRIPTOR(at), {HOUR}))"
-    assert decision(project_graph, SOURCES + model(sql))[0] == "spark"
+    found = only(project(SOURCES + model(sql)))
+    assert (found.code, found.params) == ("sql-unsupported", {"subject": "TUMBLE"})
+    assert found.hint is not None
+    assert "GROUP BY TUMBLE" in found.hint
 
 
 # What fields decide

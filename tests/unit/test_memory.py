@@ -185,7 +185,7 @@ PROJECT = """
       - {name: m, sql: "SELECT id, COUNT(*) AS n FROM {{ source('s') }} GROUP BY id, TUMBLE(at, INTERVAL '1' HOUR)"}
       - {name: r, sql: "SELECT id, n + 1 AS more FROM {{ ref('m') }}"}
 """
-WRONG_TYPES: list[tuple[str, Any]] = [
+WRONG_TYPES: list[Any] = [
     ("problems", [[1, 2, "three", 4, 5]]),
     ("constructs", [[5, "x", 7, 8, 9]]),
     ("windows", [[5, "x"]]),
@@ -195,7 +195,7 @@ WRONG_TYPES: list[tuple[str, Any]] = [
     ("columns", ["id"]),
     ("origins", {"id": [[1, 2, 3]]}),
 ]
-WRONG_VALUES: list[tuple[str, Any]] = [
+WRONG_VALUES: list[Any] = [
     ("problems", [["no-such-code", "text", 0, None, ""]]),
     ("windows", []),
     ("times", []),
@@ -233,7 +233,6 @@ def test_a_part_of_another_shape_makes_it_as_good_as_none(tmp_path: Path, part: 
     assert with_part(tmp_path, part, value) == expected
 
 
-@pytest.mark.xfail(reason="from_json checks how many values there are, not of which types", strict=True)
 @pytest.mark.parametrize(("part", "value"), WRONG_TYPES)
 def test_a_part_of_another_type_makes_it_as_good_as_none(tmp_path: Path, part: str, value: Any) -> None:
     write(tmp_path, {MAIN: PROJECT})
@@ -241,7 +240,6 @@ def test_a_part_of_another_type_makes_it_as_good_as_none(tmp_path: Path, part: s
     assert with_part(tmp_path, part, value) == expected
 
 
-@pytest.mark.xfail(reason="nothing tells that a file was damaged in a way that is still JSON", strict=True)
 @pytest.mark.parametrize(("part", "value"), WRONG_VALUES)
 def test_a_value_that_no_study_has_makes_it_as_good_as_none(tmp_path: Path, part: str, value: Any) -> None:
     write(tmp_path, {MAIN: PROJECT})

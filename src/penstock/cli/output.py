@@ -3,6 +3,7 @@
 import json
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from penstock.errors import Diagnostic, PenstockError, ProjectInvalid, Severity
@@ -28,7 +29,14 @@ def put_json(value: Any) -> None:
 def show_diagnostics(diagnostics: Iterable[Diagnostic]) -> None:
     colour = sys.stderr.isatty()
     for diagnostic in diagnostics:
-        say(_coloured(str(diagnostic), diagnostic.severity) if colour else str(diagnostic))
+        text = _with_severity(diagnostic)
+        say(_coloured(text, diagnostic.severity) if colour else text)
+
+
+def _with_severity(diagnostic: Diagnostic) -> str:
+    """The diagnostic; what is no error says so before its code."""
+    word = "" if diagnostic.severity is Severity.ERROR else f"{diagnostic.severity.value}: "
+    return str(replace(diagnostic, message=f"{word}{diagnostic.message}")) if word else str(diagnostic)
 
 
 def _coloured(text: str, severity: Severity) -> str:

@@ -15,7 +15,7 @@ from penstock.graph.order import topological
 from penstock.graph.rules import check_rules
 from penstock.graph.rules.violation import Ruled
 from penstock.graph.sources import source_node
-from penstock.graph.topics import topic_clashes
+from penstock.graph.topics import schema_clashes, topic_clashes
 from penstock.project.parse_project import StreamProject
 from penstock.sql.types import Columns
 
@@ -48,9 +48,13 @@ def link_project(
         diagnostics.extend(notes)
     for written_test in project.tests:
         test, notes = data_test(written_test, nodes, known, project.templates)
+        if (taken := next((t for t in tests if t.name == written_test.value.name), None)) is not None:
+            text = f"a check beside a column of `{taken.node.partition('.')[2]}` has this name"
+            notes.append(Diagnostic("duplicate-name", text, written_test.origin_of("name"), written_test.label))
         tests.extend([test] if test else [])
         diagnostics.extend(notes)
     diagnostics.extend(topic_clashes(project, nodes))
+    diagnostics.extend(schema_clashes(project))
     diagnostics.extend(denied(project, nodes, tuple(tests)))
     diagnostics.extend(check_rules(Ruled(project, nodes, tuple(tests)), today))
     graph = Graph(project.name, "project", nodes, project.runtime, tuple(tests), project.header, project.rules.value)

@@ -43,6 +43,23 @@ def topic_clashes(project: StreamProject, nodes: Mapping[str, Node]) -> list[Dia
     return clashes
 
 
+def schema_clashes(project: StreamProject) -> list[Diagnostic]:
+    """A subject has one schema."""
+    first: dict[str, Declared[written.Source]] = {}
+    clashes = []
+    for source in project.sources:
+        schema = source.value.schema_
+        if schema is None or schema.definition is None:
+            continue
+        subject = schema.subject or f"{source.value.topic}-value"
+        other = first.setdefault(subject, source).value.schema_
+        if other is not None and other.definition != schema.definition:
+            text = f"the subject `{subject}` has another schema in {first[subject].label}"
+            origin, path = source.origin_of("schema"), source.label_of("schema")
+            clashes.append(Diagnostic("duplicate-name", text, origin, path, params={"name": subject}))
+    return clashes
+
+
 def topic_settings(model: written.Model, defaults: written.Defaults) -> TopicSettings:
     """The topic of a model; what it does not say comes from the defaults for models, then from those for topics."""
     own, weaker, weakest = model.advanced.topic, defaults.models.topic, defaults.topic

@@ -47,7 +47,11 @@ def written_before(folder: Path) -> set[str]:
 def _is_ours(name: str) -> bool:
     directory, slash, file = name.partition("/")
     return (
-        bool(slash) and directory in _DIRECTORIES and "/" not in file and "\\" not in file and file not in ("..", ".")
+        bool(slash and file)
+        and directory in _DIRECTORIES
+        and "/" not in file
+        and "\\" not in file
+        and file not in ("..", ".")
     )
 
 

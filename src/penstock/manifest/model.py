@@ -206,6 +206,7 @@ class GatewayRule(Part):
     node: str
     virtual_topic: str = Field(alias="virtualTopic")
     physical_topic: str = Field(alias="physicalTopic")
+    compression: str | None = None
     interceptors: tuple[Interceptor, ...] = ()
 
 

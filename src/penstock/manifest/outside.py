@@ -10,6 +10,8 @@ from penstock.manifest.model import ConnectorSpec, GatewayRule, Interceptor, Sch
 from penstock.project.stream_project import Model, ModelConnector
 from penstock.project.stream_project import Source as ProjectSource
 from penstock.sql.clauses import filter_text, is_plain_filter
+from penstock.sql.query import rename_tables
+from penstock.sql.translate import to_spark
 
 CONNECTOR_CLASSES: Final[Mapping[str, str]] = {
     "snowflake-sink": "com.snowflake.kafka.connector.SnowflakeSinkConnector",
@@ -67,7 +69,7 @@ def _topic_of(node: Node, graph: Graph) -> str:
         case ProjectSource() as source:
             return source.topic
         case Model() as model if node.materialized == "virtual_topic":
-            return _virtual_name(model)
+            return model.virtual_topic
         case Model() as model:
             return model.topic
         case _:
@@ -79,21 +81,23 @@ def gateway_rules(graph: Graph) -> Iterator[GatewayRule]:
         return
     for node in graph.nodes.values():
         if isinstance(node.element, Model) and node.materialized == "virtual_topic" and len(node.inputs) == 1:
+            physical = _topic_of(graph[node.inputs[0]], graph)
             yield GatewayRule(
                 name=node.name,
                 node=node.id,
-                virtual_topic=_virtual_name(node.element),
-                physical_topic=_topic_of(graph[node.inputs[0]], graph),
-                interceptors=(*_selection(node), *_masks(node)),
+                virtual_topic=node.element.virtual_topic,
+                physical_topic=physical,
+                compression=_compression(node.element),
+                interceptors=(*_selection(node, physical), *_masks(node)),
             )
 
 
-def _virtual_name(model: Model) -> str:
+def _compression(model: Model) -> str | None:
     virtual = model.gateway.virtual_topic if model.gateway else None
-    return (virtual.name if virtual else None) or model.topic
+    return virtual.compression if virtual else None
 
 
-def _selection(node: Node) -> Iterator[Interceptor]:
+def _selection(node: Node, physical: str) -> Iterator[Interceptor]:
     if node.query is None:
         return
     if is_plain_filter(node.query):
@@ -101,14 +105,23 @@ def _selection(node: Node) -> Iterator[Interceptor]:
         if where is not None:
             yield Interceptor(type="filter", config={"where": where})
     else:
-        yield Interceptor(type="sql", config={"statement": node.query.tree.sql(node.query.dialect, comments=False)})
+        statement = rename_tables(node.query, lambda _: physical)
+        yield Interceptor(type="sql", config={"statement": to_spark(statement)})
 
 
 def _masks(node: Node) -> Iterator[Interceptor]:
     assert isinstance(node.element, Model)
     roles = {mask.column.casefold(): list(mask.for_roles) for mask in node.element.security.masks}
     for mask in node.masks:
-        config = {"field": mask.column, "method": mask.policy, "forRoles": roles.get(mask.column.casefold(), [])}
+        config: dict[str, Any] = {
+            "field": mask.column,
+            "method": mask.policy,
+            "forRoles": roles.get(mask.column.casefold(), []),
+        }
+        if mask.policy == "partial":
+            config["visibleChars"] = mask.visible_chars
+        if mask.policy == "hash":
+            config |= {"algorithm": mask.algorithm, **({"salt": mask.salt} if mask.salt else {})}
         yield Interceptor(type="mask", config=config)
 
 

@@ -11,6 +11,8 @@ from penstock.errors import Diagnostic, Origin
 
 Step: TypeAlias = str | int
 MAX_VALUES: Final = 1_000_000
+MAX_DEPTH: Final = 1000
+_MANY_MARKS: Final = 10_000
 _TAG: Final = "tag:yaml.org,2002:"
 _scalars: Final = yaml.constructor.SafeConstructor()
 
@@ -100,6 +102,9 @@ def _text_of(path: Path, shown_as: str) -> str | Diagnostic:
 
 
 def read_text(text: str, shown_as: str) -> tuple[Document | None, list[Diagnostic]]:
+    if _is_too_deep(text):
+        hint = "write it flatter"
+        return None, [Diagnostic("yaml-syntax", "the file is nested too deeply", Origin(shown_as), hint=hint)]
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
     try:
         root = loader.get_single_node()
@@ -123,6 +128,24 @@ def read_text(text: str, shown_as: str) -> tuple[Document | None, list[Diagnosti
         hint = "write it flatter"
         return None, [Diagnostic("yaml-syntax", "the file is nested too deeply", Origin(shown_as), hint=hint)]
     return Document(shown_as, text, root, value), builder.diagnostics
+
+
+def _is_too_deep(text: str) -> bool:
+    """Whether composing the file would end the process. Most files have too few marks to be looked at."""
+    if sum(text.count(mark) for mark in ("[", "{", "- ", "? ")) < _MANY_MARKS:
+        return False
+    depth = 0
+    try:
+        for event in yaml.parse(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)):
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
+            if depth > MAX_DEPTH:
+                return True
+    except yaml.YAMLError:
+        return False  # composing says what is wrong
+    return False
 
 
 class _Builder:

@@ -3,14 +3,16 @@
 What a template can spend is counted, not timed, so that the same template always ends the same way.
 """
 
+import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from types import CodeType, TracebackType
 from typing import Any, Final, NoReturn
 
 from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError, UndefinedError, nodes
 from jinja2.exceptions import SecurityError
+from jinja2.filters import FILTERS as DEFAULT_FILTERS
 from jinja2.sandbox import SandboxedEnvironment
 
 from penstock.errors import Diagnostic, did_you_mean, nearest
@@ -33,6 +35,8 @@ _KEPT_FILTERS: Final = (
     "select", "selectattr", "sort", "string", "sum", "title", "tojson", "trim", "unique", "upper", "wordcount",
 )  # fmt: skip
 _BOUNDED: Final = "bounded"
+_ITEM: Final = 10
+"""How many characters an item of a list counts for."""
 _UNDEFINED: Final = re.compile(r"'(\w+)' is undefined")
 
 
@@ -60,7 +64,13 @@ class Sandbox(SandboxedEnvironment):
             keep_trailing_newline=True,
             finalize=self._shown,
         )
-        own = {"replace": self._replace, "join": self._join, "sum": self._sum, _BOUNDED: self._bounded}
+        own = {
+            "tojson": self._to_json,
+            "replace": self._replace,
+            "join": self._join,
+            "sum": self._sum,
+            _BOUNDED: self._bounded,
+        }
         given_filters: dict[str, Any] = {name: self._paid(self.filters[name]) for name in _KEPT_FILTERS}
         self.filters = given_filters | {name: self._paid(made) for name, made in own.items()}
         self._variables, self._environ = variables, environ
@@ -94,6 +104,11 @@ class Sandbox(SandboxedEnvironment):
             bounded = nodes.Filter(block.filter, _BOUNDED, [], [], None, None)
             bounded.set_lineno(block.lineno)
             block.filter = bounded
+        for used in tree.find_all(nodes.Filter):
+            if used.name not in self.filters:
+                code = "template-refused" if used.name in DEFAULT_FILTERS else "template-syntax"
+                text = f"there is no filter `{used.name}` here"
+                raise Refused(code, text, did_you_mean(used.name, _KEPT_FILTERS), used.name, used.lineno)
         for kind in (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends):
             for reader in tree.find_all(kind):
                 text, hint = "other files cannot be read from a template", "macros of `macros/` are there by name"
@@ -134,7 +149,9 @@ class Sandbox(SandboxedEnvironment):
             __self._bound(owner.count(str(args[0])) * len(str(args[1])))
         if isinstance(owner, str) and name == "join" and args:
             return __self._join(args[0], owner)
-        return __self._bounded(super().call(__context, __obj, *args, **kwargs))
+        result = __self._bounded(super().call(__context, __obj, *args, **kwargs))
+        __self._bounded(owner)  # a list may have grown
+        return result
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         match operator, left, right:
@@ -150,11 +167,24 @@ class Sandbox(SandboxedEnvironment):
                 raise Refused("template-refused", "texts are not formatted with %", "put them together with ~")
             case _:
                 pass
-        return self._bounded(super().call_binop(context, operator, left, right))
+        result = super().call_binop(context, operator, left, right)
+        return self.bundled(result) if isinstance(result, list | tuple) else self._bounded(result)
+
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        """`format` can make a text of any width, so it is not there."""
+        if getattr(value, "__name__", "") in ("format", "format_map") and isinstance(
+            getattr(value, "__self__", None), str
+        ):
+            raise Refused("template-refused", "texts are not formatted", "put them together with ~")
+        return None
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         endless = isinstance(obj, str) and attr in _UNBOUNDED_METHODS
         return not endless and not isinstance(obj, int | float | bytes) and super().is_safe_attribute(obj, attr, value)
+
+    def _to_json(self, value: Any) -> str:
+        self._bound(self._length(value))
+        return json.dumps(value, ensure_ascii=False)
 
     def _replace(self, text: Any, old: str, new: str) -> str:
         self._bound(str(text).count(old) * len(new))
@@ -193,8 +223,10 @@ class Sandbox(SandboxedEnvironment):
             raise Refused("template-refused", f"the template takes more than {MAX_STEPS:,} steps", "loop over less")
 
     def _bounded(self, value: Any) -> Any:
-        if isinstance(value, str | list | tuple | dict):
+        if isinstance(value, str):
             self._bound(len(value))
+        elif isinstance(value, list | tuple | dict):
+            self._bound(len(value) * _ITEM)
         return value
 
     def _bound(self, length: int) -> None:

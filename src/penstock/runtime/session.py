@@ -15,6 +15,7 @@ from typing import Any, Final
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from penstock.errors import ServiceError
@@ -70,6 +71,8 @@ def spark_session(spec: SparkSpec, logs: Path) -> Iterator[SparkSession]:
     java = find_java()
     log = _new_log(logs)
     logging.getLogger().addHandler(logging.FileHandler(log))  # py4j tells the root logger about closed connections
+    for chatter in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(chatter).disabled = True  # an error of a query is ours to report
     conf = SparkConf(loadDefaults=False)
     for key, value in settings(spec, logs.parent.absolute()).items():
         conf.set(key, value)

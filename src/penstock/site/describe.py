@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from penstock.errors import Diagnostic
 from penstock.graph.graph import DataTest, Graph, Node
-from penstock.manifest.model import DagColumn, Manifest
+from penstock.manifest.model import DagColumn, Manifest, masked
 from penstock.project import stream_project as written
 from penstock.site.model import Site, SiteColumn, SiteNode, SiteNote, SiteRule, SiteTest
 from penstock.sql.clauses import laid_out
@@ -55,7 +55,7 @@ def _node(
         access=_access(element),
         tags=node.tags,
         topic=_topic(node),
-        url=element.url if isinstance(element, written.Exposure) else None,
+        url=masked(element.url) if isinstance(element, written.Exposure) else None,
         origin=str(node.origin),
         columns=None if columns is None else tuple(_column(column, tests) for column in columns),
         sql_written=element.sql if isinstance(element, written.Model | SqlTransform) else None,

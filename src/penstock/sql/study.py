@@ -12,7 +12,7 @@ from penstock.sql.dialects import PROJECT
 from penstock.sql.origins import ColumnOrigin, InputColumn, Origins, Way
 from penstock.sql.query import PARSER_FAILURES, Problem, Query, bind, has_subqueries, parse, tables
 from penstock.sql.shape import Construct, Window, stateful_constructs, windows
-from penstock.sql.types import Column, Columns
+from penstock.sql.types import Column, Columns, spark_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +119,11 @@ def from_json(kept: Mapping[str, Any]) -> Study:
             for name, offset, way_out, word, never in kept["constructs"]
         ),
         tuple(Window(_is(str, column), _is(int, offset)) for column, offset in kept["windows"]),
-        tuple(None if time is None else InputColumn(*map(_text, time)) for time in kept["times"]),
-        None if kept["columns"] is None else tuple(_column(*column) for column in kept["columns"]),
+        tuple(
+            None if time is None else InputColumn(*map(_text, _is(list, time)))
+            for time, _ in zip(kept["times"], kept["windows"], strict=kept["sound"])
+        ),
+        None if kept["columns"] is None else tuple(_column(*_is(list, column)) for column in kept["columns"]),
         {
             _text(name): tuple(ColumnOrigin(_text(node), _text(column), _way(way)) for node, column, way in listed)
             for name, listed in kept["origins"].items()
@@ -144,7 +147,9 @@ def _text(value: Any) -> str:
 
 
 def _column(name: Any, kind: Any) -> Column:
-    return Column(_text(name), None if kind is None else _text(kind))
+    if kind is not None and spark_type(_text(kind)) is None:
+        raise ValueError(f"{kind!r} is no type")
+    return Column(_text(name), kind)
 
 
 def _way(value: Any) -> Way:

@@ -15,6 +15,8 @@ def topic_rules(ruled: Ruled) -> Iterator[Violation]:
             yield from _numbers(ruled, model, node.topic)
             yield from _name(ruled, model, node.topic.name)
             yield from _config(ruled, model, node.topic)
+        elif node.materialized == "virtual_topic":
+            yield from _name(ruled, model, model.value.virtual_topic)
 
 
 def _numbers(ruled: Ruled, model: Declared[written.Model], topic: TopicSettings) -> Iterator[Violation]:

@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from penstock.config import Frozen
+from penstock.config import Frozen, Whole
 
 
 class Topic(Frozen):
@@ -12,9 +12,9 @@ class Topic(Frozen):
 
     name: str | None = Field(None, min_length=1)
     """The topic's name; the model's name when left out."""
-    partitions: int | None = Field(None, ge=1)
+    partitions: Whole | None = Field(None, ge=1)
     """How many partitions; an embedded topic has none."""
-    replication_factor: int | None = Field(None, ge=1)
+    replication_factor: Whole | None = Field(None, ge=1)
     """How many copies; an embedded topic has one."""
     config: dict[str, str | int | float | bool] = {}
     """Settings of the topic, such as `retention.ms`; an embedded topic has none."""
@@ -30,7 +30,7 @@ class ModelConnector(Frozen):
 
     type: str
     """One of the sinks of pipelines, or a connector of Kafka Connect such as `snowflake-sink`."""
-    tasks_max: int | None = Field(None, ge=1)
+    tasks_max: Whole | None = Field(None, ge=1)
     """How many tasks Kafka Connect may start for it."""
     config: dict[str, Any] = {}
     """The connector's own settings. `${NAME}` in them is filled in when the query starts, and kept nowhere."""
@@ -49,19 +49,19 @@ class ModelConnector(Frozen):
 class SparkJob(Frozen):
     """How the model's query runs. `flink` is the same section."""
 
-    parallelism: int | None = Field(None, ge=1)
+    parallelism: Whole | None = Field(None, ge=1)
     """How many tasks work on grouped or joined rows at once (`spark.sql.shuffle.partitions` of this query)."""
     state_backend: Literal["rocksdb", "hashmap"] | None = None
     """Where state is kept: `rocksdb` (the default; on disk) or `hashmap` (in memory)."""
-    state_ttl_ms: int | None = Field(None, ge=1)
+    state_ttl_ms: Whole | None = Field(None, ge=1)
     """How long state without a window is kept."""
-    checkpoint_interval_ms: int | None = Field(None, ge=1)
+    checkpoint_interval_ms: Whole | None = Field(None, ge=1)
     """How often Flink would take a checkpoint."""
-    checkpoint_timeout_ms: int | None = Field(None, ge=1)
+    checkpoint_timeout_ms: Whole | None = Field(None, ge=1)
     """How long Flink would wait for one."""
-    checkpoint_min_pause_ms: int | None = Field(None, ge=0)
+    checkpoint_min_pause_ms: Whole | None = Field(None, ge=0)
     """How long Flink would wait between two."""
-    max_concurrent_checkpoints: int | None = Field(None, ge=1)
+    max_concurrent_checkpoints: Whole | None = Field(None, ge=1)
     """How many Flink would take at a time."""
     restart_strategy: str | None = None
     """How Flink would restart a failed job."""

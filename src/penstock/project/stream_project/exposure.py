@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from penstock.config import Frozen
+from penstock.config import Frozen, Number, Whole
 from penstock.project.stream_project.parts import Name, References, Waiver
 
 
@@ -19,25 +19,25 @@ class Sla(Frozen):
         float | None, Field(ge=0, le=100), BeforeValidator(_percent, json_schema_input_type=float | str | None)
     ] = None
     """The share of time that it works, in percent: `99.9` or `"99.9%"`."""
-    latency_p50_ms: float | None = Field(None, ge=0)
+    latency_p50_ms: Number | None = Field(None, ge=0)
     """The latency that half of the rows keep."""
-    latency_p99_ms: float | None = Field(None, ge=0)
+    latency_p99_ms: Number | None = Field(None, ge=0)
     """The latency that 99 of 100 rows keep."""
-    throughput_per_second: float | None = Field(None, ge=0)
+    throughput_per_second: Number | None = Field(None, ge=0)
     """Rows a second."""
-    freshness_seconds: float | None = Field(None, ge=0)
+    freshness_seconds: Number | None = Field(None, ge=0)
     """How old the newest row may be."""
-    max_lag_seconds: float | None = Field(None, ge=0)
+    max_lag_seconds: Number | None = Field(None, ge=0)
     """How far it may be behind, in seconds."""
-    max_lag_minutes: float | None = Field(None, ge=0)
+    max_lag_minutes: Number | None = Field(None, ge=0)
     """How far it may be behind, in minutes."""
-    max_lag_messages: int | None = Field(None, ge=0)
+    max_lag_messages: Whole | None = Field(None, ge=0)
     """How far it may be behind, in rows."""
-    max_produce_latency_ms: float | None = Field(None, ge=0)
+    max_produce_latency_ms: Number | None = Field(None, ge=0)
     """How long writing may take."""
-    max_end_to_end_latency_ms: float | None = Field(None, ge=0)
+    max_end_to_end_latency_ms: Number | None = Field(None, ge=0)
     """How long the whole way may take."""
-    max_error_rate: float | None = Field(None, ge=0, le=1)
+    max_error_rate: Number | None = Field(None, ge=0, le=1)
     """The share of rows that may fail."""
 
 
@@ -62,11 +62,11 @@ class ExposureAccess(Frozen):
 class ExposureFreshness(Frozen):
     """How old its rows may be."""
 
-    max_lag_seconds: float | None = Field(None, ge=0)
+    max_lag_seconds: Number | None = Field(None, ge=0)
     """In seconds."""
-    max_lag_minutes: float | None = Field(None, ge=0)
+    max_lag_minutes: Number | None = Field(None, ge=0)
     """In minutes."""
-    warn_after_seconds: float | None = Field(None, ge=0)
+    warn_after_seconds: Number | None = Field(None, ge=0)
     """After how long there is a warning."""
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from penstock.config import Frozen
+from penstock.config import Frozen, Whole
 from penstock.project.stream_project.parts import Name
 
 Variables = dict[str, Any]
@@ -25,9 +25,9 @@ class ProjectHeader(Frozen):
 class TopicDefaults(Frozen):
     """Settings of topics that do not say otherwise."""
 
-    partitions: int | None = Field(None, ge=1)
+    partitions: Whole | None = Field(None, ge=1)
     """How many partitions; 1 if nobody says."""
-    replication_factor: int | None = Field(None, ge=1)
+    replication_factor: Whole | None = Field(None, ge=1)
     """How many copies; 1 if nobody says."""
     config: dict[str, str | int | float | bool] = {}
     """Settings of a topic such as `retention.ms`, key by key."""
@@ -51,7 +51,7 @@ class TestDefaults(Frozen):
 
     flink_cluster: str | None = None
     """A Flink cluster. Queries run on Spark, so it has no effect."""
-    sample_size: int | None = Field(None, ge=1)
+    sample_size: Whole | None = Field(None, ge=1)
     """How many rows a sample test reads."""
 
 

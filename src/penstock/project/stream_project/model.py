@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from penstock.config import Frozen, Names
+from penstock.config import Frozen, Names, Whole
 from penstock.project.stream_project.advanced import Advanced
 from penstock.project.stream_project.parts import Column, EventTime, Name, References, Waiver
 from penstock.project.stream_project.security import Access, Security
@@ -92,7 +92,7 @@ class Model(Frozen):
     """Words to find it by."""
     access: Access | None = None
     """Who may read it: `public`, `protected`, `private`, or a mapping. Anybody, if nothing is said."""
-    version: int | None = None
+    version: Whole | None = None
     """The version of the model, as its owners count."""
     deprecation: dict[str, Sunset] = {}
     """Versions that go away, by name."""
@@ -131,3 +131,9 @@ class Model(Frozen):
     def topic(self) -> str:
         """The topic that the model writes, if it writes one."""
         return self.advanced.topic.name or self.name
+
+    @property
+    def virtual_topic(self) -> str:
+        """The topic of the gateway that the model is, if it is one."""
+        virtual = self.gateway.virtual_topic if self.gateway else None
+        return (virtual.name if virtual else None) or self.topic

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from penstock.config import Frozen
+from penstock.config import Frozen, Number, Whole
 from penstock.project.stream_project.security import Classification
 
 
@@ -37,7 +37,7 @@ class Watermark(Frozen):
 
     strategy: Literal["bounded_out_of_orderness", "monotonously_increasing", "monotonous"] = "bounded_out_of_orderness"
     """`monotonous` (or `monotonously_increasing`) means that rows come in order."""
-    max_out_of_orderness_ms: int = Field(5000, ge=0)
+    max_out_of_orderness_ms: Whole = Field(5000, ge=0)
     """How many milliseconds a row may come after one that happened later."""
 
     @property
@@ -52,7 +52,7 @@ class EventTime(Frozen):
     """The column's name. Text is read as a timestamp, a whole number as milliseconds since 1970."""
     watermark: Watermark = Watermark()
     """How late a row may be."""
-    allowed_lateness_ms: int | None = Field(None, ge=0)
+    allowed_lateness_ms: Whole | None = Field(None, ge=0)
     """How much later than the watermark a row may still correct a result."""
 
 
@@ -66,9 +66,9 @@ class AcceptedValues(Frozen):
 class Bounds(Frozen):
     """The numbers that a column may hold."""
 
-    min: float | None = None
+    min: Number | None = None
     """The smallest."""
-    max: float | None = None
+    max: Number | None = None
     """The largest."""
 
 

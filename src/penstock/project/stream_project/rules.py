@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from penstock.config import Duration, Frozen
+from penstock.config import Duration, Frozen, Number, Whole
 from penstock.project.stream_project.model import Materialized, spark_for_flink
 from penstock.project.stream_project.security import Classification
 
@@ -25,13 +25,13 @@ Pattern = Annotated[str, AfterValidator(_compiles)]
 class TopicRules(Frozen):
     """Rules for the topics that the project writes, defaults applied."""
 
-    min_partitions: int | None = Field(None, ge=1)
+    min_partitions: Whole | None = Field(None, ge=1)
     """The fewest partitions."""
-    max_partitions: int | None = Field(None, ge=1)
+    max_partitions: Whole | None = Field(None, ge=1)
     """The most partitions."""
-    min_replication_factor: int | None = Field(None, ge=1)
+    min_replication_factor: Whole | None = Field(None, ge=1)
     """The fewest copies."""
-    max_replication_factor: int | None = Field(None, ge=1)
+    max_replication_factor: Whole | None = Field(None, ge=1)
     """The most copies."""
     naming_pattern: Pattern | None = None
     """A regular expression that the whole name must match."""
@@ -50,15 +50,15 @@ class ModelRules(Frozen):
     """A model says what it is."""
     require_owner: bool = False
     """A model says who answers for it."""
-    min_description_length: int | None = Field(None, ge=1)
+    min_description_length: Whole | None = Field(None, ge=1)
     """The fewest characters of a description."""
     require_tests: bool = False
     """A model has a test with an assertion."""
-    min_tests: int | None = Field(None, ge=0)
+    min_tests: Whole | None = Field(None, ge=0)
     """The fewest tests with assertions."""
-    max_dependencies: int | None = Field(None, ge=0)
+    max_dependencies: Whole | None = Field(None, ge=0)
     """The most sources and models that a model reads."""
-    max_sql_length: int | None = Field(None, ge=1)
+    max_sql_length: Whole | None = Field(None, ge=1)
     """The most characters of SQL."""
     allowed_materializations: tuple[
         Annotated[
@@ -105,9 +105,9 @@ class ExposureRules(Frozen):
     """An exposure says what was promised."""
     require_contacts: bool = False
     """An exposure says whom to ask."""
-    max_latency_p99_ms: float | None = Field(None, ge=0)
+    max_latency_p99_ms: Number | None = Field(None, ge=0)
     """The slowest promise."""
-    min_availability: float | None = Field(None, ge=0, le=100)
+    min_availability: Number | None = Field(None, ge=0, le=100)
     """The lowest promise, in percent."""
     required_tags: tuple[str, ...] = ()
     """Tags that an exposure must have."""
@@ -120,7 +120,7 @@ class TestRules(Frozen):
 
     require_schema_tests: bool = False
     """Every model has a test of type `schema`."""
-    min_assertions_per_test: int | None = Field(None, ge=0)
+    min_assertions_per_test: Whole | None = Field(None, ge=0)
     """The fewest assertions of a test."""
     require_continuous_for_critical: bool = False
     """Every model with the tag `critical` has a test of type `continuous`."""

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
-from penstock.config import Frozen
+from penstock.config import Frozen, Whole
 
 Classification = Literal["public", "internal", "confidential", "sensitive", "highly_sensitive"]
 """How delicate a column is, from harmless to most delicate."""
@@ -19,7 +19,7 @@ def _null_is_a_word(value: object) -> object:
 class MaskConfig(Frozen):
     """How a mask covers."""
 
-    visible_chars: int = Field(4, ge=0)
+    visible_chars: Whole = Field(4, ge=0)
     """`partial`: how many characters at the end stay readable."""
     algorithm: Literal["md5", "sha256"] = "md5"
     """`hash`: the function."""

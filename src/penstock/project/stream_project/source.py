@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from penstock.config import Duration, Frozen
+from penstock.config import Duration, Frozen, Number, Whole
 from penstock.project.stream_project.parts import Column, EventTime, Name, Waiver
 
 
@@ -19,7 +19,7 @@ class SchemaReference(Frozen):
     """The kind of registry that holds it, such as `confluent`."""
     subject: str | None = None
     """Its name there; `<topic>-value` when left out."""
-    version: int | Literal["latest"] | None = None
+    version: Whole | Literal["latest"] | None = None
     """Its version there."""
     format: Annotated[
         Literal["avro", "json", "protobuf"] | None, BeforeValidator(_folded, json_schema_input_type=str | None)
@@ -39,9 +39,9 @@ class Freshness(Frozen):
     error_after: Duration | None = None
     """After how long it is an error: `15m`."""
 
-    warn_after_seconds: float | None = Field(None, gt=0)
+    warn_after_seconds: Number | None = Field(None, gt=0)
     """`warn_after` in seconds."""
-    max_lag_seconds: float | None = Field(None, gt=0)
+    max_lag_seconds: Number | None = Field(None, gt=0)
     """`error_after` in seconds."""
 
     @model_validator(mode="after")

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
-from penstock.config import Duration, Frozen, Names
+from penstock.config import Duration, Frozen, Names, Number, Whole
 from penstock.project.stream_project.failure import OnFailure
 from penstock.project.stream_project.parts import Name, Waiver
 
@@ -37,9 +37,9 @@ class RangeOf(Frozen):
 
     column: str
     """The column."""
-    min: float | None = None
+    min: Number | None = None
     """The smallest."""
-    max: float | None = None
+    max: Number | None = None
     """The largest."""
 
 
@@ -50,7 +50,7 @@ class UniqueKey(Frozen):
     """The columns of the key."""
     window: str | None = None
     """The time in which it may not."""
-    tolerance: float = Field(0.0, ge=0, le=1)
+    tolerance: Number = Field(0.0, ge=0, le=1)
     """The share of rows that may be duplicates."""
 
 
@@ -65,7 +65,7 @@ class ForeignKey(Frozen):
     """The column there."""
     window: str | None = None
     """The time within which the other row must be found."""
-    match_rate: float | None = Field(None, ge=0, le=1)
+    match_rate: Number | None = Field(None, ge=0, le=1)
     """The share of rows that must have one."""
 
 
@@ -74,33 +74,33 @@ class MaxLag(Frozen):
 
     column: str
     """The column with the time of a row."""
-    max_seconds: float = Field(gt=0, validation_alias=AliasChoices("max_seconds", "seconds"))
+    max_seconds: Number = Field(gt=0, validation_alias=AliasChoices("max_seconds", "seconds"))
     """How old they may be. `seconds` is the same field."""
 
 
 class Throughput(Frozen):
     """So many rows come in a second."""
 
-    min_per_second: float | None = None
+    min_per_second: Number | None = None
     """At least."""
-    max_per_second: float | None = None
+    max_per_second: Number | None = None
     """At most."""
-    min_per_minute: float | None = None
+    min_per_minute: Number | None = None
     """At least, in a minute."""
-    max_per_minute: float | None = None
+    max_per_minute: Number | None = None
     """At most, in a minute."""
 
 
 class Bucket(Frozen):
     """A part of the numbers, and the share of rows in it."""
 
-    min: float | None = None
+    min: Number | None = None
     """From here."""
-    max: float | None = None
+    max: Number | None = None
     """To here."""
-    expected_ratio: float = Field(ge=0, le=1)
+    expected_ratio: Number = Field(ge=0, le=1)
     """The share of rows that it should have."""
-    tolerance: float = Field(0.0, ge=0, le=1)
+    tolerance: Number = Field(0.0, ge=0, le=1)
     """How far the share may be off."""
 
 
@@ -122,7 +122,7 @@ class CustomSql(Frozen):
     """A SELECT over `{{ ref("name") }}`."""
     expect: Any = None
     """What it is to give."""
-    max_failures: int | None = Field(None, ge=0)
+    max_failures: Whole | None = Field(None, ge=0)
     """How many rows it may give."""
     where: str | None = None
     """The condition that a bad row meets."""
@@ -148,14 +148,20 @@ class Positive(Frozen):
 class FreshWithin(Frozen):
     """The newest row is not older than this."""
 
-    max_seconds: float | None = Field(
+    max_seconds: Number | None = Field(
         None, gt=0, validation_alias=AliasChoices("max_seconds", "max_age_seconds", "max_lag_seconds")
     )
     """How old it may be."""
-    max_age_minutes: float | None = Field(None, gt=0)
+    max_age_minutes: Number | None = Field(None, gt=0)
     """How old it may be, in minutes."""
     column: str | None = None
     """The column with the time of a row; the event time when left out."""
+
+    @model_validator(mode="after")
+    def _some_age(self) -> Self:
+        if (self.max_seconds is None) == (self.max_age_minutes is None):
+            raise ValueError("give `max_seconds`, or `max_age_minutes`")
+        return self
 
 
 class Assertion(Frozen):
@@ -228,7 +234,7 @@ class DataTest(Frozen):
     """Words to find it by."""
     assertions: Annotated[tuple[Assertion, ...], BeforeValidator(_list, json_schema_input_type=list[Assertion])] = ()
     """What must be true."""
-    sample_size: int | None = Field(None, ge=1)
+    sample_size: Whole | None = Field(None, ge=1)
     """`sample`: how many rows it reads."""
     timeout: Duration | None = None
     """`sample`: how long it waits for them."""
