@@ -3,8 +3,16 @@
 from collections.abc import Iterator
 
 from penstock.graph.rules.violation import Ruled, Violation, missing, missing_tags
+from penstock.project import stream_project as written
+from penstock.project.declared import Declared
 
 _WORDS = {"warn": "warning", "error": "error"}
+
+
+def _place(source: Declared[written.Source], word: str) -> tuple[str, ...]:
+    """The field that says how long, in the way it was written."""
+    fields = {"warn": ("warn_after", "warn_after_seconds"), "error": ("error_after", "max_lag_seconds")}[word]
+    return tuple(field for field in fields if source.says("freshness", field))
 
 
 def source_rules(ruled: Ruled) -> Iterator[Violation]:
@@ -30,7 +38,7 @@ def source_rules(ruled: Ruled) -> Iterator[Violation]:
                 if given is not None and most is not None and given > most:
                     text, origin = (
                         f"the source may be silent for too long before the {_WORDS[word]}",
-                        source.origin_of("freshness"),
+                        source.origin_of("freshness", *_place(source, word)),
                     )
                     expected, actual = f"<= {most / 1000:g} s", f"{given / 1000:g} s"
                     yield Violation(f"sources.max_freshness_{word}", source, origin, expected, actual, text)
