@@ -154,7 +154,7 @@ def _against_columns(declared: Declared[written.DataTest], columns: Columns | No
     for position, assertion in enumerate(declared.value.assertions):
         origin = declared.origin_of("assertions", position, assertion.kind)
         path = f"{declared.label}.assertions.{position}.{assertion.kind}"
-        for name in _columns_in(assertion):
+        for name in columns_in(assertion):
             if name.casefold() not in present:
                 text = f"`{declared.value.model}` has no column `{name}`"
                 hint = did_you_mean(name, [c.name for c in columns], otherwise="columns")
@@ -174,7 +174,8 @@ def _against_columns(declared: Declared[written.DataTest], columns: Columns | No
                     yield Diagnostic("contract-broken", text, origin, path, params={"column": name})
 
 
-def _columns_in(assertion: written.Assertion) -> Iterator[str]:
+def columns_in(assertion: written.Assertion) -> Iterator[str]:
+    """The columns of the tested model that an assertion names."""
     body = assertion.body
     for field in ("column", "columns", "key", "detail_column"):
         match getattr(body, field, None):

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from penstock.errors import Diagnostic
+from penstock.graph.data_tests import columns_in
 from penstock.graph.graph import DataTest, Graph, Node
 from penstock.manifest.model import DagColumn, Manifest, masked
 from penstock.project import stream_project as written
@@ -97,9 +98,7 @@ def _column(column: DagColumn, tests: Sequence[DataTest]) -> SiteColumn:
 def _tests_of_column(name: str, tests: Sequence[DataTest]) -> Iterator[str]:
     for test in tests:
         for assertion in test.element.assertions:
-            body = assertion.body.model_dump()
-            named = [body.get("column"), *(body.get("columns") or ()), *(body.get("key") or ())]
-            if name.casefold() in {str(word).casefold() for word in named}:
+            if name.casefold() in {word.casefold() for word in columns_in(assertion)}:
                 yield assertion.kind
 
 
@@ -163,7 +162,9 @@ def _facts(node: Node) -> Iterator[tuple[str, str]]:
     """Whatever else was said about an element, under words that a person knows."""
     match node.element:
         case written.Source() as source:
-            yield from _section("Freshness", source.freshness)
+            if source.freshness is not None:
+                times = {"warns": source.freshness.warn_ms, "fails": source.freshness.error_ms}
+                yield from ((f"Freshness {word} after", f"{ms / 1000:g} s") for word, ms in times.items() if ms)
             yield from _section("Schema", source.schema_, leave_out=("definition",))
         case written.Model() as model:
             if node.topic is not None:
