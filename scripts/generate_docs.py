@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import typer
-from pydantic import BaseModel, SecretStr
+from pydantic import AliasChoices, BaseModel, SecretStr
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 from pydantic_core import core_schema
 
@@ -234,12 +234,19 @@ class DescribedSchema(GenerateJsonSchema):
             described = made.get("properties", {}).get(field.alias or name)
             if described is not None and name in docs and "$ref" not in described:
                 described["description"] = docs[name]
+        for field in cls.model_fields.values():
+            if isinstance(field.validation_alias, AliasChoices):
+                first, *others = map(str, field.validation_alias.choices)
+                made["properties"].update(dict.fromkeys(others, made["properties"][first]))
+                made["required"] = [name for name in made.get("required", []) if name != first]
         if any(d.info.mode == "before" for d in cls.__pydantic_decorators__.model_validators.values()):
             # Such a model takes shorter forms, too: a word, a list, or other keys.
-            return {"anyOf": [{**made, "additionalProperties": True}, {"type": ["string", "boolean", "array"]}]}
+            loose = {key: value for key, value in made.items() if key != "required"}
+            return {"anyOf": [{**loose, "additionalProperties": True}, {"type": ["string", "boolean", "array"]}]}
         return made
 
 
+@cache
 def project_schema() -> dict[str, Any]:
     sections: dict[str, type[Frozen]] = {
         "project": stream_project.ProjectHeader,

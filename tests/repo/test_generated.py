@@ -8,6 +8,8 @@ import yaml
 from jsonschema import Draft202012Validator
 from scripts.generate_docs import generated, pipeline_schema, project_schema
 
+from penstock.project.documents import read
+
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "examples" / "quickstart"
 
@@ -22,6 +24,22 @@ def test_the_quickstart_fits_the_schemas_for_editors(path: Path) -> None:
     schema = pipeline_schema() if path.name == "feed.yml" else project_schema()
     Draft202012Validator.check_schema(schema)
     Draft202012Validator(schema).validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+
+
+SOUND = sorted(
+    file
+    for case in (ROOT / "tests" / "golden" / "cases").iterdir()
+    if not case.name.startswith("invalid") and (case / "stream_project.yml").exists()
+    for file in case.rglob("*.yml")
+    if "environments" not in file.parts
+)
+
+
+@pytest.mark.parametrize("path", SOUND, ids=lambda path: "/".join(path.parts[-3:]))
+def test_every_sound_document_fits_the_schema_for_editors(path: Path) -> None:
+    document, _ = read(path, path.name)
+    assert document is not None
+    Draft202012Validator(project_schema()).validate(document.value)
 
 
 def test_a_wrong_document_does_not_fit_the_schema() -> None:
