@@ -17,7 +17,7 @@ test: setup ## Lint, type-check and test
 	@scripts/test
 
 quick: setup ## Only the tests that need no Spark
-	@$(BIN)/pytest -q -m "not spark and not process"
+	@$(BIN)/pytest -q -m "not spark and not process and not browser"
 
 format: setup ## Format the code
 	@$(BIN)/ruff format src tests bench scripts && $(BIN)/ruff check --fix src tests bench scripts

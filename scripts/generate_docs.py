@@ -128,7 +128,7 @@ def _fields_without_effect() -> str:
         for section, fields in INERT.items()
         for field, why in fields.items()
     ]
-    head = "## Fields that change nothing here\n\n`validate` says so, as an information."
+    head = "## Fields that change nothing here\n\n`validate` says so, as `info`."
     return "\n".join([head, "", "| element | field | why |", "|---|---|---|", *rows])
 
 

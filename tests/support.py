@@ -1,6 +1,7 @@
 """What tests of several rooms share: writing documents, walking the line without Spark, places in a text."""
 
 from collections.abc import Iterable, Mapping
+from datetime import date
 from pathlib import Path
 from textwrap import dedent
 
@@ -8,6 +9,7 @@ from penstock.cli.line import check
 from penstock.errors import Diagnostic, Origin, ProjectInvalid, Severity
 from penstock.graph.graph import Graph
 from penstock.graph.link import link
+from penstock.graph.memory import Memory
 from penstock.graph.schemas import discover
 from penstock.project.load import load
 from penstock.project.parse import parse
@@ -44,7 +46,7 @@ def link_text(root: Path, files: Mapping[str, str | bytes], entry: str = ".") ->
     assert documents is not None
     project, _ = parse(documents)
     assert project is not None
-    return link(project, discover(project, documents.root))[0]
+    return link(project, discover(project, documents.root), Memory(), date.today())[0]
 
 
 def spot(file: str, text: str, word: str, occurrence: int = 1) -> Origin:

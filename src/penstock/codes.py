@@ -52,10 +52,10 @@ CODES: Final[Mapping[str, str]] = {
     "unknown-column-type": "A column's `type` is not an SQL type.",
     "primary-key-missing": "The primary key names a column that the node does not put out.",
     "contract-broken": "The `columns` of a model, or a schema test, promise what its SQL does not put out.",
-    "mask-column-missing": "A mask names a column that is neither an output of the model nor a column of its inputs.",
+    "mask-column-missing": "A mask names a column that is neither an output of the model nor a column of its inputs, or the columns are not known, so that nothing can be promised.",
     "mask-incomplete": "An output is made from a column that is masked in another output, and is not masked itself.",
     "event-time-assumed": "A window is over a column that nobody declared as event time. It is taken as such, with 5 seconds for late rows.",
-    "event-time-missing": "`event_time.column` names a column that the source does not declare.",
+    "event-time-missing": "`event_time.column` names a column that the source, or the model, does not have.",
     "window-without-event-time": "A time window needs a stream with event time. Declare `event_time` on the source.",
     "gateway-absent": "`virtual_topic` without a gateway becomes a view inside the queries that read it; other consumers cannot see it.",
     # Governance
@@ -70,7 +70,7 @@ CODES: Final[Mapping[str, str]] = {
     "not-runnable-here": "The project names a system that this installation cannot run on. The message says what can be done instead.",
     "rebuild-refused": "The change does not fit the query's checkpoint. Allow it by name with `--allow-rebuild NAME`.",
     "already-running": "Another process runs this project. Stop it first, with `penstock stop`.",
-    "schema-unknown": "The columns of a source are neither declared nor to be found in its files.",
+    "schema-unknown": "The columns of a source are neither declared nor found in its files, or the schema registry does not have them.",
     "not-writable": "A directory or file that must be written cannot be.",
     "target-exists": "`init` and `docs generate` do not overwrite what they did not write: the directory has content already.",
     # Services

@@ -6,8 +6,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from penstock.project.budget import MAX_LENGTH, MAX_STEPS
+from penstock.project.config_call import config_of
 from penstock.project.documents import TextFile
-from penstock.project.jinja import MAX_LENGTH, MAX_STEPS, config_of
 from penstock.project.template import Rendered, TemplateProblem, Templates
 from tests.support import errors, only, spot
 from tests.unit.conftest import MAIN, Check, Findings

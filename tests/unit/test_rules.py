@@ -12,6 +12,7 @@ from penstock.cli.line import Target
 from penstock.cli.line import check as checked_by
 from penstock.errors import Diagnostic, ProjectInvalid, Severity
 from penstock.graph.link import link
+from penstock.graph.memory import Memory
 from penstock.project.load import load
 from penstock.project.parse import parse
 from penstock.project.stream_project import Rules
@@ -337,7 +338,7 @@ def judge(tmp_path: Path) -> Judge:
         project, found = parse(documents)
         assert project is not None
         assert [*notes, *found] == []
-        return link(project, {}, today=TODAY)[1]
+        return link(project, {}, Memory(), today=TODAY)[1]
 
     return run
 

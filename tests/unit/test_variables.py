@@ -8,8 +8,8 @@ import pytest
 
 from penstock.errors import Severity
 from penstock.manifest.compile import compile
-from penstock.manifest.model import COVER, masked
-from penstock.project.variables import environ_of, looks_secret, references, resolved, substituted
+from penstock.project.secrets import COVER, looks_secret, without_secrets
+from penstock.project.variables import environ_of, references, resolved, substituted
 from tests.support import codes, errors, only, spot, write
 from tests.unit.conftest import MAIN, Check, Findings
 
@@ -314,7 +314,7 @@ def test_a_name_that_only_sounds_like_one_is_not(name: str) -> None:
     ],
 )
 def test_a_secret_that_was_written_out_is_covered(value: object, shown: object) -> None:
-    assert masked(value) == shown
+    assert without_secrets(value) == shown
 
 
 LEAKS = {
@@ -329,11 +329,11 @@ LEAKS = {
 
 @pytest.mark.parametrize("text", LEAKS.values(), ids=LEAKS.keys())
 def test_a_secret_inside_a_text_is_covered(text: str) -> None:
-    assert SECRET not in str(masked({"config": {"value": text}}))
+    assert SECRET not in str(without_secrets({"config": {"value": text}}))
 
 
 def test_everything_below_a_secret_key_is_covered() -> None:
-    assert SECRET not in str(masked({"credentials": {"value": SECRET}}))
+    assert SECRET not in str(without_secrets({"credentials": {"value": SECRET}}))
 
 
 HEAD = """\

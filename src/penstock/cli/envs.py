@@ -8,12 +8,12 @@ import yaml
 from penstock.cli import output
 from penstock.cli.options import DirectoryOption, Format, FormatOption, PathArgument, target
 from penstock.errors import Diagnostic, ProjectInvalid, did_you_mean, has_errors
-from penstock.manifest.model import masked
 from penstock.project.documents import read
 from penstock.project.load import environment_files, load
 from penstock.project.parse import parse
 from penstock.project.parse_project import Environment, StreamProject
-from penstock.project.variables import environ_of, looks_secret, resolved
+from penstock.project.secrets import is_secret, without_secrets
+from penstock.project.variables import environ_of, resolved
 
 app = typer.Typer(
     help="The environments of a project.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
@@ -64,13 +64,13 @@ def shown(
     document, _ = read(files[name], str(files[name]))
     assert document is not None
     environ = environ_of(folder, name, os.environ)
-    value, _ = resolved(document.value.get("runtime") or {}, environ, lambda _: False)
-    known_secrets = {v for k, v in environ.items() if looks_secret(k) and len(v) >= _TELLING}
+    value, _ = resolved(document.value.get("runtime") or {}, environ)
+    known_secrets = {v for k, v in environ.items() if is_secret(k, environ) and len(v) >= _TELLING}
     report = {
         "environment": name,
         "description": environment.description,
         "protected": environment.asks_first,
-        "runtime": _covered(masked(value), known_secrets),
+        "runtime": _covered(without_secrets(value), known_secrets),
         "safety": {"confirm_apply": environment.asks_first, "allow_destructive": environment.allow_destructive},
     }
     if form is Format.JSON:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
@@ -75,7 +76,7 @@ def check(target: Target | Path, *, ignore_runtime: bool = False, governed: bool
         if target.ask_registry:
             diagnostics += ask_registry(project, documents.root)
         memory = Memory(documents.root)
-        graph, notes = link(project, discover(project, documents.root), memory)
+        graph, notes = link(project, discover(project, documents.root), memory, date.today())
         if target.remember:
             memory.save()
         diagnostics += notes

@@ -34,7 +34,7 @@ def show_diagnostics(diagnostics: Iterable[Diagnostic]) -> None:
 
 
 def _with_severity(diagnostic: Diagnostic) -> str:
-    """The diagnostic; what is no error says so before its code."""
+    """The diagnostic; what is no error says so before its message."""
     word = "" if diagnostic.severity is Severity.ERROR else f"{diagnostic.severity.value}: "
     return str(replace(diagnostic, message=f"{word}{diagnostic.message}")) if word else str(diagnostic)
 

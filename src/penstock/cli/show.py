@@ -54,7 +54,7 @@ def _rows(checked: Checked, name: str, limit: int) -> list[dict[str, Any]]:
 
 
 def _filled(checked: Checked, config: dict[str, Any]) -> dict[str, Any]:
-    value, _ = resolved(config, checked.environ, lambda _: False)
+    value, _ = resolved(config, checked.environ)
     return dict(value)
 
 

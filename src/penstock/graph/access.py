@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from penstock.errors import Diagnostic, Origin
 from penstock.graph.data_tests import read_by_assertions
-from penstock.graph.exposures import REFERENCES
+from penstock.graph.exposures import READS
 from penstock.graph.graph import DataTest, Node
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
@@ -23,7 +23,7 @@ def denied(project: StreamProject, nodes: Mapping[str, Node], tests: tuple[DataT
                 place = _place(model, node_id, project.templates)
                 yield _denied(nodes[node_id], model, f"model `{model.value.name}`", place, denial)
     for exposure in project.exposures:
-        for section in REFERENCES[:2]:
+        for section in READS:
             for position, reference in enumerate(getattr(exposure.value, section)):
                 target = nodes.get(reference.id)
                 if target is not None and (denial := _denial(target, exposure, outside=True)):
@@ -66,12 +66,14 @@ def _denial(target: Node, reader: Reader, *, outside: bool) -> str | None:
     own = element.group or element.owner
     if own in groups:
         return None
-    shown = f"its own group ({own})" if own else "its own group"
+    shown = [f"its own group ({own})"] if own else []
     if access.level == "private":
-        return None if element.group is None and not outside else f"only {shown} in this project may read it"
+        if element.group is None and not outside:
+            return None
+        return f"only {shown[0]} in this project may read it" if shown else "no exposure may read it"
     if (not access.allowed_groups and element.group is None) or groups & set(access.allowed_groups):
         return None
-    return f"only {', '.join([shown, *access.allowed_groups])} may read it"
+    return f"only {', '.join([*shown, *access.allowed_groups])} may read it"
 
 
 def _denied(target: Node, reader: Reader, called: str, place: Origin, who: str) -> Diagnostic:

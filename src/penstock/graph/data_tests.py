@@ -120,7 +120,7 @@ def _of_model(sql: str, model: str) -> str:
 
 
 def read_by_assertions(test: written.DataTest, templates: Templates) -> list[str]:
-    """The names or ids of what the assertions of a test read beside the tested model."""
+    """The ids of what the assertions of a test read beside the tested model."""
     found: list[str] = []
     for assertion in test.assertions:
         if assertion.foreign_key is not None:

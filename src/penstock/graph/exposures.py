@@ -8,7 +8,8 @@ from penstock.graph.names import known_only, unknown
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
 
-REFERENCES = ("consumes", "depends_on", "produces")
+READS = ("consumes", "depends_on")
+REFERENCES = (*READS, "produces")
 
 
 def exposure_node(

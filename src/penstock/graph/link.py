@@ -16,10 +16,8 @@ Schemas = Mapping[str, Columns]
 """What is known of the columns outside, by node id. A node that is not here is simply not known."""
 
 
-def link(
-    project: Project, schemas: Schemas, memory: Memory | None = None, today: date | None = None
-) -> tuple[Graph, list[Diagnostic]]:
+def link(project: Project, schemas: Schemas, memory: Memory, today: date) -> tuple[Graph, list[Diagnostic]]:
     """`memory` spares work and changes nothing; `today` is the day that waivers are judged by."""
     if isinstance(project, StreamProject):
-        return link_project(project, schemas, memory or Memory(), today or date.today())
+        return link_project(project, schemas, memory, today)
     return link_pipeline(project, schemas)

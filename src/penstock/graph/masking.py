@@ -94,7 +94,7 @@ def _left_open(
     """Outputs made from what another output covers."""
     hidden = {
         (shown[0].input, shown[0].name): mask.column
-        for mask in masks.values()
+        for mask in reversed(list(masks.values()))
         if len(shown := [o for o in origins.get(mask.column, ()) if o.way != "counted"]) == 1
     }
     for output, found in origins.items():

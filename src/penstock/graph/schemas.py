@@ -66,7 +66,7 @@ def _subject(source: written.Source) -> str | None:
     schema = source.schema_
     if schema is None or schema.definition is not None or (schema.subject is None and schema.registry is None):
         return None
-    return schema.subject or f"{source.topic}-value"
+    return source.subject
 
 
 def _key(source: written.Source, subject: str) -> str:

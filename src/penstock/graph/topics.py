@@ -51,7 +51,7 @@ def schema_clashes(project: StreamProject) -> list[Diagnostic]:
         schema = source.value.schema_
         if schema is None or schema.definition is None:
             continue
-        subject = schema.subject or f"{source.value.topic}-value"
+        subject = source.value.subject
         other = first.setdefault(subject, source).value.schema_
         if other is not None and other.definition != schema.definition:
             text = f"the subject `{subject}` has another schema in {first[subject].label}"

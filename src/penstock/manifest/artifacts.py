@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from penstock.manifest.model import Manifest, Part, QuerySpec, masked
+from penstock.manifest.model import Manifest, Part, QuerySpec
+from penstock.project.secrets import without_secrets
 from penstock.sql.clauses import laid_out
 
 MANIFEST: Final = "manifest.json"
@@ -65,7 +66,7 @@ def file_name(name: str) -> str:
 
 
 def _json(part: Part) -> str:
-    body: Any = masked(part.model_dump(mode="json", by_alias=True))
+    body: Any = without_secrets(part.model_dump(mode="json", by_alias=True))
     return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
 
 

@@ -2,57 +2,13 @@
 
 import hashlib
 import json
-import re
 from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from penstock.project.variables import looks_secret
+from penstock.project.secrets import without_secrets
 
 VERSION: Final = 2
-COVER: Final = "****"
-_SQL: Final = frozenset({"sql", "statement", "where"})
-"""Keys of SQL, which means something else when it is changed; secrets are kept out of it before."""
-
-
-_REFERENCE: Final = re.compile(r"\$\{[^}]+\}")
-_IN_ADDRESS: Final = re.compile(r"(?<=://)([^/\s:@,?#]*)(:(?:(?!://)[^\s,])*)?@")
-_IN_TEXT: Final = re.compile(
-    r"""([\w.-]*(?:pass(?:word|wd|phrase)?|secret|token|credential|api[_.-]?key))(\s*=\s*)("[^"]*"|'[^']*'|[^\s&;,"']+)""",
-    re.IGNORECASE,
-)
-
-
-def masked(value: Any, key: str = "") -> Any:
-    """The value with secrets covered that were written out, also inside addresses.
-
-    A reference such as `${NAME}` gives nothing away, and stays.
-    """
-    match value:
-        case dict():
-            below = key if looks_secret(key) else ""
-            return {name: masked(inner, below or str(name)) for name, inner in value.items()}
-        case list() | tuple():
-            return [masked(inner, key) for inner in value]
-        case str() if key in _SQL:
-            return value
-        case str() if looks_secret(key) and value and not _REFERENCE.fullmatch(value):
-            return COVER
-        case str():
-            return _IN_TEXT.sub(_without_value, _IN_ADDRESS.sub(_without_password, value))
-        case _:
-            return COVER if looks_secret(key) and isinstance(value, int | float) else value
-
-
-def _without_password(found: re.Match[str]) -> str:
-    """`user:password@` without the password; what stands there alone may be a token."""
-    if found[2] is None:
-        return found[0] if _REFERENCE.fullmatch(found[1]) else f"{COVER}@"
-    return found[0] if _REFERENCE.fullmatch(found[2][1:]) else f"{found[1]}:{COVER}@"
-
-
-def _without_value(found: re.Match[str]) -> str:
-    return found[0] if _REFERENCE.fullmatch(found[3].strip("\"'")) else f"{found[1]}{found[2]}{COVER}"
 
 
 class Part(BaseModel):
@@ -164,7 +120,7 @@ class QuerySpec(Part):
 
     def to_document(self) -> dict[str, Any]:
         """For keeping: the same when read back, without secrets."""
-        document: dict[str, Any] = masked(self.model_dump(mode="json", by_alias=True))
+        document: dict[str, Any] = without_secrets(self.model_dump(mode="json", by_alias=True))
         return document
 
     @property
@@ -252,7 +208,7 @@ class Manifest(Part):
     spark: SparkSpec
 
     def to_json(self) -> str:
-        document = masked(self.model_dump(mode="json", by_alias=True))
+        document = without_secrets(self.model_dump(mode="json", by_alias=True))
         return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
     @property

@@ -43,7 +43,7 @@ def connectors(graph: Graph) -> Iterator[ConnectorSpec]:
         connector = _foreign_connector(node)
         if connector is None or not isinstance(node.element, Model):
             continue
-        topics = [node.topic.name] if node.topic else [_topic_of(graph[i], graph) for i in node.inputs]
+        topics = [node.topic.name] if node.topic else [_topic_of(graph[i]) for i in node.inputs]
         kind = CONNECTOR_CLASSES.get(connector.type, connector.type)
         tasks = {} if connector.tasks_max is None else {"tasks.max": str(connector.tasks_max)}
         clusters = graph.runtime.connect
@@ -63,7 +63,7 @@ def connectors(graph: Graph) -> Iterator[ConnectorSpec]:
         )
 
 
-def _topic_of(node: Node, graph: Graph) -> str:
+def _topic_of(node: Node) -> str:
     """The topic on the broker, or in the gateway, that holds the rows of a node."""
     match node.element:
         case ProjectSource() as source:
@@ -81,7 +81,7 @@ def gateway_rules(graph: Graph) -> Iterator[GatewayRule]:
         return
     for node in graph.nodes.values():
         if isinstance(node.element, Model) and node.materialized == "virtual_topic" and len(node.inputs) == 1:
-            physical = _topic_of(graph[node.inputs[0]], graph)
+            physical = _topic_of(graph[node.inputs[0]])
             yield GatewayRule(
                 name=node.name,
                 node=node.id,
@@ -133,7 +133,7 @@ def schemas(graph: Graph) -> Iterator[SchemaSpec]:
             continue
         form = schema.format or "avro"
         yield SchemaSpec(
-            subject=schema.subject or f"{node.element.topic}-value",
+            subject=node.element.subject,
             node=node.id,
             schema_type=form.upper(),
             schema_=_parsed(schema.definition) if form != "protobuf" else schema.definition,

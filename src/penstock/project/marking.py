@@ -7,8 +7,9 @@ whatever follows up to the next marker was made by the tag in between.
 import re
 from typing import Final
 
+from penstock.project.secrets import is_secret
 from penstock.project.template import MARK, Piece, TemplateProblem, secret_problem, unset_problem
-from penstock.project.variables import REFERENCE, Environ, is_secret, references, substituted
+from penstock.project.variables import REFERENCE, Environ, references, substituted
 
 _RAW: Final = re.compile(r"\{%[-+]?\s*(raw|endraw)\b")
 _OPEN, _CLOSE = "\ue000", "\ue001"

@@ -16,14 +16,14 @@ from penstock.project.load import Documents
 from penstock.project.remarks import RemarkingReader
 from penstock.project.runtime import Runtime
 from penstock.project.template import Templates
-from penstock.project.variables import Environ, Unset, references, resolved
+from penstock.project.variables import Environ, Unset, never, references, resolved
 
 M = TypeVar("M", bound=BaseModel)
 
 SECTIONS: Final = ("sources", "models", "tests", "exposures")
 MAIN_KEYS: Final = ("project", "runtime", "defaults", "rules", "vars", *SECTIONS)
 _LATER: Final = {
-    "models": (("sql",), ("advanced", "connector", "config"), ("security",)),
+    "models": (("sql",), ("advanced", "connector", "config")),
     "tests": (("on_failure",), ("assertions",)),
 }
 """Where `${NAME}` is not filled in when the project is read: SQL is a template, and the rest is for running only."""
@@ -139,7 +139,7 @@ class ProjectReader(RemarkingReader):
             return None
         raw = document.value[key]
         if key != "runtime":
-            self.secrets(raw, document, (key,), key, (), lambda _: False)
+            self.secrets(raw, document, (key,), key, (), never)
         value = self.read(model, raw, document, (key,), key)
         if value is not None:
             self.inert(key, raw, document, (key,), key, ())
@@ -192,7 +192,8 @@ class ProjectReader(RemarkingReader):
         paths = _LATER.get(section, ())
 
         def later(steps: tuple[Step, ...]) -> bool:
-            return any(steps[: len(start)] == start for start in paths)
+            is_salt = section == "models" and steps[:1] == ("security",) and steps[-1] == "salt"
+            return is_salt or any(steps[: len(start)] == start for start in paths)
 
         self.secrets(form.value, document, path, label, form.used, later)
         value = self.read(model, form.value, document, path, label, forms=form.used, later=later)
@@ -224,7 +225,7 @@ class ProjectReader(RemarkingReader):
             item, texts = {**item, "sql": text.text}, {"sql": text}
         sql = item.get("sql")
         if isinstance(sql, str) and "config(" in sql:
-            from penstock.project.jinja import config_of
+            from penstock.project.config_call import config_of
 
             said, computed = config_of(sql)
             for key in computed:
@@ -263,7 +264,7 @@ class ProjectReader(RemarkingReader):
             self.unset(at, element.document, element.path, element.label, element.forms, Severity.WARNING)
         sink = registry.find_sink(connector.type)
         if sink and not unset:
-            raw, _ = resolved(connector.as_sink(element.value.name), self.environ, lambda _: False)
+            raw, _ = resolved(connector.as_sink(element.value.name), self.environ)
             base = (*element.path, *written_path(element.document, element.path, inner, element.forms))
             self.read(sink, raw, element.document, base, element.label_of(*inner))
 

@@ -9,7 +9,7 @@ from penstock.errors import Diagnostic, Origin, Severity, did_you_mean
 from penstock.project.documents import Document, Step
 from penstock.project.forms import Form, written_path
 from penstock.project.mistakes import mistakes
-from penstock.project.variables import Environ, Unset, resolved
+from penstock.project.variables import Environ, Unset, never, resolved
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -49,7 +49,7 @@ class Reader:
         label: str,
         *,
         forms: Sequence[Form] = (),
-        later: Callable[[tuple[Step, ...]], bool] = lambda _: False,
+        later: Callable[[tuple[Step, ...]], bool] = never,
     ) -> M | None:
         """The value as a model, its variables filled in, but for those at paths that are left for `later`."""
         value, unset = resolved(raw, self.environ, later)

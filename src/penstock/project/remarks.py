@@ -8,7 +8,8 @@ from penstock.project.declared import Declared
 from penstock.project.documents import Document, Step
 from penstock.project.forms import INERT, Form, has, written_path
 from penstock.project.reader import Reader
-from penstock.project.variables import SECRET_HINT, is_secret, references
+from penstock.project.secrets import SECRET_HINT, is_secret
+from penstock.project.variables import references
 
 
 class RemarkingReader(Reader):

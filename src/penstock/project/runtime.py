@@ -194,7 +194,7 @@ class Runtime(Frozen):
     schema_registry: SchemaRegistry | None = None
     """The schema registry."""
     flink: FlinkClusters | None = None
-    """Flink clusters. Queries run on Spark; the section is read and checked by `doctor`."""
+    """Flink clusters. Queries run on Spark, so it has no effect."""
     connect: ConnectClusters | None = None
     """Kafka Connect clusters."""
     conduktor: Conduktor | None = None

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from penstock.errors import Diagnostic, nearest
 from penstock.project.documents import TextFile
-from penstock.project.variables import REFERENCE, SECRET_HINT, Environ, is_secret, substituted
+from penstock.project.secrets import SECRET_HINT, is_secret
+from penstock.project.variables import REFERENCE, Environ, substituted
 from penstock.project.variables import references as variables_in
 from penstock.sql.dialects import quoted
 

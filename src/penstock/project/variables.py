@@ -11,25 +11,6 @@ from penstock.project.documents import Step
 
 Environ: TypeAlias = Mapping[str, str]
 REFERENCE: Final = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-_SECRET: Final = re.compile(
-    r"pass(word|wd|phrase)?$|pwd|secret|token|credential|(private|api|access|account).?key", re.IGNORECASE
-)
-_SECRET_VARIABLE: Final = re.compile(r"(^|_)KEY$")
-_WITH_PASSWORD: Final = re.compile(r"://[^/\s:@]*:[^\s@]+@")
-
-
-SECRET_HINT: Final = "give it to a connector or to `runtime` as `${NAME}`, or call it something else if it is none"
-
-
-def looks_secret(name: str) -> bool:
-    """Whether a key or a variable of this name is likely to hold what nobody may see."""
-    return _SECRET.search(name) is not None
-
-
-def is_secret(variable: str, environ: Environ) -> bool:
-    """Whether a variable holds, by its name or by its value, what nobody may see."""
-    named = looks_secret(variable) or _SECRET_VARIABLE.search(variable) is not None
-    return named or _WITH_PASSWORD.search(environ.get(variable, "")) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +55,11 @@ def substituted(text: str, environ: Environ, missing: Callable[[str], None]) -> 
     return REFERENCE.sub(value, text)
 
 
-def resolved(raw: Any, environ: Environ, later: Callable[[tuple[Step, ...]], bool]) -> tuple[Any, list[Unset]]:
+def never(_: tuple[Step, ...]) -> bool:
+    return False
+
+
+def resolved(raw: Any, environ: Environ, later: Callable[[tuple[Step, ...]], bool] = never) -> tuple[Any, list[Unset]]:
     """A value with the references in its texts filled in, but for those at paths that are left for `later`."""
     unset: list[Unset] = []
 

@@ -18,7 +18,7 @@ class Filling:
         self._environ = environ
 
     def connector(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        value, unset = resolved(dict(config), self._environ, lambda _: False)
+        value, unset = resolved(dict(config), self._environ)
         _refuse({reference.name for reference in unset})
         assert isinstance(value, dict)
         return value
@@ -29,7 +29,7 @@ class Filling:
 
     def _value(self, parameter: Parameter) -> Any:
         if parameter.kind == "text":
-            text, unset = resolved(parameter.of, self._environ, lambda _: False)
+            text, unset = resolved(parameter.of, self._environ)
             _refuse({reference.name for reference in unset})
             return text
         key = self._environ.get(parameter.of)

@@ -6,8 +6,9 @@ from typing import Any, Final
 from penstock.errors import Diagnostic
 from penstock.graph.data_tests import columns_in
 from penstock.graph.graph import DataTest, Graph, Node
-from penstock.manifest.model import DagColumn, Manifest, masked
+from penstock.manifest.model import DagColumn, Manifest
 from penstock.project import stream_project as written
+from penstock.project.secrets import without_secrets
 from penstock.site.model import Site, SiteColumn, SiteNode, SiteNote, SiteRule, SiteTest
 from penstock.sql.clauses import laid_out
 from penstock.transforms.sql import SqlTransform
@@ -56,7 +57,7 @@ def _node(
         access=_access(element),
         tags=node.tags,
         topic=_topic(node),
-        url=masked(element.url) if isinstance(element, written.Exposure) else None,
+        url=without_secrets(element.url) if isinstance(element, written.Exposure) else None,
         origin=str(node.origin),
         columns=None if columns is None else tuple(_column(column, tests) for column in columns),
         sql_written=element.sql if isinstance(element, written.Model | SqlTransform) else None,

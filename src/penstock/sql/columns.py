@@ -15,6 +15,7 @@ from penstock.errors import did_you_mean
 from penstock.sql.functions import decimal_type, group_windows, is_trusted, tell_types
 from penstock.sql.origins import InputColumn, Known, Origins, origin_of, origins, passed
 from penstock.sql.query import Problem, Query, offset_of
+from penstock.sql.translate import name_projections
 from penstock.sql.types import Column, Columns, data_type, type_text
 
 
@@ -42,7 +43,7 @@ def analyse(
     problems = tuple(problem for scope in traverse_scope(query.tree) for problem in _unresolved(scope, inputs))
     if problems:
         return Analysis(None, {}, problems=problems)
-    written = query.take_tree()
+    written = name_projections(query.take_tree())
     spelled = _spellings(written, inputs)
     written_names = [(e.output_name, offset_of(e)) for e in written.selects]
     known: dict[str, object] = {

@@ -15,7 +15,7 @@ Rule = Callable[[exp.Query], exp.Query]
 
 
 def name_projections(tree: exp.Query) -> exp.Query:
-    """Every output has the name that column analysis gave it, not the text of its expression."""
+    """An output without a name is called by its place, counted from 0 and before stars are expanded."""
     for query in tree.find_all(exp.Select):
         for position, projection in enumerate(query.expressions):
             if not projection.is_star and not projection.output_name:

@@ -47,7 +47,8 @@ def _declared_columns(
             place = declared.get(shown.name.casefold())
             origin = element.origin if place is None else element.origin_of("columns", place, "name")
             text = f"the column `{shown.name}` looks like personal data (`{pattern}`)"
-            actual, hint = level or "nothing", "add `classification: sensitive`, or mask it"
+            actual, hint = level or "nothing", "add `classification: sensitive`"
+            hint += ", or mask it" if node.kind == "model" else ""
             yield Violation("security.pii_column_patterns", element, origin, "sensitive or more", actual, text, hint)
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from typing import Final
 
 from penstock.graph.graph import TopicSettings
 from penstock.graph.rules.violation import Ruled, Violation
@@ -30,22 +31,20 @@ def _numbers(ruled: Ruled, model: Declared[written.Model], topic: TopicSettings)
         actual = 1 if value is None else value
         origin = model.origin_of("advanced", "topic", field) if value is not None else model.origin
         shown = f"{actual}" if value is not None else "1, because nobody says"
-        hint = f"set `advanced.topic.{field}`, or `defaults.topic.{field}`"
-        words = field.replace("_", " ")
+        where = f"`advanced.topic.{field}`, or `defaults.topic.{field}`"
+        low, high = _WORDS[field]
         if least is not None and actual < least:
-            text = (
-                f"the topic `{topic.name}` has a {words} that is too low"
-                if field != "partitions"
-                else (f"the topic `{topic.name}` has too few partitions")
-            )
-            yield Violation(f"topics.min_{field}", model, origin, f">= {least}", shown, text, hint)
+            text = f"the topic `{topic.name}` has {low}"
+            yield Violation(f"topics.min_{field}", model, origin, f">= {least}", shown, text, f"set {where}")
         if most is not None and actual > most:
-            text = (
-                f"the topic `{topic.name}` has a {words} that is too high"
-                if field != "partitions"
-                else (f"the topic `{topic.name}` has too many partitions")
-            )
-            yield Violation(f"topics.max_{field}", model, origin, f"<= {most}", shown, text, hint)
+            text = f"the topic `{topic.name}` has {high}"
+            yield Violation(f"topics.max_{field}", model, origin, f"<= {most}", shown, text, f"lower {where}")
+
+
+_WORDS: Final = {
+    "partitions": ("too few partitions", "too many partitions"),
+    "replication_factor": ("too low a replication factor", "too high a replication factor"),
+}
 
 
 def _name(ruled: Ruled, model: Declared[written.Model], name: str) -> Iterator[Violation]:

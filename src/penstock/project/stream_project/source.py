@@ -86,3 +86,8 @@ class Source(Frozen):
     """How long it may be silent."""
     waivers: tuple[Waiver, ...] = ()
     """Rules that it may break for a while."""
+
+    @property
+    def subject(self) -> str:
+        """What a registry calls the schema of its rows."""
+        return (self.schema_ and self.schema_.subject) or f"{self.topic}-value"

@@ -1,0 +1,226 @@
+"""What a template may spend: steps and characters, counted, so that the same template always ends the same way."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import wraps
+from typing import Any, Final, NoReturn
+
+from jinja2 import StrictUndefined, nodes
+from jinja2.filters import FILTERS as DEFAULT_FILTERS
+from jinja2.sandbox import SandboxedEnvironment
+
+from penstock.errors import did_you_mean
+
+MAX_STEPS: Final = 100_000
+MAX_LENGTH: Final = 1_000_000
+_UNBOUNDED_METHODS: Final = frozenset(
+    {"center", "encode", "expandtabs", "format", "format_map", "ljust", "rjust", "translate", "zfill"}
+)
+_KEPT_FILTERS: Final = (
+    "abs", "capitalize", "count", "default", "dictsort", "first", "float", "groupby", "int", "items", "join",
+    "last", "length", "list", "lower", "map", "max", "min", "reject", "rejectattr", "replace", "reverse", "round",
+    "select", "selectattr", "sort", "string", "sum", "title", "tojson", "trim", "unique", "upper", "wordcount",
+)  # fmt: skip
+_BOUNDED: Final = "bounded"
+_ITEM: Final = 10
+"""How many characters an item of a list counts for."""
+
+
+class Refused(Exception):
+    """A template asks for what it must not have, or for what there is not."""
+
+    def __init__(
+        self, code: str, message: str, hint: str | None = None, subject: str = "", line: int | None = None
+    ) -> None:
+        super().__init__(message)
+        self.code, self.message, self.hint, self.subject, self.line = code, message, hint, subject, line
+
+
+class Budgeted(SandboxedEnvironment):
+    """A sandbox without files, endless loops and texts without bounds. `begin` gives a template its budget."""
+
+    intercepted_binops = frozenset({"*", "**", "%", "+"})
+
+    def __init__(self) -> None:
+        super().__init__(
+            undefined=StrictUndefined,
+            extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"],
+            keep_trailing_newline=True,
+            finalize=self._shown,
+        )
+        own = {
+            "tojson": self._to_json,
+            "replace": self._replace,
+            "join": self._join,
+            "sum": self._sum,
+            _BOUNDED: self._bounded,
+        }
+        given: dict[str, Any] = {name: self._paid(self.filters[name]) for name in _KEPT_FILTERS}
+        self.filters = given | {name: self._paid(made) for name, made in own.items()}
+        self.begin()
+
+    def begin(self) -> None:
+        self._left = MAX_STEPS
+        self._out = 0
+        self._lengths: dict[int, tuple[Any, int]] = {}
+
+    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+        tree = super()._parse(source, name, filename)
+        for loop in tree.find_all(nodes.For):
+            if loop.recursive:
+                raise Refused("template-refused", "a loop cannot call itself", "write two loops", line=loop.lineno)
+            loop.iter = _call_of("each", [loop.iter], loop)
+        for block in tree.find_all(nodes.AssignBlock):
+            bounded = nodes.Filter(block.filter, _BOUNDED, [], [], None, None)
+            bounded.set_lineno(block.lineno)
+            block.filter = bounded
+        for used in tree.find_all(nodes.Filter):
+            if used.name not in self.filters:
+                code = "template-refused" if used.name in DEFAULT_FILTERS else "template-syntax"
+                text = f"there is no filter `{used.name}` here"
+                raise Refused(code, text, did_you_mean(used.name, _KEPT_FILTERS), used.name, used.lineno)
+        for kind in (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends):
+            for reader in tree.find_all(kind):
+                text, hint = "other files cannot be read from a template", "macros of `macros/` are there by name"
+                raise Refused("template-refused", text, hint, line=reader.lineno)
+        for node in list(tree.find_all(nodes.Node)):
+            for field, value in node.iter_fields():
+                if isinstance(value, nodes.Node):
+                    setattr(node, field, _counted(value))
+                elif isinstance(value, list):
+                    setattr(node, field, [_counted(v) if isinstance(v, nodes.Node) else v for v in value])
+        return tree
+
+    def each(self, items: Iterable[Any]) -> Iterator[Any]:
+        for item in items:
+            self._spend()
+            yield item
+
+    def joined(self, *parts: Any) -> str:
+        return str(self._bounded("".join(map(str, parts))))
+
+    def bundled(self, bundle: Any) -> Any:
+        """A list, a tuple or a mapping that a template makes, with the length of everything in it."""
+        inside = [*bundle.keys(), *bundle.values()] if isinstance(bundle, dict) else list(bundle)
+        length = sum(self._length(item) for item in inside)
+        self.bound(length)
+        self._lengths[id(bundle)] = (bundle, length)
+        return bundle
+
+    def _length(self, value: Any) -> int:
+        if id(value) in self._lengths:
+            return self._lengths[id(value)][1]
+        return len(value) if isinstance(value, str | list | tuple | dict) else 1
+
+    def call(__self, __context: Any, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805 - as jinja has it
+        __self._spend()
+        owner, name = getattr(__obj, "__self__", None), getattr(__obj, "__name__", "")
+        if isinstance(owner, str) and name == "replace" and len(args) > 1:
+            __self.bound(owner.count(str(args[0])) * len(str(args[1])))
+        if isinstance(owner, str) and name == "join" and args:
+            return __self._join(args[0], owner)
+        result = __self._bounded(super().call(__context, __obj, *args, **kwargs))
+        __self._bounded(owner)  # a list may have grown
+        return result
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        match operator, left, right:
+            case "*", str() | list() | tuple(), int():
+                self.bound(len(left) * right)
+            case "*", int(), str() | list() | tuple():
+                self.bound(len(right) * left)
+            case "*", int(), int():
+                self.bound(left.bit_length() + right.bit_length())
+            case "**", int(), int():
+                self.bound(left.bit_length() * right)
+            case "%", str(), _:
+                raise Refused("template-refused", "texts are not formatted with %", "put them together with ~")
+            case _:
+                pass
+        result = super().call_binop(context, operator, left, right)
+        return self.bundled(result) if isinstance(result, list | tuple) else self._bounded(result)
+
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        """`format` can make a text of any width, so it is not there."""
+        if getattr(value, "__name__", "") in ("format", "format_map") and isinstance(
+            getattr(value, "__self__", None), str
+        ):
+            raise Refused("template-refused", "texts are not formatted", "put them together with ~")
+        return None
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        endless = isinstance(obj, str) and attr in _UNBOUNDED_METHODS
+        return not endless and not isinstance(obj, int | float | bytes) and super().is_safe_attribute(obj, attr, value)
+
+    def _to_json(self, value: Any) -> str:
+        self.bound(self._length(value))
+        return json.dumps(value, ensure_ascii=False)
+
+    def _replace(self, text: Any, old: str, new: str) -> str:
+        self.bound(str(text).count(old) * len(new))
+        return str(self._bounded(str(text).replace(old, new)))
+
+    def _paid(self, made: Any) -> Any:
+        """A filter that costs as many steps as there are thousands in what it is given."""
+
+        @wraps(made)
+        def paid(*args: Any, **kwargs: Any) -> Any:
+            self._spend(1 + sum(self._length(arg) for arg in args if isinstance(arg, str | list | tuple)) // 1000)
+            return self._bounded(made(*args, **kwargs))
+
+        return paid
+
+    def _sum(self, items: Any, attribute: str | None = None) -> Any:
+        numbers = [self.getattr(item, attribute) if attribute else item for item in self.each(items)]
+        return sum(number for number in numbers if isinstance(number, int | float))
+
+    def _join(self, items: Any, by: str = "") -> str:
+        parts = [str(item) for item in self.each(items)]
+        self.bound(sum(map(len, parts)) + len(by) * len(parts))
+        return by.join(parts)
+
+    def _shown(self, value: Any) -> Any:
+        """What comes out of `{{ … }}`: a value that has a text of its own."""
+        if isinstance(value, Iterator):
+            raise Refused("template-syntax", "this is a list that was not made yet", "add `| list`, or join it")
+        self._out += self._length(value)
+        self.bound(self._out)
+        return value
+
+    def _spend(self, steps: int = 1) -> None:
+        self._left -= steps
+        if self._left < 0:
+            raise Refused("template-refused", f"the template takes more than {MAX_STEPS:,} steps", "loop over less")
+
+    def _bounded(self, value: Any) -> Any:
+        if isinstance(value, str):
+            self.bound(len(value))
+        elif isinstance(value, list | tuple | dict):
+            self.bound(len(value) * _ITEM)
+        return value
+
+    def bound(self, length: int) -> None:
+        if length > MAX_LENGTH:
+            self._too_long()
+
+    def _too_long(self) -> NoReturn:
+        raise Refused("template-refused", f"the template makes more than {MAX_LENGTH:,} characters", "make less")
+
+
+def _counted(node: nodes.Node) -> nodes.Node:
+    """The node, as a call of the sandbox if it puts texts or values together."""
+    match node:
+        case nodes.Concat():
+            return _call_of("joined", node.nodes, node)
+        case nodes.List() | nodes.Dict():
+            return _call_of("bundled", [node], node)
+        case nodes.Tuple() if node.ctx == "load":
+            return _call_of("bundled", [node], node)
+        case _:
+            return node
+
+
+def _call_of(method: str, arguments: Sequence[nodes.Node], place: nodes.Node) -> nodes.Node:
+    """A call of the sandbox's own method, which no name in a template can stand before."""
+    function = nodes.EnvironmentAttribute(method)
+    return nodes.Call(function, list(arguments), [], None, None).set_lineno(place.lineno)

@@ -1,0 +1,24 @@
+"""`{{ config(key=value, …) }}` in SQL: fields of a model, for those who like them beside the SQL."""
+
+from typing import Any
+
+from jinja2 import TemplateSyntaxError, nodes
+from jinja2.sandbox import SandboxedEnvironment
+
+
+def config_of(text: str) -> tuple[dict[str, Any], list[str]]:
+    """What a text says about its model with `{{ config(key=value, …) }}`, and the keys whose values are computed."""
+    try:
+        tree = SandboxedEnvironment(extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"]).parse(text)
+    except TemplateSyntaxError:
+        return {}, []  # rendering says so
+    calls = [c for c in tree.find_all(nodes.Call) if isinstance(c.node, nodes.Name) and c.node.name == "config"]
+    found: dict[str, Any] = {}
+    computed: list[str] = []
+    for call in calls:
+        for argument in call.kwargs:
+            try:
+                found[argument.key] = argument.value.as_const()
+            except nodes.Impossible:
+                computed.append(argument.key)
+    return found, computed

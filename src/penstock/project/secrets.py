@@ -1,0 +1,63 @@
+"""What nobody may see: how it is recognised, and how it is covered."""
+
+import re
+from typing import Any, Final
+
+from penstock.project.variables import Environ
+
+_WORDS: Final = r"pass(?:word|wd|phrase)?|pwd|secret|token|credential|(?:private|api|access|account)[_.-]?key"
+_SECRET: Final = re.compile(_WORDS.replace("?|", "?$|", 1), re.IGNORECASE)
+_SECRET_VARIABLE: Final = re.compile(r"(^|_)KEY$")
+_WITH_PASSWORD: Final = re.compile(r"://[^/\s:@]*:[^\s@]+@")
+SECRET_HINT: Final = "give it to a connector or to `runtime` as `${NAME}`, or call it something else if it is none"
+
+
+def looks_secret(name: str) -> bool:
+    """Whether a key or a variable of this name is likely to hold what nobody may see."""
+    return _SECRET.search(name) is not None
+
+
+def is_secret(variable: str, environ: Environ) -> bool:
+    """Whether a variable holds, by its name or by its value, what nobody may see."""
+    named = looks_secret(variable) or _SECRET_VARIABLE.search(variable) is not None
+    return named or _WITH_PASSWORD.search(environ.get(variable, "")) is not None
+
+
+COVER: Final = "****"
+_SQL: Final = frozenset({"sql", "statement", "where"})
+"""Keys of SQL, which means something else when it is changed; secrets are kept out of it before."""
+_REFERENCE: Final = re.compile(r"\$\{[^}]+\}")
+_IN_ADDRESS: Final = re.compile(r"(?<=://)([^/\s:@,?#]*)(:(?:(?!://)[^\s,])*)?@")
+_IN_TEXT: Final = re.compile(rf"""([\w.-]*(?:{_WORDS}))(\s*=\s*)("[^"]*"|'[^']*'|[^\s&;,"']+)""", re.IGNORECASE)
+
+
+def without_secrets(value: Any, key: str = "") -> Any:
+    """The value with secrets covered that were written out, also inside addresses.
+
+    A reference such as `${NAME}` gives nothing away, and stays.
+    """
+    match value:
+        case dict():
+            below = key if looks_secret(key) else ""
+            return {name: without_secrets(inner, below or str(name)) for name, inner in value.items()}
+        case list() | tuple():
+            return [without_secrets(inner, key) for inner in value]
+        case str() if key in _SQL:
+            return value
+        case str() if looks_secret(key) and value and not _REFERENCE.fullmatch(value):
+            return COVER
+        case str():
+            return _IN_TEXT.sub(_without_value, _IN_ADDRESS.sub(_without_password, value))
+        case _:
+            return COVER if looks_secret(key) and isinstance(value, int | float) else value
+
+
+def _without_password(found: re.Match[str]) -> str:
+    """`user:password@` without the password; what stands there alone may be a token."""
+    if found[2] is None:
+        return found[0] if _REFERENCE.fullmatch(found[1]) else f"{COVER}@"
+    return found[0] if _REFERENCE.fullmatch(found[2][1:]) else f"{found[1]}:{COVER}@"
+
+
+def _without_value(found: re.Match[str]) -> str:
+    return found[0] if _REFERENCE.fullmatch(found[3].strip("\"'")) else f"{found[1]}{found[2]}{COVER}"
