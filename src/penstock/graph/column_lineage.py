@@ -6,6 +6,7 @@ from typing import Any
 
 from penstock.graph.graph import Graph
 from penstock.sql.origins import Way
+from penstock.sql.types import spelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,9 @@ def above(graph: Graph, node_id: str, column: str) -> list[ColumnEdge]:
     for target in ahead:
         node = graph[target.node]
         for origin in node.column_origins.get(target.column, ()):
-            source = ColumnId(origin.input, _spelled(graph, origin.input, origin.name))
+            owner = graph.nodes.get(origin.input)
+            name = spelled(origin.name, owner.columns if owner else None) or origin.name
+            source = ColumnId(origin.input, name)
             found.append(ColumnEdge(source, target, origin.way))
             if source not in seen:
                 seen.add(source)
@@ -62,11 +65,6 @@ def _edges(graph: Graph) -> Iterator[ColumnEdge]:
         for column, origins in node.column_origins.items():
             for origin in origins:
                 yield ColumnEdge(ColumnId(origin.input, origin.name), ColumnId(node.id, column), origin.way)
-
-
-def _spelled(graph: Graph, node_id: str, name: str) -> str:
-    columns = graph.nodes[node_id].columns if node_id in graph.nodes else None
-    return next((c.name for c in columns or () if c.name.casefold() == name), name)
 
 
 def tree(node_id: str, column: str, up: list[ColumnEdge], down: list[ColumnEdge]) -> str:

@@ -1,7 +1,7 @@
 """What is delicate in a model's output, and what of it is covered."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from typing import Final, get_args
 
 from penstock.errors import Diagnostic, Severity, nearest
 from penstock.graph.graph import Node
@@ -11,8 +11,11 @@ from penstock.sql.mask import ColumnMask
 from penstock.sql.origins import Origins
 from penstock.sql.types import Columns
 
-LEVELS: Final = ("public", "internal", "confidential", "sensitive", "highly_sensitive")
-_SENSITIVE: Final = LEVELS.index("sensitive")
+LEVELS: Final[tuple[str, ...]] = get_args(written.Classification)
+
+
+def is_sensitive(level: str | None) -> bool:
+    return level in LEVELS[LEVELS.index("sensitive") :]
 
 
 def applied_masks(
@@ -142,7 +145,7 @@ def classified(
         delicate = [(level, hidden) for level, hidden in inherited if level is not None]
         if delicate:
             levels[output.casefold()] = max((level for level, _ in delicate), key=LEVELS.index)
-            hidden = [is_hidden for level, is_hidden in delicate if LEVELS.index(level) >= _SENSITIVE]
+            hidden = [is_hidden for level, is_hidden in delicate if is_sensitive(level)]
             if hidden and all(hidden):
                 covered.add(output.casefold())
     said = {**{c.name: c.classification for c in model.columns if c.classification}, **model.security.classification}

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from penstock.connectors import registry
 from penstock.errors import Diagnostic, Severity
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
@@ -32,6 +33,13 @@ def materialization(
     if gateway:
         return "topic", "the SQL keeps no state, and reads more than a gateway can"
     return "topic", "the SQL keeps no state"
+
+
+def foreign_connector(model: written.Model, materialized: str | None) -> written.ModelConnector | None:
+    """The connector of a sink, if it is one of Kafka Connect and not of ours."""
+    connector = model.advanced.connector
+    is_foreign = materialized == "sink" and connector is not None and registry.find_sink(connector.type) is None
+    return connector if is_foreign else None
 
 
 def placement_notes(

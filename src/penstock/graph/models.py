@@ -4,12 +4,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from penstock.connectors import registry
 from penstock.errors import Diagnostic, Origin, Severity, did_you_mean
 from penstock.graph.analysis import as_diagnostics, missing_key
 from penstock.graph.graph import EventTime, Node
 from penstock.graph.masking import applied_masks, classified
-from penstock.graph.materialization import materialization, placement_notes
+from penstock.graph.materialization import foreign_connector, materialization, placement_notes
 from penstock.graph.memory import Memory
 from penstock.graph.names import known_only, unknown
 from penstock.graph.sources import declared_columns
@@ -22,7 +21,7 @@ from penstock.sql.origins import ColumnOrigin, Origins
 from penstock.sql.query import Problem
 from penstock.sql.shape import Window, unsupported
 from penstock.sql.study import Study, bound
-from penstock.sql.types import Columns, spark_type
+from penstock.sql.types import Columns, spark_type, spelled
 
 ASSUMED_DELAY_MS: Final = written.Watermark().delay_ms
 _TIMES: Final = frozenset({None, "STRING", "TIMESTAMP", "TIMESTAMP_NTZ", "BIGINT", "INT", "DATE"})
@@ -144,9 +143,7 @@ def _has_topic(model: written.Model, materialized: str, is_masked: bool) -> bool
     """Whether Spark writes the rows into a topic: also for a connector of Kafka Connect, which reads them there."""
     if materialized != "sink":
         return materialized != "virtual_topic"
-    connector = model.advanced.connector
-    foreign = connector is not None and registry.find_sink(connector.type) is None
-    return foreign and (model.sql is not None or is_masked)
+    return foreign_connector(model, materialized) is not None and (model.sql is not None or is_masked)
 
 
 def _studied(read: ReadModel, inputs: Mapping[str, Node], memory: Memory) -> Study:
@@ -195,7 +192,7 @@ def _window_times(
             if node.event_time.column.casefold() != time.name:
                 problems.append(_no_time(window, declared))
         elif time.input not in assumed:
-            column = _spelled(time.name, window.column, node.columns)
+            column = spelled(time.name, node.columns) or window.column
             if _type_of(column, node.columns) not in _TIMES:
                 problems.append(_no_time(window, declared))
                 continue
@@ -221,11 +218,6 @@ def _no_time(window: Window, declared: Collection[str]) -> Problem:
 
 
 _NO_EVENT_TIME: Final = "declare `event_time` on the source, and select its column in every model on the way"
-
-
-def _spelled(folded: str, written_as: str, columns: Columns | None) -> str:
-    known = next((c.name for c in columns or () if c.name.casefold() == folded), None)
-    return known or (written_as if written_as.casefold() == folded else folded)
 
 
 def _type_of(name: str, columns: Columns | None) -> str | None:

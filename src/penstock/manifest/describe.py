@@ -6,6 +6,8 @@ from typing import Any
 from penstock.graph.graph import Graph, Node
 from penstock.manifest.model import ColumnFrom, Dag, DagColumn, DagEdge, DagNode
 from penstock.project import stream_project as written
+from penstock.sql.origins import ColumnOrigin
+from penstock.sql.types import spelled
 
 
 def dag(graph: Graph) -> Dag:
@@ -44,20 +46,16 @@ def _columns(node: Node, graph: Graph) -> tuple[DagColumn, ...] | None:
             description=descriptions.get(column.name.casefold()),
             classification=node.classification.get(column.name.casefold()),
             masking=masks.get(column.name.casefold()),
-            from_=tuple(
-                ColumnFrom(
-                    node=origin.input, column=_spelled(origin.name, graph.nodes.get(origin.input)), way=origin.way
-                )
-                for origin in node.column_origins.get(column.name, ())
-            ),
+            from_=tuple(_origin(origin, graph) for origin in node.column_origins.get(column.name, ())),
         )
         for column in node.columns
     )
 
 
-def _spelled(name: str, node: Node | None) -> str:
-    """A column of another node as it is written there."""
-    return next((c.name for c in (node.columns if node else None) or () if c.name.casefold() == name), name)
+def _origin(origin: ColumnOrigin, graph: Graph) -> ColumnFrom:
+    owner = graph.nodes.get(origin.input)
+    name = spelled(origin.name, owner.columns if owner else None) or origin.name
+    return ColumnFrom(node=origin.input, column=name, way=origin.way)
 
 
 def elements(graph: Graph) -> Mapping[str, Any]:

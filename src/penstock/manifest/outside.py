@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from penstock.connectors import registry
 from penstock.graph.graph import Graph, Node
+from penstock.graph.materialization import foreign_connector
 from penstock.manifest.model import ConnectorSpec, GatewayRule, Interceptor, SchemaSpec
-from penstock.project.stream_project import Model, ModelConnector
+from penstock.project.stream_project import Model
 from penstock.project.stream_project import Source as ProjectSource
 from penstock.sql.clauses import filter_text, is_plain_filter
 from penstock.sql.query import rename_tables
@@ -29,19 +29,16 @@ def has_query(node: Node) -> bool:
     """Whether Spark runs a query for a model: views run inside others, and Kafka Connect reads plain topics itself."""
     if node.materialized == "virtual_topic":
         return False
-    return node.topic is not None or _foreign_connector(node) is None
-
-
-def _foreign_connector(node: Node) -> ModelConnector | None:
-    connector = node.element.advanced.connector if isinstance(node.element, Model) else None
-    foreign = node.materialized == "sink" and connector and registry.find_sink(connector.type) is None
-    return connector if foreign else None
+    assert isinstance(node.element, Model)
+    return node.topic is not None or foreign_connector(node.element, node.materialized) is None
 
 
 def connectors(graph: Graph) -> Iterator[ConnectorSpec]:
     for node in graph.nodes.values():
-        connector = _foreign_connector(node)
-        if connector is None or not isinstance(node.element, Model):
+        if not isinstance(node.element, Model):
+            continue
+        connector = foreign_connector(node.element, node.materialized)
+        if connector is None:
             continue
         topics = [node.topic.name] if node.topic else [_topic_of(graph[i]) for i in node.inputs]
         kind = CONNECTOR_CLASSES.get(connector.type, connector.type)

@@ -22,6 +22,11 @@ class Column:
 Columns: TypeAlias = tuple[Column, ...]
 
 
+def spelled(folded: str, columns: Columns | None) -> str | None:
+    """A column as its owner writes it."""
+    return next((c.name for c in columns or () if c.name.casefold() == folded), None)
+
+
 @cache
 def data_type(text: str) -> exp.DataType:
     """A Spark type as sqlglot knows it. Shared: never to be changed."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from penstock.graph.graph import Node
-from penstock.graph.masking import LEVELS
+from penstock.graph.masking import LEVELS, is_sensitive
 from penstock.graph.rules.violation import Ruled, Violation, missing
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
@@ -43,7 +43,7 @@ def _declared_columns(
         level = node.classification.get(shown.name.casefold())
         pattern = next((p for p in rules.pii_column_patterns if re.search(p, shown.name, re.IGNORECASE)), None)
         covered = shown.name.casefold() in node.covered
-        if pattern and not covered and (level is None or LEVELS.index(level) < LEVELS.index("sensitive")):
+        if pattern and not covered and not is_sensitive(level):
             place = declared.get(shown.name.casefold())
             origin = element.origin if place is None else element.origin_of("columns", place, "name")
             text = f"the column `{shown.name}` looks like personal data (`{pattern}`)"
@@ -58,7 +58,7 @@ def _open_columns(ruled: Ruled, model: Declared[written.Model], node: Node) -> I
     masks = {mask.column.casefold(): mask for mask in node.masks}
     for name, level in node.classification.items():
         open_ = name not in node.covered
-        if rules.sensitive_columns_require_masking and open_ and level in ("sensitive", "highly_sensitive"):
+        if rules.sensitive_columns_require_masking and open_ and is_sensitive(level):
             text = f"the column `{name}` is {level.replace('_', ' ')}{_whence(node, name)}, and not masked"
             hint = f"add `security: {{masking: [{{column: {name}, policy: hash}}]}}`, or leave it out"
             rule = "security.sensitive_columns_require_masking"
