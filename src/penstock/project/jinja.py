@@ -86,7 +86,7 @@ class Sandbox(Budgeted):
             try:
                 tree = self._parse(file.text, None, None)
             except Exception as error:  # noqa: BLE001 - whatever a template makes fail is its own
-                self._blame(file, self._problem_of(error, file.text, _MACROS))
+                self._blame(file, self._problem_of(error, file.text, 1))
                 continue
             for macro in tree.find_all(nodes.Macro):
                 taken = "is there already" if macro.name in self.globals else f"is in {owners.get(macro.name)}, too"
@@ -96,10 +96,13 @@ class Sandbox(Budgeted):
                 owners.setdefault(macro.name, file.file)
             sound.append(file)
         whole = "\n".join(file.text for file in sound)
+        template = self._template(whole, _MACROS)
         try:
-            module = self._template(whole, _MACROS).module
+            module = template.module
         except Exception as error:  # noqa: BLE001 - see above
-            problem = self._problem_of(error, whole, _MACROS)
+            # Lines of a module's failure are those of the code that Jinja made of it.
+            line = template.get_corresponding_lineno(_line_of(error.__traceback__, _MACROS))
+            problem = self._problem_of(error, whole, line)
             self._blame(*_in_its_file(problem, sound))
             return
         macros = {name: value for name, value in vars(module).items() if not name.startswith("_")}
@@ -117,7 +120,7 @@ class Sandbox(Budgeted):
             sql = self._run(prepared(text, self._environ, missing, marked=False))
             calls = list(dict.fromkeys(self._called))
         except Exception as error:  # noqa: BLE001 - a template can make anything fail; whatever it is, it is its own
-            return Rendered("", problems=(self._problem_of(error, text, _MODEL),))
+            return Rendered("", problems=(self._problem_of(error, text, _line_of(error.__traceback__, _MODEL)),))
         pieces = self._pieces(text, sql)
         found = Rendered(sql, pieces=pieces)
         references = tuple(
@@ -126,9 +129,8 @@ class Sandbox(Budgeted):
         )
         return Rendered(sql, references, tuple(missing), pieces)
 
-    def _problem_of(self, error: Exception, text: str, filename: str) -> TemplateProblem:
-        """What went wrong, at its place in the text."""
-        line = _line_of(error.__traceback__, filename)
+    def _problem_of(self, error: Exception, text: str, line: int) -> TemplateProblem:
+        """What went wrong, at its place in the text; `line` counts if the error itself does not tell."""
         match error:
             case TemplateSyntaxError():
                 offset, hint = _line_start(text, error.lineno), "look for a missing `%}`, `}}` or end of a block"

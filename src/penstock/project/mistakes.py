@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from penstock.connectors.contract import Sink, Source
-from penstock.errors import Diagnostic, did_you_mean
+from penstock.errors import Diagnostic, did_you_mean, nearest
 from penstock.project import stream_project as written
 from penstock.project.documents import Document, Step
 from penstock.project.forms import Form, written_path
@@ -91,7 +91,8 @@ def _mistake(
             text, hint = "this field is required", f"add `{tag}: …`"
             return Diagnostic("missing-field", text, here, f"{shown}.{tag}", hint, params={"field": tag})
         case kind if kind in _TYPES:
-            text = f"this must be {_TYPES[kind]}, not {_plain_type(detail['input'])}"
+            given = "a fraction" if kind == "int_from_float" else _plain_type(detail["input"])
+            text = f"this must be {_TYPES[kind]}, not {given}"
             return Diagnostic("wrong-type", text, here, shown, _type_hint(detail["input"], kind), params=params)
         case _:
             text = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
@@ -100,7 +101,8 @@ def _mistake(
 
 def _unknown_word(given: Any, words: list[str], document: Document, path: tuple[Step, ...], shown: str) -> Diagnostic:
     text = f"`{given}` is not one of {', '.join(words)}"
-    hint = _QUOTE_IT if isinstance(given, bool) else did_you_mean(str(given), words, otherwise="one of")
+    close = nearest(str(given), words)
+    hint = _QUOTE_IT if isinstance(given, bool) else f"did you mean `{close}`?" if close else None
     return Diagnostic("unknown-value", text, document.origin(*path), shown, hint, params={"value": str(given)})
 
 

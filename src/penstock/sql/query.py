@@ -93,6 +93,8 @@ def parse(text: str, dialect: Dialect) -> Query | Problem:
         return Problem("sql-syntax", "a quote is not closed", _unclosed(text), "add the closing quote")
     except PARSER_FAILURES:
         return Problem("sql-syntax", "the SQL cannot be parsed")
+    if not statements:
+        return Problem("sql-statement", "there is no SELECT here", hint="write one, or leave it out")
     if len(statements) != 1:
         message = f"expected one SELECT statement, found {len(statements)}"
         return Problem("sql-statement", message, hint="make each statement a model or transform of its own")
