@@ -160,7 +160,7 @@ UNSET = {
 def test_a_variable_that_is_not_set_is_one_error_at_its_place(project: Findings, text: str) -> None:
     found = only(errors(project(text)))
     assert (found.code, found.params) == ("unset-variable", {"name": "NOBODY_SET_THIS"})
-    assert found.origin == spot(MAIN, text, "'${NOBODY")
+    assert found.origin == spot(MAIN, text, "${NOBODY")
     assert found.hint is not None
     assert ":-default" in found.hint
 
@@ -370,7 +370,7 @@ def test_a_variable_of_a_connector_that_is_not_set_yet_is_only_a_warning(check: 
     assert graph is not None
     note = only(found)
     assert (note.code, note.severity, note.path) == ("unset-variable", Severity.WARNING, "models.m.sink.config.a.b")
-    assert note.origin == spot(MAIN, text, "'${NOBODY")
+    assert note.origin == spot(MAIN, text, "${NOBODY")
 
 
 @pytest.mark.usefixtures("_secret")

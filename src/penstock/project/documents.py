@@ -49,6 +49,15 @@ class Document:
             node = pair[1]
         return len(path)
 
+    def origin_of_text(self, path: tuple[Step, ...], text: str) -> Origin:
+        """Where a piece of the text at `path` begins; where the value begins, if it is no text that has it."""
+        node = self.root
+        for step in path:
+            pair = _child(node, step)
+            node = pair[1] if pair else None
+        found = node.value.find(text) if isinstance(node, yaml.ScalarNode) else -1
+        return self.inside(path, found) if found >= 0 else self.origin(*path)
+
     def inside(self, path: tuple[Step, ...], offset: int) -> Origin:
         """Where character `offset` of the text at `path` stands in the file.
 

@@ -73,7 +73,7 @@ class Reader:
         severity: Severity,
     ) -> None:
         steps = written_path(document, path, reference.path, forms)
-        origin = document.origin(*path, *steps)
+        origin = document.origin_of_text((*path, *steps), f"${{{reference.name}")
         text = f"the environment variable `{reference.name}` is not set"
         shown = ".".join([label, *map(str, steps)])
         self.note("unset-variable", origin, shown, text, _UNSET_HINT, severity=severity, name=reference.name)

@@ -50,7 +50,8 @@ class RemarkingReader(Reader):
             if is_secret(name, self.environ) and not later(place):
                 steps = written_path(document, path, place, forms)
                 text = f"`{name}` looks like a secret, and would be written into the manifest"
-                origin, shown = document.origin(*path, *steps), ".".join([label, *map(str, steps)])
+                origin = document.origin_of_text((*path, *steps), f"${{{name}")
+                shown = ".".join([label, *map(str, steps)])
                 self.note("secret-exposed", origin, shown, text, SECRET_HINT, name=name)
 
     def inert(
