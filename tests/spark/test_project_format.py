@@ -234,3 +234,31 @@ def test_a_model_whose_sql_cannot_run_is_refused_by_the_plan_and_others_can_be_c
     assert refused.value.code == "sql-unsupported"
     running.run(select=["plain"])
     assert running.topic("plain") == [{"id": 1}]
+
+
+def test_several_inputs_are_put_together_by_name(running: Running) -> None:
+    running.write(
+        {
+            "stream_project.yml": """
+            project: {name: shop}
+            sources:
+              - {name: a, topic: a, columns: [{name: id, type: STRING}, {name: email, type: STRING}]}
+              - {name: b, topic: b, columns: [{name: email, type: STRING}, {name: id, type: STRING}]}
+            models:
+              - name: both
+                materialized: topic
+                from: [{source: a}, {source: b}]
+                security: {masking: [{column: email, policy: redact}]}
+            """,
+        }
+    )
+    running.drop("a", "a.jsonl", [{"id": "1", "email": "x@y"}])
+    running.drop("b", "b.jsonl", [{"id": "2", "email": "x@y"}])
+    running.run()
+    rows = sorted(running.topic("both"), key=lambda row: str(row["id"]))
+    assert rows == [{"id": "1", "email": "***"}, {"id": "2", "email": "***"}]
+
+
+def test_an_output_without_a_name_beside_a_star_can_be_masked(running: Running) -> None:
+    rows = _masked(running, "[{column: email, policy: redact}]", "\"SELECT *, id + 1 FROM {{ source('people') }}\"")
+    assert (rows[1]["email"], rows[1]["_col_1"]) == ("***", 2)

@@ -29,7 +29,8 @@ def listed(path: PathArgument = None, directory: DirectoryOption = None, form: F
         environment, mistakes = _environment(folder, name)
         row: dict[str, Any] = {"name": name, "description": "", "protected": False, "error": None}
         if environment is not None:
-            row |= {"description": environment.description, "protected": environment.asks_first}
+            row["protected"] = environment.asks_first
+            row["description"] = "" if mistakes else without_secrets(environment.description)
         if mistakes:
             row["error"] = mistakes[0].message
         rows.append(row)

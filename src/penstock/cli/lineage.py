@@ -46,7 +46,7 @@ def command(
     if tag:
         _known_tags(graph, tag)
     if column and focus:
-        _show_column(graph, focus, column, upstream=upstream, downstream=downstream, form=form)
+        _show_column(graph, focus, column, upstream=upstream, downstream=downstream, depth=depth, form=form)
         return
     focus_id = focus.id if focus else None
     chosen = lineage.selection(graph, focus_id, upstream=upstream, downstream=downstream, depth=depth, tags=tag or ())
@@ -89,7 +89,7 @@ def _known_tags(graph: Graph, tags: list[str]) -> None:
 
 
 def _show_column(
-    graph: Graph, focus: Node, column: str, *, upstream: bool, downstream: bool, form: LineageFormat
+    graph: Graph, focus: Node, column: str, *, upstream: bool, downstream: bool, depth: int | None, form: LineageFormat
 ) -> None:
     names = [c.name for c in focus.columns or ()]
     found = next((name for name in names if name.casefold() == column.casefold()), None)
@@ -98,8 +98,8 @@ def _show_column(
         hint = did_you_mean(column, names) or "declare the columns of the sources"
         raise ProjectInvalid([Diagnostic("sql-unknown-column", text, hint=hint, params={"subject": column})])
     both = upstream == downstream
-    above = column_lineage.above(graph, focus.id, found) if upstream or both else []
-    below = column_lineage.below(graph, focus.id, found) if downstream or both else []
+    above = column_lineage.above(graph, focus.id, found, depth) if upstream or both else []
+    below = column_lineage.below(graph, focus.id, found, depth) if downstream or both else []
     if form is LineageFormat.JSON:
         output.put_json(column_lineage.as_json(focus.id, found, above, below))
     elif form is LineageFormat.MERMAID:

@@ -27,11 +27,13 @@ class ColumnEdge:
     way: Way
 
 
-def above(graph: Graph, node_id: str, column: str) -> list[ColumnEdge]:
-    """Every edge on the way to the column, nearest first."""
+def above(graph: Graph, node_id: str, column: str, depth: int | None = None) -> list[ColumnEdge]:
+    """Every edge on the way to the column, nearest first, at most `depth` steps away."""
     found: list[ColumnEdge] = []
-    ahead, seen = [ColumnId(node_id, column)], {ColumnId(node_id, column)}
+    ahead, seen = [ColumnId(node_id, column)], {ColumnId(node_id, column): 0}
     for target in ahead:
+        if depth is not None and seen[target] >= depth:
+            continue
         node = graph[target.node]
         for origin in node.column_origins.get(target.column, ()):
             owner = graph.nodes.get(origin.input)
@@ -39,23 +41,28 @@ def above(graph: Graph, node_id: str, column: str) -> list[ColumnEdge]:
             source = ColumnId(origin.input, name)
             found.append(ColumnEdge(source, target, origin.way))
             if source not in seen:
-                seen.add(source)
+                seen[source] = seen[target] + 1
                 ahead.append(source)
     return found
 
 
-def below(graph: Graph, node_id: str, column: str) -> list[ColumnEdge]:
-    """Every edge on the way from the column, nearest first. Exposures read whole nodes, so they come by those."""
+def below(graph: Graph, node_id: str, column: str, depth: int | None = None) -> list[ColumnEdge]:
+    """Every edge on the way from the column, nearest first, at most `depth` steps away.
+
+    Exposures read whole nodes, so they are no part of it.
+    """
     readers: dict[tuple[str, str], list[ColumnEdge]] = {}
     for edge in _edges(graph):
         readers.setdefault((edge.origin.node, edge.origin.column.casefold()), []).append(edge)
     found: list[ColumnEdge] = []
-    ahead, seen = [ColumnId(node_id, column)], {ColumnId(node_id, column)}
+    ahead, seen = [ColumnId(node_id, column)], {ColumnId(node_id, column): 0}
     for origin in ahead:
+        if depth is not None and seen[origin] >= depth:
+            continue
         for edge in readers.get((origin.node, origin.column.casefold()), ()):
             found.append(ColumnEdge(origin, edge.target, edge.way))
             if edge.target not in seen:
-                seen.add(edge.target)
+                seen[edge.target] = seen[origin] + 1
                 ahead.append(edge.target)
     return found
 

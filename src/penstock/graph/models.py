@@ -18,7 +18,7 @@ from penstock.project.declared import Declared
 from penstock.project.template import Rendered, Templates
 from penstock.sql.mask import masked_columns
 from penstock.sql.origins import ColumnOrigin, Origins
-from penstock.sql.query import Problem
+from penstock.sql.query import Problem, union_by_name
 from penstock.sql.shape import Window, unsupported
 from penstock.sql.study import Study, bound
 from penstock.sql.types import Columns, spark_type, spelled
@@ -97,10 +97,11 @@ def model_node(
         here = unsupported(found.constructs, never=False)
         diagnostics += as_diagnostics(here, declared.label, read.origin_at, Severity.WARNING)
         diagnostics += notes
+    diagnostics += _unlike_inputs(read, inputs)
     materialized, decided_by = materialization(model, found.constructs, gateway, reads_once=found.reads_once)
     diagnostics += placement_notes(declared, materialized, gateway)
     masks, notes = applied_masks(
-        declared, found.columns, found.origins, passes_all=found.passes_all or read.sql is None or not found.sound
+        declared, found.columns, found.origins, passes_all=found.passes_all or (read.sql is None and len(inputs) < 2)
     )
     diagnostics += notes
     levels, covered = classified(model, found.origins, inputs, masks)
@@ -115,7 +116,7 @@ def model_node(
         declared.origin,
         inputs=tuple(inputs),
         materialized=materialized,
-        query=bound(read.sql, tuple(inputs)) if read.sql is not None and found.sound else None,
+        query=bound(sql, tuple(inputs)) if (sql := read.sql or _united(read, inputs)) and found.sound else None,
         columns=columns,
         key=model.key,
         event_time=event_time,
@@ -155,9 +156,37 @@ def _studied(read: ReadModel, inputs: Mapping[str, Node], memory: Memory) -> Stu
         (node,) = inputs.values()
         same = {c.name: (ColumnOrigin(node.id, c.name.casefold(), "same"),) for c in node.columns or ()}
         return Study(True, columns=node.columns, origins=same)
+    if (sql := _united(read, inputs)) is not None:
+        return memory.study(sql, {node_id: node.columns for node_id, node in inputs.items()}, {})
     if read.declared.value.sql is None and not read.inputs:
         return Study(True, columns=declared_columns(read.declared, "STRING")[0])
     return Study(False)
+
+
+def _united(read: ReadModel, inputs: Mapping[str, Node]) -> str | None:
+    """The SQL of a model that only names several inputs, if all of them are known to have the same columns."""
+    names = {node_id: [c.name for c in node.columns or ()] for node_id, node in inputs.items()}
+    alike = {frozenset(name.casefold() for name in listed) for listed in names.values()}
+    is_plain = read.declared.value.sql is None and len(inputs) > 1 and len(inputs) == len(read.inputs)
+    return union_by_name(names) if is_plain and len(alike) == 1 and all(names.values()) else None
+
+
+def _unlike_inputs(read: ReadModel, inputs: Mapping[str, Node]) -> Iterator[Diagnostic]:
+    """Inputs that are put together must have the same columns; nothing can be read from a sink."""
+    declared = read.declared
+    known = {node_id: {c.name.casefold() for c in node.columns} for node_id, node in inputs.items() if node.columns}
+    if declared.value.sql is None and len({frozenset(names) for names in known.values()}) > 1:
+        every = set.union(*known.values())
+        lacking = [
+            f"`{n.partition('.')[2]}` lacks {', '.join(sorted(every - known[n]))}" for n in known if every - known[n]
+        ]
+        text = f"the inputs have different columns: {'; '.join(lacking)}"
+        hint = "write the columns that you want as `sql`"
+        yield Diagnostic("sql-statement", text, declared.origin_of("from"), declared.label_of("from"), hint)
+    for node in inputs.values():
+        if node.materialized == "sink":
+            text, hint = f"`{node.name}` is a sink: nothing can be read from it", "read what it reads"
+            yield Diagnostic("invalid-value", text, declared.origin, declared.label, hint)
 
 
 def _answer(output: tuple[str, written.MlOutput]) -> tuple[str, str | None]:

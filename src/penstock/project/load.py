@@ -102,10 +102,15 @@ def _load_project(
     return documents, diagnostics
 
 
+def _is_there(path: Path) -> bool:
+    """A file, or a link that leads nowhere: reading says so."""
+    return path.is_file() or (path.is_symlink() and not path.exists())
+
+
 def _below(root: Path, directories: tuple[str, ...], suffixes: tuple[str, ...]) -> Iterator[Path]:
     """Files of a kind in the directories, however deep, in a stable order; what is hidden stays out."""
     for directory in directories:
-        found = (p for p in (root / directory).rglob("*") if p.suffix in suffixes and p.is_file())
+        found = (p for p in (root / directory).rglob("*") if p.suffix in suffixes and _is_there(p))
         yield from sorted(p for p in found if not any(part.startswith(".") for part in p.relative_to(root).parts))
 
 
@@ -124,6 +129,8 @@ def _environment(
 ) -> tuple[tuple[str, Document] | None, list[Diagnostic]]:
     named = env or next((real[name] for name in _VARIABLES if real.get(name)), None)
     folder = root / "environments"
+    if folder.is_symlink() and not folder.exists():
+        return None, [Diagnostic("file-unreadable", "the link leads nowhere", Origin(_shown(root) + "/environments"))]
     if not folder.is_dir():
         if env is not None:
             return None, [_no_environments(folder)]

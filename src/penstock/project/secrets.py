@@ -5,7 +5,9 @@ from typing import Any, Final
 
 from penstock.project.variables import Environ
 
-_WORDS: Final = r"pass(?:word|wd|phrase)?|pwd|secret|token|credential|(?:private|api|access|account)[_.-]?key"
+_WORDS: Final = (
+    r"pass(?:word|wd|phrase)?|pwd|secret|token|credential|user[_.]info|(?:private|api|access|account)[_.-]?key"
+)
 _SECRET: Final = re.compile(_WORDS.replace("?|", "?$|", 1), re.IGNORECASE)
 _SECRET_VARIABLE: Final = re.compile(r"(^|_)KEY$")
 _WITH_PASSWORD: Final = re.compile(r"://[^/\s:@]*:[^\s@]+@")

@@ -72,7 +72,7 @@ def analyse(
         for node_id, columns in inputs.items()
     }
     times = tuple(_window_times(scopes, names))
-    if tree.is_star or tree.find(exp.Pivot):
+    if tree.is_star or tree.find(exp.Pivot) or any(e.find(exp.Star) and _is_fields(e) for e in tree.selects):
         return Analysis(None, {}, times)
     if problems := tuple(_unusable_outputs(tree, written_names)):
         return Analysis(None, {}, times, problems)
@@ -92,6 +92,12 @@ def analyse(
         for name, same in zip(tree.named_selects, _sides(typed), strict=True)
     )
     return Analysis(columns, {spelled.get(name, name): found for name, found in traced.items()}, times)
+
+
+def _is_fields(projection: exp.Expr) -> bool:
+    """Whether an output stands for all fields of a struct."""
+    expression = projection.unalias()
+    return isinstance(expression, exp.Column | exp.Dot) and expression.find(exp.Star) is not None
 
 
 def _window_times(scopes: list[Scope], known: Known) -> list[InputColumn | None]:

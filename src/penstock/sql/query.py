@@ -149,6 +149,12 @@ def select_all(names: Sequence[str], dialect: Dialect) -> Query:
     return Query(" UNION ALL ".join(f"SELECT * FROM {quoted(name)}" for name in names), dialect)
 
 
+def union_by_name(inputs: Mapping[str, Sequence[str]]) -> str:
+    """All rows of tables with the same columns, one after the other; columns in the order of the first."""
+    names = ", ".join(quoted(name) for name in next(iter(inputs.values())))
+    return " UNION ALL ".join(f"SELECT {names} FROM {quoted(table)}" for table in inputs)
+
+
 def has_subqueries(query: Query) -> bool:
     return query.tree.find(exp.Subquery, exp.CTE) is not None
 

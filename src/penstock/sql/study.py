@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
+from sqlglot import exp
 from sqlglot.errors import OptimizeError
 
 from penstock.sql.columns import analyse
@@ -75,7 +76,7 @@ def _studied(sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[st
     if problems:
         return Study(False, tuple(problems), constructs, calls)
     once = len(tables(parsed)) == 1
-    passes_all = once and [e.is_star for e in parsed.tree.selects] == [True] and not has_subqueries(parsed)
+    passes_all = once and [type(e) for e in parsed.tree.selects] == [exp.Star] and not has_subqueries(parsed)
     analysis = analyse(bind(parsed, known), inputs, answers)
     times = analysis.times if len(analysis.times) == len(calls) else (None,) * len(calls)
     return Study(
