@@ -10,8 +10,9 @@ from penstock.graph.data_tests import column_tests, data_test
 from penstock.graph.exposures import exposure_node
 from penstock.graph.graph import DataTest, Graph, Node
 from penstock.graph.memory import Memory
-from penstock.graph.models import ReadModel, model_node, read_model
+from penstock.graph.models import model_node, read_model
 from penstock.graph.order import topological
+from penstock.graph.read_model import ReadModel
 from penstock.graph.rules import check_rules
 from penstock.graph.rules.violation import Ruled
 from penstock.graph.sources import source_node

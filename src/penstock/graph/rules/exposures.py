@@ -2,17 +2,14 @@
 
 from collections.abc import Iterator
 
-from penstock.graph.rules.violation import Ruled, Violation, missing, missing_tags
+from penstock.graph.rules.violation import Ruled, Violation, missing, missing_tags, missing_words
 
 
 def exposure_rules(ruled: Ruled) -> Iterator[Violation]:
     rules = ruled.rules.exposures
     for exposure in ruled.project.exposures:
         value = exposure.value
-        if rules.require_description and not (value.description or "").strip():
-            yield missing("exposures.require_description", exposure, "description")
-        if rules.require_owner and not (value.owner or "").strip():
-            yield missing("exposures.require_owner", exposure, "owner")
+        yield from missing_words("exposures", exposure, rules)
         if rules.require_sla and value.sla is None:
             yield missing("exposures.require_sla", exposure, "sla")
         if rules.require_contacts and not value.contacts:

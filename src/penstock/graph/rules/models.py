@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from penstock.graph.graph import Node
-from penstock.graph.rules.violation import Ruled, Violation, missing, missing_tags
+from penstock.graph.rules.violation import Ruled, Violation, missing_tags, missing_words
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
 
@@ -19,14 +19,11 @@ def model_rules(ruled: Ruled) -> Iterator[Violation]:
 def _words(ruled: Ruled, model: Declared[written.Model]) -> Iterator[Violation]:
     rules = ruled.rules.models
     description = (model.value.description or "").strip()
-    if rules.require_description and not description:
-        yield missing("models.require_description", model, "description")
+    yield from missing_words("models", model, rules)
     if rules.min_description_length is not None and 0 < len(description) < rules.min_description_length:
         expected, actual = f">= {rules.min_description_length} characters", f"{len(description)}"
         origin, text = model.origin_of("description"), "the description is too short"
         yield Violation("models.min_description_length", model, origin, expected, actual, text, "say more")
-    if rules.require_owner and not (model.value.owner or "").strip():
-        yield missing("models.require_owner", model, "owner")
 
 
 def _tests(ruled: Ruled, model: Declared[written.Model], node: Node) -> Iterator[Violation]:

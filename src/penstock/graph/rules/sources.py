@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from penstock.graph.rules.violation import Ruled, Violation, missing, missing_tags
+from penstock.graph.rules.violation import Ruled, Violation, missing, missing_tags, missing_words
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
 
@@ -19,10 +19,7 @@ def source_rules(ruled: Ruled) -> Iterator[Violation]:
     rules = ruled.rules.sources
     for source in ruled.project.sources:
         value = source.value
-        if rules.require_description and not (value.description or "").strip():
-            yield missing("sources.require_description", source, "description")
-        if rules.require_owner and not (value.owner or "").strip():
-            yield missing("sources.require_owner", source, "owner")
+        yield from missing_words("sources", source, rules)
         if rules.require_schema and value.schema_ is None:
             yield missing("sources.require_schema", source, "schema")
         if rules.require_columns and not ruled.nodes[f"source.{value.name}"].columns:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from penstock.graph.rules.violation import Ruled, Violation, missing
+from penstock.graph.rules.violation import Ruled, Violation, missing_words
 
 
 def test_rules(ruled: Ruled) -> Iterator[Violation]:
@@ -12,8 +12,7 @@ def test_rules(ruled: Ruled) -> Iterator[Violation]:
         if least is not None and count < least:
             text, origin = "the test has too few assertions", test.origin
             yield Violation("tests.min_assertions_per_test", test, origin, f">= {least}", f"{count}", text)
-        if rules.require_description and not (test.value.description or "").strip():
-            yield missing("tests.require_description", test, "description")
+        yield from missing_words("tests", test, rules)
     for model, node in ruled.models():
         kinds = {test.element.type for test in ruled.tests_of(node) if test.element.assertions}
         if rules.require_schema_tests and "schema" not in kinds:

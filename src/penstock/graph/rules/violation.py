@@ -72,6 +72,13 @@ def missing(rule: str, element: Declared[Any], field: str) -> Violation:
     )
 
 
+def missing_words(group: str, element: Declared[Any], rules: Any) -> Iterator[Violation]:
+    """A description, or an owner, that the rules of a group ask for and the element does not have."""
+    for field in ("description", "owner"):
+        if getattr(rules, f"require_{field}", False) and not (getattr(element.value, field) or "").strip():
+            yield missing(f"{group}.require_{field}", element, field)
+
+
 def missing_tags(
     rule: str, element: Declared[Any], tags: Sequence[str], required: Sequence[str]
 ) -> Iterator[Violation]:
