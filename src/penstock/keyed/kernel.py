@@ -1,0 +1,43 @@
+"""What every operator does in a turn: state and new rows in, state and output out. Nothing here knows Spark."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import pyarrow as pa
+
+Tables: TypeAlias = Mapping[str, pa.Table]
+"""The state of a bucket of keys, by the name of the table. An empty mapping is a bucket that was never seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """`now_ms` is when the batch began; `watermark_ms` how far event time has come, if the query has any."""
+
+    now_ms: int
+    watermark_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What came of a turn. `wake_ms` is the event time at which rows that wait can go on, if there are any."""
+
+    state: Tables
+    output: pa.Table
+    late: int = 0
+    wake_ms: int | None = None
+
+
+class Kernel(Protocol):
+    """An operator over rows of known schemas. It can be pickled, and holds nothing between turns."""
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """The names of the tables that its state is made of."""
+
+    @property
+    def output(self) -> pa.Schema:
+        """The schema of what comes out."""
+
+    def turn(self, state: Tables, inputs: Sequence[pa.Table], clock: Clock) -> Turn:
+        """Take the new rows of each input, which may be none, and say what comes of it. Rows have no order."""

@@ -1,0 +1,154 @@
+"""What the keyed operators are told. Plain values: SQL is carved into them, and they are kept in the manifest.
+
+Rows that go in carry columns of our own besides those named here: `NOW` always; `SIGN` where an operator takes signed
+rows; `OP` and `ORDER` where it takes changes. An operator finds its state by `key`: rows with equal keys meet.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+OP: Final = "_gs_op"
+"""Whether a row is an insert, an update or a delete: `i`, `u`, `d`."""
+SIGN: Final = "_sign"
+"""Whether a row comes (1) or goes (-1)."""
+NOW: Final = "_now"
+"""When the batch of a row began, in milliseconds: the same for all its rows, also when it is done again."""
+ORDER: Final = ("_order_time", "_order_file", "_order_place", "_order_row")
+"""Where a row stood in its input; sorting by these four gives the order of arrival."""
+BEFORE: Final = "_before"
+"""What the calls of an aggregate were before the change, as a struct."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An aggregate function over a column, null values left out; `count` without an argument counts rows.
+
+    `first` and `last` go by `ORDER`, and so does `list`, which gives an array; `distinct` takes each value once.
+    """
+
+    name: str
+    function: Literal["count", "sum", "min", "max", "first", "last", "list"]
+    argument: str | None = None
+    distinct: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """A row per key with the calls over all rows of it, as changes: keys, calls, `OP`, and `BEFORE` if asked for.
+
+    With no calls it is DISTINCT. A key that no row came for within `ttl_ms` is forgotten without a word.
+    """
+
+    keys: tuple[str, ...]
+    calls: tuple[Call, ...]
+    signed: bool = False
+    with_before: bool = False
+    ttl_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """A column to sort by. Nulls are the smallest values unless `nulls_last` says otherwise."""
+
+    column: str
+    descending: bool = False
+    nulls_last: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """The first `limit` rows of each partition, as changes: `columns`, the rank if it has a name, `OP`.
+
+    Equal rows stand in the order of arrival. With a rank or a limit of 1, changes are keyed by partition and rank: a row
+    that takes another's place is an update. Otherwise a row that leaves is a delete, and one that enters an insert.
+    """
+
+    partition: tuple[str, ...]
+    order: tuple[Sort, ...]
+    limit: int
+    columns: tuple[str, ...]
+    rank: str | None = None
+    signed: bool = False
+    ttl_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """Changes by key become signed rows: what a key was goes, what it is comes. Gives `columns` and `SIGN`."""
+
+    keys: tuple[str, ...]
+    columns: tuple[str, ...]
+    ttl_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OverCall:
+    """A function over a row and those before it in its partition, or (`lead`) after it.
+
+    The frame is `rows` back, or `range_ms` back in time (rows of equal time included), or all rows from the start when
+    both are None. `lag` and `lead` look `offset` rows away and take `default` (a column) where there is no row.
+    """
+
+    name: str
+    function: Literal["count", "sum", "min", "max", "first", "last", "lag", "lead", "row_number"]
+    argument: str | None = None
+    rows: int | None = None
+    range_ms: int | None = None
+    offset: int = 1
+    default: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """Every row once, with the calls: `columns` and calls. Rows are taken in the order of `time`.
+
+    With event time (`time` is a column) a row comes out when the watermark has reached it, and one that is behind the
+    watermark when it comes is late. Without (`time` is None) rows are taken as they arrive.
+    """
+
+    partition: tuple[str, ...]
+    time: str | None
+    calls: tuple[OverCall, ...]
+    columns: tuple[str, ...]
+    ttl_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VersionJoin:
+    """Each left row with the version of the right row that was valid at its time: left columns, then right columns.
+
+    With times, a left row comes out when the watermark has reached it; the version is the last one whose time is not
+    after the row's, however late or out of order versions came. Without times, it is the last version that has arrived.
+    A version that is a delete (`OP` is `d`) leaves nothing valid. Names of outputs: `left_out`, `right_out`.
+    """
+
+    left_key: tuple[str, ...]
+    right_key: tuple[str, ...]
+    left_time: str | None
+    right_time: str | None
+    left_columns: tuple[str, ...]
+    right_columns: tuple[str, ...]
+    left_out: tuple[str, ...]
+    right_out: tuple[str, ...]
+    keep_unmatched: bool = False
+    ttl_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeJoin:
+    """Signed rows of two sides, joined by key, as signed rows: left columns, then right columns, then `SIGN`.
+
+    `kind` tells which rows without a partner come out, with nulls: they go when a partner comes.
+    """
+
+    kind: Literal["inner", "left", "right", "full"]
+    left_key: tuple[str, ...]
+    right_key: tuple[str, ...]
+    left_columns: tuple[str, ...]
+    right_columns: tuple[str, ...]
+    left_out: tuple[str, ...]
+    right_out: tuple[str, ...]
+    ttl_ms: int | None = None
+
+
+Operator: TypeAlias = Aggregate | Ranking | Latest | Over | VersionJoin | ChangeJoin
