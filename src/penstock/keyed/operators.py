@@ -59,7 +59,7 @@ class Sort:
 class Ranking:
     """The first `limit` rows of each partition, as changes: `columns`, the rank if it has a name, `OP`.
 
-    Equal rows stand in the order of arrival. With a rank or a limit of 1, changes are keyed by partition and rank: a row
+    Equal rows stand in the order of arrival. With a rank or a limit of 1, changes are keyed by partition and rank: one
     that takes another's place is an update. Otherwise a row that leaves is a delete, and one that enters an insert.
     """
 
