@@ -48,6 +48,7 @@ CODES: Final[Mapping[str, str]] = {
     "sql-unknown-table": "The SQL of a model names a table directly. Use `source()` or `ref()`.",
     "sql-unknown-column": "The SQL names a column that its inputs do not have.",
     "sql-duplicate-column": "Two outputs of a query have the same name. Rename one with AS.",
+    "state-unbounded": "Nothing takes away the state of a query: it grows with every key. Let it expire, or use a window.",
     "sql-unsupported": "The SQL uses a construct that cannot run as a stream here. The message names the way out.",
     "unknown-column-type": "A column's `type` is not an SQL type.",
     "primary-key-missing": "The primary key names a column that the node does not put out.",

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from penstock.clients.batches import BatchRef
 from penstock.config import Frozen, Names
+from penstock.keyed.operators import ORDER
 from penstock.sql.types import Columns
 
 if TYPE_CHECKING:
@@ -48,6 +49,16 @@ class Source(Connector):
     def read(self, spark: SparkSession, name: str) -> DataFrame:
         """The stream. Every reader behind it is called `name`, or `name` with a suffix, so that a checkpoint can
         outlive a change of the query."""
+
+    def read_in_order(self, spark: SparkSession, name: str) -> DataFrame:
+        """The stream with the columns of `ORDER`: sorting by them gives the order in which rows arrived.
+
+        Unless a source knows better, only its batches have an order.
+        """
+        from pyspark.sql import functions as f
+
+        blanks = (f.lit(0).cast("bigint"), f.lit(""), f.lit(0).cast("bigint"), f.monotonically_increasing_id())
+        return self.read(spark, name).withColumns(dict(zip(ORDER, blanks, strict=True)))
 
     @abstractmethod
     def peek(self, spark: SparkSession) -> DataFrame:

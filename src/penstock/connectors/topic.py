@@ -18,6 +18,7 @@ from penstock.clients.formats import FORMATS, STREAM_OPTIONS, Format, files_unde
 from penstock.config import Frozen
 from penstock.connectors.contract import Sink, Source
 from penstock.errors import ServiceError
+from penstock.keyed.operators import ORDER
 from penstock.sql.dialects import quoted
 from penstock.sql.types import Column, Columns
 
@@ -69,9 +70,22 @@ class TopicSource(_Topic, Source):
         return self.model_copy(update={"columns": known})
 
     def read(self, spark: SparkSession, name: str) -> DataFrame:
+        return reduce(lambda one, other: one.unionByName(other), self._streams(spark, name))
+
+    def read_in_order(self, spark: SparkSession, name: str) -> DataFrame:
+        """In the order of files, as they came, and of rows in a file."""
+        from pyspark.sql import functions as f
+
+        came = f.unix_micros(f.col("_metadata.file_modification_time"))
+        places = (came, f.col("_metadata.file_path"), f.col("_metadata.file_block_start"))
+        order = dict(zip(ORDER, (*places, f.monotonically_increasing_id()), strict=True))
+        ordered = [stream.withColumns(order) for stream in self._streams(spark, name)]
+        return reduce(lambda one, other: one.unionByName(other), ordered)
+
+    def _streams(self, spark: SparkSession, name: str) -> list[DataFrame]:
         self._make_directory()
         schema = self._schema(spark)
-        streams = [
+        return [
             spark.readStream.name(f"{name}_{f.name}")
             .format(f.name)
             .schema(schema)
@@ -84,7 +98,6 @@ class TopicSource(_Topic, Source):
             .load(literal(self.path()))
             for f in self._formats()
         ]
-        return reduce(lambda one, other: one.unionByName(other), streams)
 
     def peek(self, spark: SparkSession) -> DataFrame:
         schema = self._schema(spark)

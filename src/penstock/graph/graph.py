@@ -12,6 +12,7 @@ from penstock.project.runtime import Runtime
 from penstock.project.stream_project import DataTest as ProjectTest
 from penstock.project.stream_project import Exposure, Model, ProjectHeader, Rules
 from penstock.project.stream_project import Source as ProjectSource
+from penstock.sql.carving.stages import FlowKind
 from penstock.sql.mask import ColumnMask
 from penstock.sql.origins import Origins
 from penstock.sql.query import Query
@@ -57,7 +58,8 @@ class Node:
     `column_origins` has the columns of inputs that each output is made from, `classification` how delicate each output
     is by itself or by what it is made from, and `covered` the outputs in which nothing of that can be read any more.
     `assumed_times` has the event time of inputs that nobody declared; `hindrances` is what keeps the query from
-    running. `unfilled` is a pipeline's connector as it was written, if it refers to variables.
+    running. `flow` tells whether rows only come or are changes, by `change_key`, or by whole rows if that is empty.
+    `unfilled` is a pipeline's connector as it was written, if it refers to variables.
     """
 
     id: str
@@ -76,6 +78,8 @@ class Node:
     stateful: bool = False
     decided_by: str | None = None
     hindrances: tuple[str, ...] = ()
+    flow: FlowKind = "rows"
+    change_key: tuple[str, ...] = ()
     column_origins: Mapping[str, Origins] = field(default_factory=dict)
     masks: tuple[ColumnMask, ...] = ()
     classification: Mapping[str, str] = field(default_factory=dict)

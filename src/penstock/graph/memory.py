@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from penstock import __version__, sql
 from penstock.codes import CODES
+from penstock.sql.carving.stages import Flow
 from penstock.sql.study import Study, from_json, study, to_json
 from penstock.sql.types import Columns
 
@@ -30,11 +32,20 @@ class Memory:
         self._used: dict[str, dict[str, Any]] = {}
         self._is_new = False
 
-    def study(self, sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[str, str]) -> Study:
-        key = _key(sql, inputs, answers)
+    def study(
+        self,
+        sql: str,
+        inputs: Mapping[str, Columns | None],
+        answers: Mapping[str, str],
+        flows: Mapping[str, Flow] = MappingProxyType({}),
+        ttl_ms: int | None = None,
+        *,
+        nested: bool = False,
+    ) -> Study:
+        key = _key(sql, inputs, answers, flows, ttl_ms, nested)
         if (known := self._recalled(key)) is not None:
             return known
-        found = study(sql, inputs, answers)
+        found = study(sql, inputs, answers, flows, ttl_ms, nested=nested)
         self._used[key] = to_json(found)
         self._is_new = True
         return found
@@ -78,12 +89,21 @@ class Memory:
 @cache
 def _made_by() -> str:
     """The code that makes studies: another release of it, or an edit of its files, makes other ones."""
-    files = sorted(Path(sql.__file__).parent.glob("*.py"))
+    files = sorted(Path(sql.__file__).parent.glob("**/*.py"))
     stamps = [(file.name, (stat := file.stat()).st_size, stat.st_mtime_ns) for file in files]
     edition = hashlib.sha256(repr(stamps).encode()).hexdigest()[:16]
     return f"penstock {__version__}, sqlglot {version('sqlglot')}, {edition}"
 
 
-def _key(sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[str, str]) -> str:
-    parts = [sql, repr([(n, None if c is None else [(x.name, x.type) for x in c]) for n, c in inputs.items()])]
-    return hashlib.sha256("\0".join([*parts, repr(sorted(answers.items()))]).encode()).hexdigest()
+def _key(
+    sql: str,
+    inputs: Mapping[str, Columns | None],
+    answers: Mapping[str, str],
+    flows: Mapping[str, Flow],
+    ttl_ms: int | None,
+    nested: bool,
+) -> str:
+    columns = [(n, None if c is None else [(x.name, x.type) for x in c]) for n, c in inputs.items()]
+    ways = [(n, f.kind, f.key, sorted(f.times), sorted(f.clocks)) for n, f in flows.items()]
+    parts = (columns, sorted(answers.items()), ways, ttl_ms, nested)
+    return hashlib.sha256("\0".join([sql, *map(repr, parts)]).encode()).hexdigest()

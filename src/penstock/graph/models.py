@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from penstock.errors import Diagnostic, Severity, did_you_mean
 from penstock.graph.analysis import as_diagnostics, missing_key
+from penstock.graph.flows import flow_of, keyed_by, unbounded_state
 from penstock.graph.graph import EventTime, Node
 from penstock.graph.masking import applied_masks, classified
 from penstock.graph.materialization import foreign_connector, materialization, placement_notes
@@ -17,6 +18,7 @@ from penstock.graph.topics import topic_name_mistakes, topic_settings
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
 from penstock.project.template import Rendered, Templates
+from penstock.sql.carving.stages import Flow
 from penstock.sql.mask import masked_columns
 from penstock.sql.origins import ColumnOrigin
 from penstock.sql.query import union_by_name
@@ -70,12 +72,14 @@ def model_node(
     found = _studied(read, inputs, memory)
     diagnostics: list[Diagnostic] = []
     times: dict[str, EventTime] = {}
+    change_key, keyless = keyed_by(found, model.key)
+    hindrances = [*unsupported(found.constructs, never=False), *filter(None, (found.hindrance, keyless))]
     if read.sql is not None:
         times, problems, notes = window_times(read, found, inputs)
         errors = [*found.problems, *unsupported(found.constructs, never=True), *problems]
         diagnostics += as_diagnostics(errors, declared.label, read.origin_at)
-        here = unsupported(found.constructs, never=False)
-        diagnostics += as_diagnostics(here, declared.label, read.origin_at, Severity.WARNING)
+        diagnostics += as_diagnostics(hindrances, declared.label, read.origin_at, Severity.WARNING)
+        diagnostics += as_diagnostics(unbounded_state(found), declared.label, read.origin_at, Severity.WARNING)
         diagnostics += notes
     diagnostics += _unlike_inputs(read, inputs)
     materialized, decided_by = materialization(model, found.constructs, gateway, reads_once=found.reads_once)
@@ -103,7 +107,9 @@ def model_node(
         assumed_times=times,
         stateful=bool(found.constructs),
         decided_by=decided_by,
-        hindrances=tuple(dict.fromkeys(p.subject for p in unsupported(found.constructs, never=False))),
+        hindrances=tuple(dict.fromkeys(p.subject for p in hindrances)),
+        flow="changes" if found.flow == "signed" and materialized != "virtual_topic" else found.flow,
+        change_key=change_key,
         column_origins=found.origins,
         masks=masks,
         classification=levels,
@@ -131,11 +137,14 @@ def _studied(read: ReadModel, inputs: Mapping[str, Node], memory: Memory) -> Stu
     if read.sql is not None:
         answers = {name: kind for name, kind in map(_answer, read.declared.value.ml_outputs.items()) if kind}
         columns = {node_id: inputs[node_id].columns if node_id in inputs else None for node_id in read.inputs}
-        return memory.study(read.sql, columns, answers)
+        model = read.declared.value
+        flows = {node_id: flow_of(inputs[node_id]) if node_id in inputs else Flow() for node_id in read.inputs}
+        nested = model.materialized == "virtual_topic"
+        return memory.study(read.sql, columns, answers, flows, model.advanced.spark.state_ttl_ms, nested=nested)
     if read.declared.value.sql is None and len(inputs) == 1:
         (node,) = inputs.values()
         same = {c.name: (ColumnOrigin(node.id, c.name.casefold(), "same"),) for c in node.columns or ()}
-        return Study(True, columns=node.columns, origins=same)
+        return Study(True, columns=node.columns, origins=same, flow=node.flow, change_key=node.change_key)
     if (sql := _united(read, inputs)) is not None:
         return memory.study(sql, {node_id: node.columns for node_id, node in inputs.items()}, {})
     if read.declared.value.sql is None and not read.inputs:

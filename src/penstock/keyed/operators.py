@@ -1,10 +1,11 @@
 """What the keyed operators are told. Plain values: SQL is carved into them, and they are kept in the manifest.
 
 Rows that go in carry columns of our own besides those named here: `NOW` always; `SIGN` where an operator takes signed
-rows; `OP` and `ORDER` where it takes changes. An operator finds its state by `key`: rows with equal keys meet.
+rows; `OP` and `ORDER` where it takes changes. Where `columns` are empty, all other columns of the rows are meant: they
+are known when the query starts.
 """
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final, Literal, TypeAlias
 
 OP: Final = "_gs_op"
@@ -13,6 +14,8 @@ SIGN: Final = "_sign"
 """Whether a row comes (1) or goes (-1)."""
 NOW: Final = "_now"
 """When the batch of a row began, in milliseconds: the same for all its rows, also when it is done again."""
+CLOCK: Final = "penstock_now"
+"""The SQL function that tells when a batch began; every session has it."""
 ORDER: Final = ("_order_time", "_order_file", "_order_place", "_order_row")
 """Where a row stood in its input; sorting by these four gives the order of arrival."""
 BEFORE: Final = "_before"
@@ -44,6 +47,11 @@ class Aggregate:
     signed: bool = False
     with_before: bool = False
     ttl_ms: int | None = None
+    kind: Literal["aggregate"] = "aggregate"
+
+    @property
+    def waits(self) -> bool:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +74,15 @@ class Ranking:
     partition: tuple[str, ...]
     order: tuple[Sort, ...]
     limit: int
-    columns: tuple[str, ...]
+    columns: tuple[str, ...] = ()
     rank: str | None = None
     signed: bool = False
     ttl_ms: int | None = None
+    kind: Literal["ranking"] = "ranking"
+
+    @property
+    def waits(self) -> bool:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +90,13 @@ class Latest:
     """Changes by key become signed rows: what a key was goes, what it is comes. Gives `columns` and `SIGN`."""
 
     keys: tuple[str, ...]
-    columns: tuple[str, ...]
+    columns: tuple[str, ...] = ()
     ttl_ms: int | None = None
+    kind: Literal["latest"] = "latest"
+
+    @property
+    def waits(self) -> bool:
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +127,13 @@ class Over:
     partition: tuple[str, ...]
     time: str | None
     calls: tuple[OverCall, ...]
-    columns: tuple[str, ...]
+    columns: tuple[str, ...] = ()
     ttl_ms: int | None = None
+    kind: Literal["over"] = "over"
+
+    @property
+    def waits(self) -> bool:
+        return self.time is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,29 +149,58 @@ class VersionJoin:
     right_key: tuple[str, ...]
     left_time: str | None
     right_time: str | None
-    left_columns: tuple[str, ...]
-    right_columns: tuple[str, ...]
-    left_out: tuple[str, ...]
-    right_out: tuple[str, ...]
+    left_columns: tuple[str, ...] = ()
+    right_columns: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    right_out: tuple[str, ...] = ()
     keep_unmatched: bool = False
     ttl_ms: int | None = None
+    kind: Literal["version_join"] = "version_join"
+
+    @property
+    def waits(self) -> bool:
+        return self.left_time is not None
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeJoin:
     """Signed rows of two sides, joined by key, as signed rows: left columns, then right columns, then `SIGN`.
 
-    `kind` tells which rows without a partner come out, with nulls: they go when a partner comes.
+    `side` tells which rows without a partner come out, with nulls: they go when a partner comes.
     """
 
-    kind: Literal["inner", "left", "right", "full"]
+    side: Literal["inner", "left", "right", "full"]
     left_key: tuple[str, ...]
     right_key: tuple[str, ...]
-    left_columns: tuple[str, ...]
-    right_columns: tuple[str, ...]
-    left_out: tuple[str, ...]
-    right_out: tuple[str, ...]
+    left_columns: tuple[str, ...] = ()
+    right_columns: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    right_out: tuple[str, ...] = ()
     ttl_ms: int | None = None
+    kind: Literal["change_join"] = "change_join"
+
+    @property
+    def waits(self) -> bool:
+        return False
 
 
+# `waits` is whether rows wait until event time has reached them.
 Operator: TypeAlias = Aggregate | Ranking | Latest | Over | VersionJoin | ChangeJoin
+
+
+def described(operator: Operator) -> str:
+    """The operator in a line, for people who read what would run."""
+    told = {name: value for name, value in asdict(operator).items() if value not in ((), None, False, "")}
+    kind = str(told.pop("kind")).replace("_", " ")
+    calls = told.pop("calls", ())
+    parts = [f"{name.replace('_', ' ')} {_listed(value)}" for name, value in told.items()]
+    parts += [f"{c['name']} = {c['function']}({c['argument'] or '*'})" for c in calls]
+    return f"{kind} ({'; '.join(parts)})"
+
+
+def _listed(value: object) -> str:
+    if not isinstance(value, tuple):
+        return str(value)
+    return ", ".join(
+        f"{v['column']}{' desc' if v['descending'] else ''}" if isinstance(v, dict) else str(v) for v in value
+    )

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from penstock.manifest.model import Manifest, Part, QuerySpec
+from penstock.keyed.operators import described
+from penstock.manifest.model import KeyedStep, Manifest, Part, QuerySpec, Step
 from penstock.project.secrets import without_secrets
 from penstock.sql.clauses import laid_out
 
@@ -73,9 +74,15 @@ def _json(part: Part) -> str:
 def _script(query: QuerySpec) -> str:
     """The SQL that Spark gets, step by step, with lines for people."""
     inputs = [f"-- reads {entry.view}{_event_time(entry)}" for entry in query.inputs]
-    steps = [f"-- {step.view}\n{laid_out(step.sql)};" for step in query.steps]
+    steps = [_step(step) for step in query.steps]
     outputs = [f"-- {o.view} goes to {o.sink['type']} {o.sink.get('topic', '')}".rstrip() for o in query.outputs]
     return "\n".join([*inputs, *steps, *outputs]) + "\n"
+
+
+def _step(step: Step | KeyedStep) -> str:
+    if isinstance(step, Step):
+        return f"-- {step.view}\n{laid_out(step.sql)};"
+    return f"-- {step.view}: {described(step.operator)} over {', '.join(step.inputs)}"
 
 
 def _event_time(entry: Any) -> str:

@@ -1,22 +1,21 @@
 """compile: Graph -> Manifest. Nodes become queries: one a materialised model, one a set of sinks that share sources."""
 
-import re
-import zlib
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 from penstock.connectors.contract import Sink, Source
 from penstock.connectors.topic import TopicColumn, TopicSink, TopicSource
-from penstock.graph.graph import EventTime, Graph, Node
+from penstock.graph.graph import Graph, Node
+from penstock.manifest.assembly import Assembly, reader
 from penstock.manifest.describe import dag, elements
 from penstock.manifest.model import (
     About,
-    EventTimeSpec,
     Input,
+    KeyedStep,
     Manifest,
     Output,
-    Parameter,
     QuerySpec,
     SparkSpec,
     Step,
@@ -25,9 +24,7 @@ from penstock.manifest.model import (
 from penstock.manifest.outside import connectors, gateway_rules, has_query, schemas
 from penstock.project.stream_project import Model
 from penstock.project.stream_project import Source as ProjectSource
-from penstock.sql.dialects import PROJECT
-from penstock.sql.mask import masked, parameters
-from penstock.sql.query import rename_tables, select_all, tables
+from penstock.sql.query import tables
 from penstock.sql.translate import to_spark
 
 
@@ -85,15 +82,23 @@ def _topics(graph: Graph) -> Iterator[TopicSpec]:
 def _project_queries(graph: Graph) -> Iterator[QuerySpec]:
     for node in graph.nodes.values():
         if isinstance(node.element, Model) and node.inputs and has_query(node):
-            assembly = _Assembly(graph, node)
-            assembly.add_model(node, node.id)
+            assembly = Assembly(graph, node, partial(_topic_source, graph=graph))
+            flow = assembly.add_model(node, node.id)
             within = [graph[step.node] for step in assembly.steps]
             yield QuerySpec(
                 name=node.name,
                 inputs=tuple(assembly.inputs),
                 steps=tuple(assembly.steps),
-                outputs=(Output(node=node.id, view=node.id, sink=_model_sink(node, graph)),),
-                stateful=any(n.stateful for n in within),
+                outputs=(
+                    Output(
+                        node=node.id,
+                        view=node.id,
+                        sink=_model_sink(node, graph),
+                        fold=node.change_key if flow.kind == "signed" else None,
+                    ),
+                ),
+                stateful=any(n.stateful for n in within) or any(isinstance(s, KeyedStep) for s in assembly.steps),
+                timed=assembly.timed,
                 conf=_conf(node.element),
                 hindrances=tuple(dict.fromkeys(word for n in within for word in n.hindrances)),
             )
@@ -113,60 +118,6 @@ def _conf(model: Model) -> dict[str, str]:
     if job.state_backend is not None:
         conf["spark.sql.streaming.stateStore.providerClass"] = _STATE_STORES[job.state_backend]
     return conf
-
-
-class _Assembly:
-    """The inputs and steps of one model's query, views of other models included.
-
-    Spark wants every streaming reader of a query under its own name, so a node that is read twice becomes two inputs.
-    """
-
-    def __init__(self, graph: Graph, model: Node) -> None:
-        self.graph = graph
-        self.inputs: list[Input] = []
-        self.steps: list[Step] = []
-        self._uses: Counter[str] = Counter()
-        self._times: dict[str, EventTime] = dict(model.assumed_times)
-
-    def add_model(self, node: Node, view: str) -> None:
-        query = node.query or select_all(node.inputs, PROJECT)
-        self._times.update(node.assumed_times)
-        renamed = rename_tables(query, self._use)
-        sql = to_spark(masked(renamed, node.columns, node.masks))
-        known_later = {name: Parameter(kind=p.kind, of=p.of) for name, p in parameters(node.masks).items()}
-        self.steps.append(Step(view=view, node=node.id, sql=sql, parameters=known_later))
-
-    def _use(self, node_id: str) -> str:
-        """The view under which one more reader finds a node."""
-        self._uses[node_id] += 1
-        node = self.graph[node_id]
-        view = node_id if self._uses[node_id] == 1 else f"{node_id}#{self._uses[node_id]}"
-        if node.materialized == "virtual_topic":
-            self.add_model(node, view)
-        else:
-            time = node.event_time or self._times.get(node_id)
-            self.inputs.append(_input(view, node, _topic_source(node, self.graph), time))
-        return view
-
-
-def _input(view: str, node: Node, source: dict[str, Any], time: EventTime | None) -> Input:
-    event_time = EventTimeSpec(column=time.column, delay_ms=time.delay_ms) if time else None
-    columns = node.element.columns if isinstance(node.element, ProjectSource) else ()
-    return Input(
-        view=view,
-        node=node.id,
-        name=stream_name(view),
-        source=source,
-        event_time=event_time,
-        with_operation=isinstance(node.element, Source),
-        processing_time=tuple(c.name for c in columns if c.proctime),
-    )
-
-
-def stream_name(view: str) -> str:
-    """A name that Spark takes for a streaming reader; names that had to be changed stay apart by a checksum."""
-    plain = re.sub(r"[^A-Za-z0-9_]", "_", view.replace(".", "_", 1))
-    return plain if plain == view.replace(".", "_", 1) else f"{plain}_{zlib.crc32(view.encode()):08x}"
 
 
 def _topic_source(node: Node, graph: Graph) -> dict[str, Any]:
@@ -219,7 +170,7 @@ def _pipeline_queries(graph: Graph) -> Iterator[QuerySpec]:
         for node in nodes:
             match node.element:
                 case Source():
-                    inputs.append(_input(node.id, node, _written(node), node.event_time))
+                    inputs.append(reader(node.id, node, _written(node), node.event_time))
                 case Sink():
                     outputs.append(Output(node=node.id, view=node.inputs[0], sink=_written(node)))
                 case _ if node.query is not None:

@@ -2,10 +2,11 @@
 
 import hashlib
 import json
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from penstock.keyed.operators import Operator
 from penstock.project.secrets import without_secrets
 
 VERSION: Final = 2
@@ -75,6 +76,8 @@ class Input(Part):
     """Whether rows without `_gs_op` are to be marked as inserts."""
     processing_time: tuple[str, ...] = ()
     """Columns that hold the time of processing."""
+    ordered: bool = False
+    """Whether the order of its rows is wanted."""
 
 
 class Parameter(Part):
@@ -93,12 +96,23 @@ class Step(Part):
     parameters: dict[str, Parameter] = {}
 
 
+class KeyedStep(Part):
+    """A view made from other views by an operator with memory."""
+
+    view: str
+    node: str
+    inputs: tuple[str, ...]
+    operator: Annotated[Operator, Field(discriminator="kind")]
+
+
 class Output(Part):
     """A view written to a sink."""
 
     node: str
     view: str
     sink: dict[str, Any]
+    fold: tuple[str, ...] | None = None
+    """Rows that come and go become changes by this key; by whole rows if it is empty."""
 
 
 class QuerySpec(Part):
@@ -109,9 +123,11 @@ class QuerySpec(Part):
 
     name: str
     inputs: tuple[Input, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[Step | KeyedStep, ...]
     outputs: tuple[Output, ...]
     stateful: bool = False
+    timed: bool = False
+    """Whether it goes by event time."""
     fan_out: bool = False
     conf: dict[str, str] = {}
     """Spark properties of this query alone."""

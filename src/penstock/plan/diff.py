@@ -5,7 +5,8 @@ from typing import Any, Final
 
 from penstock.connectors import registry
 from penstock.errors import Diagnostic
-from penstock.manifest.model import Input, Manifest, Output, Parameter, QuerySpec
+from penstock.manifest.model import Input, KeyedStep, Manifest, Output, Parameter, QuerySpec
+from penstock.manifest.model import Step as SqlStep
 from penstock.plan.state import Checkpoint, Deployed
 from penstock.plan.steps import (
     CreateTopic,
@@ -121,7 +122,7 @@ def _differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, boo
     stateful = before.stateful or after.stateful
     if before.stateful != after.stateful:
         yield ("it keeps state now" if after.stateful else "it no longer keeps state"), True
-    elif [s.sql for s in before.steps] != [s.sql for s in after.steps]:
+    elif list(map(_work, before.steps)) != list(map(_work, after.steps)):
         yield "its SQL changed" + (", and its state belongs to the old SQL" if stateful else ""), stateful
     gone = {i.name for i in before.inputs} - {i.name for i in after.inputs}
     new = {i.name for i in after.inputs} - {i.name for i in before.inputs}
@@ -136,6 +137,11 @@ def _differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, boo
         yield "its parallelism or its state backend changed", stateful
     if before.fan_out != after.fan_out:
         yield "its rows are shared out in another way", False
+
+
+def _work(step: SqlStep | KeyedStep) -> str | KeyedStep:
+    """What a step does, whatever its parameters."""
+    return step.sql if isinstance(step, SqlStep) else step
 
 
 def _keeps_state(before: Input, after: Input) -> bool:
@@ -158,7 +164,7 @@ def _not_allowed(steps: list[Step]) -> Iterator[Diagnostic]:
 
 def _unset(query: QuerySpec, environ: Environ) -> Iterator[Diagnostic]:
     needed = [
-        *(name for step in query.steps for parameter in step.parameters.values() for name in _variables(parameter)),
+        *(name for parameter in _parameters(query) for name in _variables(parameter)),
         *(name for o in query.outputs for name, default, _ in references(o.sink) if not default),
         *(name for i in query.inputs for name, default, _ in references(i.source) if not default),
     ]
@@ -166,6 +172,12 @@ def _unset(query: QuerySpec, environ: Environ) -> Iterator[Diagnostic]:
         if not environ.get(name):
             text = f"`{query.name}` needs the environment variable `{name}`, which is not set"
             yield Diagnostic("unset-variable", text, hint="set it, or put it into `.env`", params={"name": name})
+
+
+def _parameters(query: QuerySpec) -> Iterator[Parameter]:
+    for step in query.steps:
+        if isinstance(step, SqlStep):
+            yield from step.parameters.values()
 
 
 def _variables(parameter: Parameter) -> list[str]:

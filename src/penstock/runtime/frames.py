@@ -10,8 +10,11 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from penstock.connectors.contract import Source
 from penstock.connectors.registry import source_from
-from penstock.manifest.model import Input, Manifest, QuerySpec
+from penstock.keyed.operators import CLOCK, OP, ORDER, SIGN
+from penstock.manifest.model import Input, KeyedStep, Manifest, QuerySpec, Step
 from penstock.runtime.filling import Filling
+from penstock.runtime.keyed import operate
+from penstock.sql.carving.stages import ORDERED
 from penstock.sql.dialects import quoted
 from penstock.sql.translate import OPERATION
 from penstock.sql.types import Column, Columns
@@ -20,11 +23,15 @@ from penstock.sql.types import Column, Columns
 class Frames:
     """Builds the streams of a manifest. The columns of a model are those that Spark itself finds for its query."""
 
-    def __init__(self, manifest: Manifest, root: Path, spark: SparkSession, filling: Filling) -> None:
+    def __init__(
+        self, manifest: Manifest, root: Path, spark: SparkSession, filling: Filling, now_ms: int | None = None
+    ) -> None:
+        """With `now_ms`, the clock of every query stands still at that time."""
         self.manifest = manifest
         self.root = root
         self.filling = filling
         self._spark = spark
+        self._now_ms = now_ms
         self._columns: dict[str, Columns] = {}
 
     def session(
@@ -35,6 +42,8 @@ class Frames:
         session.conf.set("spark.sql.streaming.pollingDelay", f"{poll_ms}ms")
         for key, value in conf.items():
             session.conf.set(key, value)
+        now = "current_timestamp()" if self._now_ms is None else f"timestamp_millis({self._now_ms})"
+        session.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION {CLOCK}() RETURNS TIMESTAMP RETURN {now}")
         if partitions is not None:
             session.conf.set("spark.sql.shuffle.partitions", partitions)
         return session
@@ -52,7 +61,8 @@ class Frames:
         if node_id not in self._columns:
             session = self.session()
             self.open_inputs(producer, self.sources(producer), session)
-            frame = self.run_steps(producer, session)[producer.outputs[0].view]
+            (output,) = producer.outputs
+            frame = folded(self.run_steps(producer, session)[output.view], output.fold)
             self._columns[node_id] = tuple(Column(c.name, _ddl(c.dataType)) for c in frame.schema)
         return self._columns[node_id]
 
@@ -60,9 +70,15 @@ class Frames:
         """The query's streams by view name, each registered as that view."""
         streams = {}
         for entry, source in zip(query.inputs, sources, strict=True):
-            stream = prepared(source.read(session, entry.name), entry)
-            if query.stateful and entry.event_time is not None:
+            read = source.read_in_order if entry.ordered else source.read
+            stream = prepared(read(session, entry.name), entry)
+            if query.timed and entry.event_time is not None:
                 stream = stream.withWatermark(entry.event_time.column, f"{entry.event_time.delay_ms} milliseconds")
+            if entry.ordered:
+                columns = [name for name in stream.columns if name not in ORDER]
+                packed = stream.select(f.struct(*map(quoted, columns)).alias("row"), *ORDER)
+                packed.createOrReplaceTempView(quoted(entry.view + ORDERED))
+                stream = stream.drop(*ORDER)
             stream.createOrReplaceTempView(quoted(entry.view))
             streams[entry.view] = stream
         return streams
@@ -70,8 +86,12 @@ class Frames:
     def run_steps(self, query: QuerySpec, session: SparkSession) -> dict[str, DataFrame]:
         """Every view of the query, the steps applied in order."""
         for step in query.steps:
-            parameters = self.filling.parameters(step)
-            rows = session.sql(step.sql, args=parameters) if parameters else session.sql(step.sql)
+            match step:
+                case Step():
+                    parameters = self.filling.parameters(step)
+                    rows = session.sql(step.sql, args=parameters) if parameters else session.sql(step.sql)
+                case KeyedStep():
+                    rows = operate(step, [session.table(quoted(view)) for view in step.inputs])
             rows.createOrReplaceTempView(quoted(step.view))
         views = {*(i.view for i in query.inputs), *(s.view for s in query.steps)}
         return {view: session.table(quoted(view)) for view in views}
@@ -82,12 +102,31 @@ def _ddl(data_type: DataType) -> str:
     return StructType([StructField("x", data_type)]).toDDL().removeprefix("x ")
 
 
+def folded(rows: DataFrame, key: Sequence[str] | None) -> DataFrame:
+    """Rows that come and go in a batch, as changes: one for each key, or of whole rows if there is no key."""
+    if key is None:
+        return rows
+    names = [quoted(name) for name in rows.columns if name != SIGN]
+    if not key:
+        net = rows.groupBy(*names).agg(f.sum(SIGN).alias(SIGN)).where(f.col(SIGN) != 0)
+        operation = f.when(f.col(SIGN) < 0, "d").otherwise("i").alias(OP)
+        each = f.explode(f.array_repeat(operation, f.abs(f.col(SIGN)).cast("int"))).alias(OP)
+        return net.select(*names, each)
+    grouped = rows.groupBy(*map(quoted, key)).agg(
+        f.max_by(f.struct(*names), f.col(SIGN)).alias("_row"),
+        f.max(SIGN).alias("_came"),
+        f.min(SIGN).alias("_went"),
+    )
+    operation = f.when(f.col("_came") < 0, "d").when(f.col("_went") < 0, "u").otherwise("i")
+    return grouped.select("_row.*", operation.alias(OP))
+
+
 def prepared(frame: DataFrame, entry: Input) -> DataFrame:
     """The rows of an input as its readers expect them: with their operation, and with event time as a timestamp."""
     if entry.with_operation and OPERATION not in frame.columns:
         frame = frame.withColumn(OPERATION, f.lit("i"))
     for column in entry.processing_time:
-        frame = frame.withColumn(column, f.current_timestamp())
+        frame = frame.withColumn(column, f.expr(f"{CLOCK}()"))
     if entry.event_time is None:
         return frame
     time = entry.event_time.column

@@ -29,7 +29,7 @@ from penstock.project.variables import Environ
 from penstock.runtime.checkpoint import batch_offsets, checkpoint_id, set_aside, state_partitions
 from penstock.runtime.failures import SPARK_ERRORS, failure_of
 from penstock.runtime.filling import Filling
-from penstock.runtime.frames import Frames, shared_read, split_read
+from penstock.runtime.frames import Frames, folded, shared_read, split_read
 from penstock.runtime.progress import ProgressBoard, QueryListener
 from penstock.sql.dialects import quoted
 
@@ -54,13 +54,14 @@ class Run:
         store: StateStore,
         board: ProgressBoard,
         environ: Environ,
+        now_ms: int | None = None,
     ) -> None:
         self.plan = plan
         self.board = board
         self._place = place
         self._store = store
         self._filling = Filling(environ)
-        self._frames = Frames(plan.manifest, place.root, spark, self._filling)
+        self._frames = Frames(plan.manifest, place.root, spark, self._filling, now_ms)
         self._live: dict[str, _Live] = {}
         self._recorded: set[str] = set()
         self._stopping = threading.Event()
@@ -178,7 +179,8 @@ class Run:
     def _rows(self, spec: QuerySpec, batch: DataFrame) -> Iterator[tuple[Output, DataFrame]]:
         """What each output gets of a batch. When there are several, the batch is kept until the last one has it."""
         if not spec.fan_out:
-            yield spec.outputs[0], batch
+            (output,) = spec.outputs
+            yield output, folded(batch, output.fold)
             return
         batch.persist()
         try:
@@ -205,14 +207,15 @@ def start(
     store: StateStore,
     board: ProgressBoard | None = None,
     environ: Environ = os.environ,
+    now_ms: int | None = None,
 ) -> Run:
     """Take the steps that come before the queries; `run_once` and `run_on` then start those.
 
-    `environ` has the values of variables that the manifest refers to.
+    `environ` has the values of variables that the manifest refers to. With `now_ms`, the clock stands at that time.
     """
     if plan.refusals:
         raise PlanRefused.because(plan.refusals)
-    run = Run(plan, spark, place, store, board or ProgressBoard([q.name for q in plan.queries]), environ)
+    run = Run(plan, spark, place, store, board or ProgressBoard([q.name for q in plan.queries]), environ, now_ms)
     run.prepare()
     return run
 

@@ -6,7 +6,8 @@ from typing import Any, Final
 from penstock.errors import Diagnostic
 from penstock.graph.data_tests import columns_in
 from penstock.graph.graph import DataTest, Graph, Node
-from penstock.manifest.model import DagColumn, Manifest
+from penstock.keyed.operators import described
+from penstock.manifest.model import DagColumn, KeyedStep, Manifest, Step
 from penstock.project import stream_project as written
 from penstock.project.secrets import without_secrets
 from penstock.site.model import Site, SiteColumn, SiteNode, SiteNote, SiteRule, SiteTest
@@ -107,7 +108,12 @@ def _sql_run(node: Node, manifest: Manifest) -> str | None:
     """The SQL that Spark runs for a node, in its own query or, for a view, in the first one that reads it."""
     own = manifest.producer(node.id)
     steps = [step for query in ([own] if own else manifest.queries) for step in query.steps if step.node == node.id]
-    return laid_out(steps[0].sql) if steps else None
+    texts = [laid_out(step.sql) if isinstance(step, Step) else _operator(step) for step in steps]
+    return "\n\n".join(texts) or None
+
+
+def _operator(step: KeyedStep) -> str:
+    return f"-- {step.view}: {described(step.operator)} over {', '.join(step.inputs)}"
 
 
 def _event_time(node: Node) -> str | None:

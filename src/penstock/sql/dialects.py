@@ -18,6 +18,7 @@ class Flink(Spark):
         KEYWORDS = {
             **Spark.Tokenizer.KEYWORDS,
             "BYTES": TokenType.BINARY,
+            "MATCH_RECOGNIZE": TokenType.MATCH_RECOGNIZE,
             "ROW": TokenType.STRUCT,
             "SESSION": TokenType.VAR,  # the name of a window function
             "TIMESTAMP_LTZ": TokenType.TIMESTAMPTZ,

@@ -95,24 +95,23 @@ def _constructs(tree: exp.Expr) -> Iterator[Construct]:
             case exp.Group():
                 yield _grouping(node)
             case exp.Table() if node.args.get("version"):
-                yield Construct("FOR SYSTEM_TIME AS OF", offset_of(node), "use an inner join")
+                yield Construct("FOR SYSTEM_TIME AS OF", offset_of(node))
             case exp.Join() if not isinstance(node.this, exp.Unnest | exp.Lateral):
                 outer = node.side in {"LEFT", "RIGHT", "FULL"} or node.kind in {"SEMI", "ANTI"}
-                name = f"{node.side or node.kind} JOIN".strip() if outer else "JOIN"
-                yield Construct(name, offset_of(node), "use an inner join" if outer else "")
+                yield Construct(f"{node.side or node.kind} JOIN".strip() if outer else "JOIN", offset_of(node))
             case exp.Distinct() if isinstance(node.parent, exp.Select):
-                yield Construct("SELECT DISTINCT", offset_of(node.parent), "remove duplicates in the reader")
+                yield Construct("SELECT DISTINCT", offset_of(node.parent))
             case exp.Window():
-                yield Construct("OVER", offset_of(node), "aggregate in a window: TUMBLE, HOP or SESSION")
+                yield Construct("OVER", offset_of(node))
             case exp.Order() if isinstance(node.parent, exp.Query):
                 way_out = "a stream has no end to sort; leave it out"
                 yield Construct("ORDER BY", offset_of(node), way_out, never=True)
             case exp.Limit() | exp.Fetch():
                 yield Construct("LIMIT", offset_of(node), "a stream has no end to cut; leave it out", never=True)
             case exp.Union() if node.args.get("distinct"):
-                yield Construct("UNION", offset_of(node), "write UNION ALL")
+                yield Construct("UNION", offset_of(node))
             case exp.Intersect():
-                yield Construct("INTERSECT", offset_of(node), "use an inner join")
+                yield Construct("INTERSECT", offset_of(node))
             case exp.Except():
                 yield Construct("EXCEPT", offset_of(node), _NEVER, never=True)
             case exp.In() if node.args.get("query"):
@@ -123,13 +122,14 @@ def _constructs(tree: exp.Expr) -> Iterator[Construct]:
                 way_out = _NEVER if never else "use an inner join"
                 yield Construct("EXISTS (SELECT …)", offset_of(node), way_out, never=never)
             case exp.MatchRecognize():
-                yield Construct("MATCH_RECOGNIZE", offset_of(node), "match in a window: SESSION with FILTER aggregates")
+                way_out = "match in a window: SESSION with FILTER aggregates, or LAG over the event time"
+                yield Construct("MATCH_RECOGNIZE", offset_of(node), way_out, never=True)
             case exp.Anonymous() if node.name.upper() in MODEL_CALLS:
                 yield Construct(node.name.upper(), offset_of(node), "score the rows in a consumer of the topic")
             case exp.AggFunc() | exp.Anonymous() if _ungrouped_aggregate(node):
                 word = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
-                way_out = "group by a window over the event time"
-                yield Construct("an aggregate without GROUP BY", offset_of(node), way_out, word)
+                way_out = "group by a key, or by a window over the event time"
+                yield Construct("an aggregate without GROUP BY", offset_of(node), way_out, word, never=True)
             case _:
                 pass
 
@@ -137,8 +137,7 @@ def _constructs(tree: exp.Expr) -> Iterator[Construct]:
 def _grouping(group: exp.Group) -> Construct:
     calls = [call.name.upper() for call in group_windows(group.expressions)]
     if not calls:
-        way_out = "group by a window: TUMBLE, HOP or SESSION over the event time"
-        return Construct("GROUP BY without a window", offset_of(group), way_out)
+        return Construct("GROUP BY without a window", offset_of(group))
     if calls == ["SESSION"] and len(group.expressions) == 1:
         return Construct("SESSION without a key", offset_of(group), "group by a column as well", never=True)
     if "CUMULATE" in calls:

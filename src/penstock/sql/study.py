@@ -2,17 +2,21 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from sqlglot import exp
 from sqlglot.errors import OptimizeError
 
+from penstock.sql.carving.carve import carve
+from penstock.sql.carving.stages import Flow, FlowKind
 from penstock.sql.columns import analyse
 from penstock.sql.dialects import PROJECT
 from penstock.sql.origins import ColumnOrigin, InputColumn, Origins, Way
 from penstock.sql.query import PARSER_FAILURES, Problem, Query, bind, has_subqueries, parse, tables
 from penstock.sql.shape import Construct, Window, stateful_constructs, windows
+from penstock.sql.translate import name_projections
 from penstock.sql.types import Column, Columns, spark_type
 
 
@@ -34,6 +38,14 @@ class Study:
     """Whether every row that goes in is looked at once: no union, and one table."""
     passes_all: bool = False
     """Whether it is `SELECT *` over one table, so that columns come out as they go in."""
+    flow: FlowKind = "rows"
+    """Whether its rows only come, or are changes."""
+    change_key: tuple[str, ...] = ()
+    """The outputs that identify what a change is about, as far as the SQL tells."""
+    unbounded: tuple[tuple[str, int], ...] = ()
+    """Constructs whose state grows for ever, with their offsets."""
+    hindrance: Problem | None = None
+    """Why it cannot run as a stream, though it is sound."""
 
 
 def bound(sql: str, node_ids: Sequence[str]) -> Query:
@@ -41,10 +53,24 @@ def bound(sql: str, node_ids: Sequence[str]) -> Query:
     return bind(Query(sql, PROJECT), {node_id.casefold(): node_id for node_id in node_ids})
 
 
-def study(sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[str, str]) -> Study:
-    """Study a model's SQL, in which inputs are called by their node ids. Unknown columns of an input are None."""
+def study(
+    sql: str,
+    inputs: Mapping[str, Columns | None],
+    answers: Mapping[str, str],
+    flows: Mapping[str, Flow] = MappingProxyType({}),
+    ttl_ms: int | None = None,
+    *,
+    nested: bool = False,
+) -> Study:
+    """Study a model's SQL, in which inputs are called by their node ids. Unknown columns of an input are None.
+
+    A `nested` query is read by others in the same stream.
+    """
     try:
-        return _studied(sql, inputs, answers)
+        found = _studied(sql, inputs, answers)
+        if found.sound and not found.problems and (found.constructs or any(f.kind != "rows" for f in flows.values())):
+            return _with_flow(found, sql, flows, ttl_ms, nested)
+        return found
     except OptimizeError as error:
         twice = _TWICE.search(str(error))
         text = f"two tables are called `{twice[1]}`" if twice else "the tables cannot be told apart"
@@ -84,6 +110,18 @@ def _studied(sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[st
     )
 
 
+def _with_flow(found: Study, sql: str, flows: Mapping[str, Flow], ttl_ms: int | None, nested: bool) -> Study:
+    tree = name_projections(bound(sql, tuple(flows)).take_tree())
+    carved = carve(tree, "", flows, flows, ttl_ms, nested=nested)
+    return replace(
+        found,
+        flow=carved.flow.kind,
+        change_key=carved.flow.key,
+        unbounded=carved.unbounded,
+        hindrance=carved.problem,
+    )
+
+
 def _table_hint(name: str) -> str:
     return f'write {{{{ source("{name}") }}}} or {{{{ ref("{name}") }}}}'
 
@@ -94,27 +132,35 @@ def _table_hint(name: str) -> str:
 def to_json(found: Study) -> dict[str, Any]:
     return {
         "sound": found.sound,
-        "problems": [[p.code, p.message, p.offset, p.hint, p.subject] for p in found.problems],
+        "problems": [_problem_json(p) for p in found.problems],
         "constructs": [[c.name, c.offset, c.way_out, c.word, c.never] for c in found.constructs],
         "windows": [[w.column, w.offset] for w in found.windows],
         "times": [None if t is None else [t.input, t.name] for t in found.times],
         "columns": None if found.columns is None else [[c.name, c.type] for c in found.columns],
         "reads_once": found.reads_once,
         "passes_all": found.passes_all,
+        "flow": found.flow,
+        "change_key": list(found.change_key),
+        "unbounded": [list(pair) for pair in found.unbounded],
+        "hindrance": None if found.hindrance is None else _problem_json(found.hindrance),
         "origins": {name: [[o.input, o.name, o.way] for o in listed] for name, listed in found.origins.items()},
     }
+
+
+def _problem_json(problem: Problem) -> list[Any]:
+    return [problem.code, problem.message, problem.offset, problem.hint, problem.subject]
+
+
+def _problem(kept: Any) -> Problem:
+    code, message, offset, hint, subject = kept
+    return Problem(_is(str, code), _is(str, message), _is(int, offset), _is((str, type(None)), hint), _is(str, subject))
 
 
 def from_json(kept: Mapping[str, Any]) -> Study:
     """The study that was kept. Anything that is none raises TypeError, ValueError or KeyError."""
     return Study(
         _is(bool, kept["sound"]),
-        tuple(
-            Problem(
-                _is(str, code), _is(str, message), _is(int, offset), _is((str, type(None)), hint), _is(str, subject)
-            )
-            for code, message, offset, hint, subject in kept["problems"]
-        ),
+        tuple(_problem(problem) for problem in kept["problems"]),
         tuple(
             Construct(_is(str, name), _is(int, offset), _is(str, way_out), _is(str, word), _is(bool, never))
             for name, offset, way_out, word, never in kept["constructs"]
@@ -131,6 +177,10 @@ def from_json(kept: Mapping[str, Any]) -> Study:
         },
         _is(bool, kept["reads_once"]),
         _is(bool, kept["passes_all"]),
+        _flow(kept["flow"]),
+        tuple(_text(name) for name in kept["change_key"]),
+        tuple((_text(name), _is(int, offset)) for name, offset in kept["unbounded"]),
+        None if kept["hindrance"] is None else _problem(kept["hindrance"]),
     )
 
 
@@ -151,6 +201,13 @@ def _column(name: Any, kind: Any) -> Column:
     if kind is not None and spark_type(_text(kind)) is None:
         raise ValueError(f"{kind!r} is no type")
     return Column(_text(name), kind)
+
+
+def _flow(value: Any) -> FlowKind:
+    if value not in ("rows", "changes", "signed"):
+        raise ValueError(f"{value!r} is no way for rows to flow")
+    flow: FlowKind = value
+    return flow
 
 
 def _way(value: Any) -> Way:

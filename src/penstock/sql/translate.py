@@ -6,6 +6,7 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.sql.dialects import SPARK
+from penstock.sql.functions import group_windows as group_window_calls
 from penstock.sql.query import Query
 
 OPERATION: Final = "_gs_op"
@@ -56,7 +57,16 @@ RULES: Final[tuple[Rule, ...]] = (name_projections, group_windows)
 
 
 def to_spark(query: Query) -> str:
-    tree = query.take_tree()
+    return spark_text(query.take_tree())
+
+
+def needs_time(tree: exp.Query) -> bool:
+    """Whether Spark itself goes by event time in a query: in windows, and in joins that may be bounded by it."""
+    return tree.find(exp.Join) is not None or any(group_window_calls(tree.find_all(exp.Anonymous)))
+
+
+def spark_text(tree: exp.Query) -> str:
+    """The tree, which is used up, as Spark SQL."""
     for rule in RULES:
         tree = rule(tree)
     return tree.sql(SPARK, identify=True, comments=False)

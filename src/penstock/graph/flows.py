@@ -1,0 +1,39 @@
+"""How the rows of a node come: rows only, or changes by key; and what that asks of the models that read it."""
+
+from collections.abc import Iterator
+
+from penstock.graph.graph import Node
+from penstock.project.stream_project import Source
+from penstock.sql.carving.stages import Flow
+from penstock.sql.query import Problem
+from penstock.sql.study import Study
+
+
+def flow_of(node: Node) -> Flow:
+    """What a query that reads the node is told about its rows."""
+    columns = None if node.columns is None else frozenset(c.name.casefold() for c in node.columns)
+    times = frozenset({node.event_time.column.casefold()} if node.event_time else ())
+    declared = node.element.columns if isinstance(node.element, Source) else ()
+    clocks = frozenset(c.name.casefold() for c in declared if c.proctime)
+    return Flow(node.flow, node.change_key, columns, times, clocks)
+
+
+def keyed_by(found: Study, declared: tuple[str, ...]) -> tuple[tuple[str, ...], Problem | None]:
+    """The columns that tell what a change is about. Updates without any cannot be told apart."""
+    if found.flow == "rows":
+        return (), None
+    if found.change_key or declared:
+        return found.change_key or declared, None
+    if found.flow == "signed":
+        return (), None
+    way_out = "select the columns that it groups or partitions by, or give the model a `key`"
+    text = "changes cannot be told apart: the output has no key"
+    return (), Problem("sql-unsupported", text, 0, way_out, "changes without a key")
+
+
+def unbounded_state(found: Study) -> Iterator[Problem]:
+    """State that nothing takes away."""
+    for name, offset in found.unbounded:
+        text = f"the state of {name} grows with every key that ever comes"
+        hint = "let it expire: `advanced.spark.state_ttl_ms`, in milliseconds; or use a window"
+        yield Problem("state-unbounded", text, offset, hint, name)

@@ -1,0 +1,99 @@
+"""The inputs and steps of one model's query: its SQL in stages, and the views of other models that it reads."""
+
+import re
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from penstock.connectors.contract import Source
+from penstock.graph.flows import flow_of
+from penstock.graph.graph import EventTime, Graph, Node
+from penstock.manifest.model import EventTimeSpec, Input, KeyedStep, Parameter, Step
+from penstock.project.stream_project import Model
+from penstock.project.stream_project import Source as ProjectSource
+from penstock.sql.carving.carve import carve
+from penstock.sql.carving.stages import Flow, SqlStage
+from penstock.sql.dialects import PROJECT
+from penstock.sql.mask import masked, parameters
+from penstock.sql.query import rename_tables, select_all
+from penstock.sql.translate import name_projections, needs_time, spark_text
+
+
+class Assembly:
+    """Collects what a query is made of. `timed` is whether anything in it needs event time.
+
+    Spark wants every streaming reader of a query under its own name, so a node that is read twice becomes two inputs.
+    """
+
+    def __init__(self, graph: Graph, model: Node, read: Callable[[Node], dict[str, Any]]) -> None:
+        self.graph = graph
+        self.inputs: list[Input] = []
+        self.steps: list[Step | KeyedStep] = []
+        self.timed = False
+        self._model = model
+        self._read = read
+        self._uses: Counter[str] = Counter()
+        self._times: dict[str, EventTime] = dict(model.assumed_times)
+        self._flows: dict[str, Flow] = {}
+
+    def add_model(self, node: Node, view: str) -> Flow:
+        """Add a model's SQL under the name of a view, and say how its rows flow."""
+        assert isinstance(node.element, Model)
+        query = node.query or select_all(node.inputs, PROJECT)
+        self._times.update(node.assumed_times)
+        renamed = rename_tables(query, self._use)
+        tree = name_projections(masked(renamed, node.columns, node.masks).take_tree())
+        ttl_ms = node.element.advanced.spark.state_ttl_ms
+        readable = {entry.view for entry in self.inputs}
+        carved = carve(tree, view, self._flows, readable, ttl_ms, nested=node.id != self._model.id)
+        for stage in carved.stages:
+            if isinstance(stage, SqlStage):
+                self.timed = self.timed or needs_time(stage.tree)
+                self.steps.append(Step(view=stage.view, node=node.id, sql=spark_text(stage.tree)))
+            else:
+                self.timed = self.timed or stage.operator.waits
+                self.steps.append(
+                    KeyedStep(view=stage.view, node=node.id, inputs=stage.inputs, operator=stage.operator)
+                )
+        self.timed = self.timed or needs_time(carved.tree)
+        self.inputs = [e.model_copy(update={"ordered": e.ordered or e.view in carved.ordered}) for e in self.inputs]
+        known_later = {name: Parameter(kind=p.kind, of=p.of) for name, p in parameters(node.masks).items()}
+        self.steps.append(Step(view=view, node=node.id, sql=spark_text(carved.tree), parameters=known_later))
+        return carved.flow
+
+    def _use(self, node_id: str) -> str:
+        """The view under which one more reader finds a node."""
+        self._uses[node_id] += 1
+        node = self.graph[node_id]
+        view = node_id if self._uses[node_id] == 1 else f"{node_id}#{self._uses[node_id]}"
+        if node.materialized == "virtual_topic":
+            self._flows[view] = self.add_model(node, view)
+        else:
+            time = node.event_time or self._times.get(node_id)
+            self.inputs.append(reader(view, node, self._read(node), time))
+            times = frozenset({time.column.casefold()} if time else ())
+            self._flows[view] = replace(flow_of(node), times=times)
+        return view
+
+
+def reader(view: str, node: Node, source: dict[str, Any], time: EventTime | None) -> Input:
+    """How a query reads a node."""
+    event_time = EventTimeSpec(column=time.column, delay_ms=time.delay_ms) if time else None
+    columns = node.element.columns if isinstance(node.element, ProjectSource) else ()
+    return Input(
+        view=view,
+        node=node.id,
+        name=stream_name(view),
+        source=source,
+        event_time=event_time,
+        with_operation=isinstance(node.element, Source),
+        processing_time=tuple(c.name for c in columns if c.proctime),
+    )
+
+
+def stream_name(view: str) -> str:
+    """A name that Spark takes for a streaming reader; names that had to be changed stay apart by a checksum."""
+    plain = re.sub(r"[^A-Za-z0-9_]", "_", view.replace(".", "_", 1))
+    return plain if plain == view.replace(".", "_", 1) else f"{plain}_{zlib.crc32(view.encode()):08x}"

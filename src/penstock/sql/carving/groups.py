@@ -1,0 +1,200 @@
+"""GROUP BY without a window, and DISTINCT: an operator keeps an accumulator per key and tells what changed."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from sqlglot import exp
+
+from penstock.keyed.operators import BEFORE, OP, SIGN, Aggregate, Call
+from penstock.sql.carving.select import packed, read_from, resolve_aliases
+from penstock.sql.carving.stages import Bench, Flow, Refusal, Relation
+
+_AGGREGATES: Final = frozenset({"COLLECT", "LISTAGG"})
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    named = isinstance(node, exp.Anonymous) and node.name.upper() in _AGGREGATES
+    return (isinstance(node, exp.AggFunc) or named) and not isinstance(node.parent, exp.Window)
+
+
+def group(bench: Bench, select: exp.Select, relations: list[Relation], *, signed: bool) -> Flow:
+    """Carve the grouping out of a SELECT, which then reads what the operator puts out."""
+    clause = select.args.get("group")
+    if clause is not None:
+        _refuse_sets(clause)
+    if select.args.get("distinct") and clause is not None:
+        raise Refusal("SELECT DISTINCT over GROUP BY", select, "group in a model of its own")
+    for name in ("group", "having"):
+        resolve_aliases(select, name)
+    keys = list(clause.expressions) if clause is not None else [e.unalias() for e in select.expressions]
+    if any(e.is_star for e in keys):
+        raise Refusal("SELECT DISTINCT *", select, "name the columns")
+    calls = _Calls(signed)
+    having = select.args.get("having")
+    names = [f"_k{place}" for place in range(len(keys))]
+    before = [exp.alias_(key.copy(), name) for key, name in zip(keys, names, strict=True)]
+    outputs = [_output(e, keys, names, calls) for e in select.expressions]
+    condition = _lifted(having.this, keys, names, calls) if having is not None else None
+    sign = [exp.alias_(exp.column(SIGN), SIGN)] if signed else []
+    arguments = [exp.alias_(a, name) for name, a in calls.arguments.items()]
+    extra = [*before, *arguments, *sign]
+    inner = packed(bench, select, relations, extra, rows=False, order=calls.in_order)
+    operator = Aggregate(
+        keys=tuple(names),
+        calls=tuple(calls.calls),
+        signed=signed,
+        with_before=condition is not None,
+        ttl_ms=bench.ttl_ms,
+    )
+    view = bench.operator(operator, bench.sql(inner))
+    bench.keeps("SELECT DISTINCT" if clause is None else "GROUP BY without a window", clause or select)
+    operation: exp.Expr = exp.column(OP, quoted=True)
+    if condition is not None:
+        operation = _changed(select, condition, [call.name for call in calls.calls])
+    for name in ("group", "having", "where", "distinct"):
+        select.set(name, None)
+    read_from(select, view)
+    columns = frozenset(e.alias_or_name.casefold() for e in outputs)
+    hidden = [exp.column(name) for name in names]
+    shown = {e.unalias().name: e.alias_or_name for e in outputs if isinstance(e.unalias(), exp.Column)}
+    only_come = not signed and not calls.calls and condition is None
+    if only_come:
+        select.set("expressions", outputs)
+        return Flow("rows", columns=columns, watermarked=False)
+    select.set("expressions", [*outputs, exp.alias_(operation, OP, quoted=True)])
+    if condition is not None:
+        _only_changes(select)
+    if all(name in shown for name in names):
+        return Flow("changes", tuple(shown[name] for name in names), columns, watermarked=False)
+    inner = select.args["from_"].this.this if condition is not None else select
+    inner.set("expressions", [*inner.expressions, *hidden])
+    return Flow("changes", tuple(names), columns, watermarked=False)
+
+
+def _refuse_sets(clause: exp.Group) -> None:
+    for name in ("grouping_sets", "rollup", "cube"):
+        if clause.args.get(name):
+            raise Refusal(name.replace("_", " ").upper(), clause, "write one model for each set of columns")
+
+
+def _output(projection: exp.Expr, keys: list[exp.Expr], names: list[str], calls: "_Calls") -> exp.Expr:
+    lifted = _lifted(projection.unalias(), keys, names, calls)
+    return exp.alias_(lifted, projection.alias_or_name, quoted=True)
+
+
+def _lifted(node: exp.Expr, keys: list[exp.Expr], names: list[str], calls: "_Calls") -> exp.Expr:
+    """An expression over what the operator puts out: keys and calls by their names there."""
+    for key, name in zip(keys, names, strict=True):
+        if node == key:
+            return exp.column(name)
+    if isinstance(node, exp.Filter):
+        return calls.taken(node.this, node.expression.this)
+    if is_aggregate(node):
+        return calls.taken(node, None)
+    lifted = node.copy()
+    for name, child in list(lifted.args.items()):
+        if isinstance(child, exp.Expr):
+            lifted.set(name, _lifted(child, keys, names, calls))
+        elif isinstance(child, list):
+            lifted.set(name, [_lifted(c, keys, names, calls) if isinstance(c, exp.Expr) else c for c in child])
+    if isinstance(lifted, exp.Column) and not lifted.name.startswith("_"):
+        text = f"`{lifted.name}` beside GROUP BY"
+        raise Refusal(text, node, "group by it, or aggregate it")
+    return lifted
+
+
+@dataclass(slots=True)
+class _Calls:
+    """The aggregate calls of a SELECT, equal ones once, and the columns that they are over."""
+
+    signed: bool
+    calls: list[Call] = field(default_factory=list)
+    arguments: dict[str, exp.Expr] = field(default_factory=dict)
+    in_order: bool = False
+
+    def taken(self, node: exp.Expr, only: exp.Expr | None) -> exp.Expr:
+        """What stands for an aggregate behind the operator."""
+        argument = node.this if not isinstance(node, exp.Anonymous) else node.expressions[0]
+        distinct = isinstance(argument, exp.Distinct)
+        if distinct:
+            if len(argument.expressions) > 1:
+                raise Refusal("DISTINCT over several columns", node, "count a CONCAT_WS of them")
+            argument = argument.expressions[0]
+        match node:
+            case exp.Count():
+                if isinstance(argument, exp.Star) or (isinstance(argument, exp.Literal) and not distinct):
+                    return self._call("count", None if only is None else exp.Literal.number(1), only, distinct)
+                return self._call("count", argument, only, distinct)
+            case exp.CountIf():
+                return self._call("count", exp.Literal.number(1), argument, False)
+            case exp.Sum():
+                return self._call("sum", argument, only, distinct)
+            case exp.Min() | exp.LogicalAnd():
+                return self._call("min", argument, only, False)
+            case exp.Max() | exp.LogicalOr():
+                return self._call("max", argument, only, False)
+            case exp.Avg():
+                total = self._call("sum", argument, only, distinct)
+                return exp.Anonymous(
+                    this="try_divide", expressions=[total, self._call("count", argument, only, distinct)]
+                )
+            case exp.First() | exp.FirstValue() | exp.AnyValue():
+                return self._ordered("first", argument, only)
+            case exp.Last() | exp.LastValue():
+                return self._ordered("last", argument, only)
+            case exp.GroupConcat():
+                listed = self._ordered("list", exp.cast(argument, "string"), only, distinct)
+                separator = node.args.get("separator") or exp.Literal.string(",")
+                joined = exp.Anonymous(this="array_join", expressions=[listed, separator.copy()])
+                return exp.Anonymous(this="nullif", expressions=[joined, exp.Literal.string("")])
+            case exp.ArrayAgg():
+                return self._ordered("list", argument, only, distinct)
+            case exp.Anonymous() if node.name.upper() == "COLLECT":
+                return self._ordered("list", argument, only, distinct)
+            case _:
+                name = node.sql_name() if isinstance(node, exp.Func) else node.key.upper()
+                raise Refusal(f"{name} without a window", node, "aggregate in a window: TUMBLE, HOP or SESSION")
+
+    def _ordered(self, function: str, argument: exp.Expr, only: exp.Expr | None, distinct: bool = False) -> exp.Expr:
+        self.in_order = True
+        return self._call(function, argument, only, distinct)
+
+    def _call(self, function: str, argument: exp.Expr | None, only: exp.Expr | None, distinct: bool) -> exp.Expr:
+        column = None if argument is None else self._argument(argument, only)
+        for call in self.calls:
+            if (call.function, call.argument, call.distinct) == (function, column, distinct):
+                return exp.column(call.name)
+        call = Call(f"_c{len(self.calls)}", function, column, distinct)  # type: ignore[arg-type]
+        self.calls.append(call)
+        return exp.column(call.name)
+
+    def _argument(self, argument: exp.Expr, only: exp.Expr | None) -> str:
+        taken = argument.copy() if only is None else exp.Case().when(only.copy(), argument.copy())
+        for name, known in self.arguments.items():
+            if known == taken:
+                return name
+        name = f"_a{len(self.arguments)}"
+        self.arguments[name] = taken
+        return name
+
+
+# HAVING
+
+
+def _changed(select: exp.Select, condition: exp.Expr, calls: list[str]) -> exp.Expr:
+    """The operation when only groups that meet a condition are told of."""
+    now = exp.and_(exp.column(OP).neq("d"), exp.func("COALESCE", condition.copy(), exp.false()))
+    was = condition.copy()
+    for column in list(was.find_all(exp.Column)):
+        if column.name in calls:
+            column.replace(exp.Dot.build([exp.column(BEFORE), exp.to_identifier(column.name)]))
+    before = exp.and_(exp.column(OP).neq("i"), exp.func("COALESCE", was, exp.false()))
+    return exp.Case().when(exp.and_(now, before), "'u'").when(now, "'i'").when(before.copy(), "'d'")
+
+
+def _only_changes(select: exp.Select) -> None:
+    """Leave out what neither was nor is there."""
+    inner = select.copy()
+    select.set("expressions", [exp.Star()])
+    select.set("from_", exp.From(this=exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier("_g")))))
+    select.set("where", exp.Where(this=exp.column(OP).is_(exp.null()).not_()))

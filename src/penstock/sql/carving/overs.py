@@ -1,0 +1,167 @@
+"""Functions with OVER: every row once, with what was before it in its partition."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from sqlglot import exp
+
+from penstock.keyed.operators import Over, OverCall
+from penstock.sql.carving.select import own_nodes, packed, read_from
+from penstock.sql.carving.stages import Bench, Flow, Refusal, Relation
+
+_MILLISECONDS: Final = {"MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
+
+
+def over_calls(select: exp.Select) -> list[exp.Window]:
+    return [node for node in own_nodes(select) if isinstance(node, exp.Window) and node.args.get("over")]
+
+
+def over(bench: Bench, select: exp.Select, relations: list[Relation], windows: list[exp.Window]) -> Flow:
+    """Carve the functions with OVER out of a SELECT, which then reads what the operator puts out."""
+    if select.args.get("group") is not None:
+        raise Refusal("OVER beside GROUP BY", windows[0], "group in a model of its own, and read that")
+    named = {w.this.name.casefold(): w for w in select.args.get("windows") or ()}
+    resolved = [_resolved(w, named) for w in windows]
+    partition, order = resolved[0].partition, resolved[0].order
+    if any((w.partition, w.order) != (partition, order) for w in resolved):
+        raise Refusal("OVER with several partitions or orders", windows[1], "write one model for each of them")
+    if order is None:
+        raise Refusal("OVER without ORDER BY", windows[0], "add ORDER BY with the event time")
+    time = _time(order, relations, windows[0])
+    calls = _Calls()
+    for window, frame in zip(windows, resolved, strict=True):
+        window.replace(calls.taken(window.this, frame))
+    keys = [exp.alias_(e.copy(), f"_p{place}") for place, e in enumerate(partition)]
+    moment = [exp.alias_(time.copy(), "_t")] if time is not None else []
+    arguments = [exp.alias_(a.copy(), name) for name, a in calls.arguments.items()]
+    inner = packed(bench, select, relations, [*keys, *moment, *arguments], order=time is None)
+    operator = Over(
+        partition=tuple(k.alias for k in keys),
+        time="_t" if time is not None else None,
+        calls=tuple(calls.calls),
+        ttl_ms=bench.ttl_ms,
+    )
+    view = bench.operator(operator, bench.sql(inner))
+    bench.keeps("OVER", windows[0])
+    select.set("where", None)
+    select.set("windows", None)
+    read_from(select, view)
+    return Flow(watermarked=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    partition: tuple[exp.Expr, ...]
+    order: exp.Expr | None
+    rows: int | None = None
+    range_ms: int | None = None
+
+
+def _resolved(window: exp.Window, named: dict[str, exp.Window]) -> _Frame:
+    meant = named.get(window.alias.casefold(), window) if window.alias else window
+    order = meant.args.get("order")
+    ordered = order.expressions if order is not None else []
+    if len(ordered) > 1 or any(o.args.get("desc") for o in ordered):
+        raise Refusal("OVER that is not ordered by time alone", window, "write ORDER BY and the event time, ascending")
+    partition = tuple(meant.args.get("partition_by") or ())
+    rows, range_ms = _bounds(meant.args.get("spec"), window)
+    return _Frame(partition, ordered[0].this if ordered else None, rows, range_ms)
+
+
+def _bounds(spec: exp.Expr | None, window: exp.Window) -> tuple[int | None, int | None]:
+    if spec is None or spec.args.get("start") == "UNBOUNDED":
+        if spec is not None and spec.args.get("kind") == "ROWS" and spec.args.get("end") in (None, "CURRENT ROW"):
+            return -1, None
+        return None, None
+    start, end = spec.args.get("start"), spec.args.get("end") or "CURRENT ROW"
+    if end != "CURRENT ROW" or spec.args.get("start_side") == "FOLLOWING":
+        raise Refusal("a frame that reaches beyond the row", window, "end the frame with CURRENT ROW")
+    if start == "CURRENT ROW":
+        return (0, None) if spec.args.get("kind") == "ROWS" else (None, 0)
+    if spec.args.get("kind") == "ROWS" and isinstance(start, exp.Literal):
+        return int(start.this), None
+    if isinstance(start, exp.Interval) and start.unit is not None:
+        size = _MILLISECONDS.get(start.unit.name.upper().removesuffix("S"))
+        if size is not None and start.this.name.isdigit():
+            return None, int(start.this.name) * size
+    raise Refusal("this frame of OVER", window, "write ROWS BETWEEN n PRECEDING or RANGE BETWEEN INTERVAL … PRECEDING")
+
+
+def _time(order: exp.Expr, relations: list[Relation], window: exp.Window) -> exp.Expr | None:
+    """The event time that rows are taken by; None if they are taken as they arrive."""
+    if isinstance(order, exp.Anonymous) and order.name.upper() == "PROCTIME":
+        return None
+    if isinstance(order, exp.Column):
+        for relation in relations:
+            if order.table.casefold() != relation.alias.casefold():
+                continue
+            if order.name.casefold() in relation.flow.clocks:
+                return None
+            if order.name.casefold() in relation.flow.times and relation.flow.watermarked:
+                return order
+    raise Refusal("OVER that is not ordered by time alone", window, "write ORDER BY and the event time, ascending")
+
+
+@dataclass(slots=True)
+class _Calls:
+    calls: list[OverCall] = field(default_factory=list)
+    arguments: dict[str, exp.Expr] = field(default_factory=dict)
+
+    def taken(self, node: exp.Expr, frame: _Frame) -> exp.Expr:
+        """What stands for a function with OVER behind the operator."""
+        if isinstance(node, exp.RespectNulls):
+            node = node.this
+        match node:
+            case exp.RowNumber():
+                return self._call("row_number", None, frame)
+            case exp.Count():
+                argument = None if isinstance(node.this, exp.Star | exp.Literal) else node.this
+                return self._call("count", argument, frame)
+            case exp.Sum():
+                return self._call("sum", node.this, frame)
+            case exp.Min():
+                return self._call("min", node.this, frame)
+            case exp.Max():
+                return self._call("max", node.this, frame)
+            case exp.Avg():
+                total = self._call("sum", node.this, frame)
+                return exp.Anonymous(this="try_divide", expressions=[total, self._call("count", node.this, frame)])
+            case exp.First() | exp.FirstValue():
+                return self._call("first", node.this, frame)
+            case exp.Last() | exp.LastValue():
+                return self._call("last", node.this, frame)
+            case exp.Lag() | exp.Lead():
+                return self._shifted(node)
+            case _:
+                name = node.sql_name() if isinstance(node, exp.Func) else node.key.upper()
+                raise Refusal(f"{name} with OVER", node, "aggregate in a window: TUMBLE, HOP or SESSION")
+
+    def _shifted(self, node: exp.Lag | exp.Lead) -> exp.Expr:
+        offset, default = node.args.get("offset"), node.args.get("default")
+        if offset is not None and not (isinstance(offset, exp.Literal) and offset.this.isdigit()):
+            raise Refusal(f"{node.sql_name()} with an offset that is no number", node, "write a number")
+        function = "lag" if isinstance(node, exp.Lag) else "lead"
+        otherwise = self._argument(default) if default is not None else None
+        call = OverCall(
+            f"_w{len(self.calls)}",
+            function,  # type: ignore[arg-type]
+            self._argument(node.this),
+            offset=int(offset.this) if offset is not None else 1,
+            default=otherwise,
+        )
+        self.calls.append(call)
+        return exp.column(call.name)
+
+    def _call(self, function: str, argument: exp.Expr | None, frame: _Frame) -> exp.Expr:
+        column = None if argument is None else self._argument(argument)
+        call = OverCall(f"_w{len(self.calls)}", function, column, frame.rows, frame.range_ms)  # type: ignore[arg-type]
+        self.calls.append(call)
+        return exp.column(call.name)
+
+    def _argument(self, argument: exp.Expr) -> str:
+        for name, known in self.arguments.items():
+            if known == argument:
+                return name
+        name = f"_a{len(self.arguments)}"
+        self.arguments[name] = argument.copy()
+        return name

@@ -1,0 +1,187 @@
+"""`ROW_NUMBER() OVER (PARTITION BY … ORDER BY …)` and a limit on it: the first rows of each partition, as changes."""
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from penstock.keyed.operators import NOW, ORDER, SIGN, Ranking, Sort
+from penstock.sql.carving.changes import signed as as_signed
+from penstock.sql.carving.select import conjuncts, own_nodes, packed
+from penstock.sql.carving.stages import RANK, Bench, Flow, Refusal, Relation
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """A subquery that numbers its rows, and how many of them the query around it wants."""
+
+    inner: exp.Select
+    window: exp.Window
+    name: str
+    limit: int
+
+
+def ranked(select: exp.Select) -> Ranked | None:
+    """Whether a SELECT wants the first rows of a subquery that numbers them."""
+    origin = select.args.get("from_")
+    where = select.args.get("where")
+    if origin is None or not isinstance(origin.this, exp.Subquery) or not isinstance(origin.this.this, exp.Select):
+        return None
+    inner = origin.this.this
+    numbered = {
+        e.alias.casefold(): e.this
+        for e in inner.expressions
+        if isinstance(e, exp.Alias) and isinstance(e.this, exp.Window) and isinstance(e.this.this, exp.RowNumber)
+    }
+    if where is None or len(numbered) != 1:
+        return None
+    ((name, window),) = numbered.items()
+    limits = [limit for c in conjuncts(where.this) if (limit := _limit(c, name)) is not None]
+    return Ranked(inner, window, name, min(limits)) if limits else None
+
+
+def _limit(condition: exp.Expr, name: str) -> int | None:
+    """`rn = 1`, `rn <= 3`, `rn < 4`, `3 >= rn`."""
+    if not isinstance(condition, exp.EQ | exp.LTE | exp.LT | exp.GT | exp.GTE):
+        return None
+    one, other = condition.left, condition.right
+    flipped = isinstance(one, exp.Literal)
+    column, number = (other, one) if flipped else (one, other)
+    if not isinstance(column, exp.Column) or column.name.casefold() != name or not isinstance(number, exp.Literal):
+        return None
+    if number.is_string or not number.this.isdigit():
+        return None
+    bound = int(number.this)
+    less, less_or_equal = (exp.GT, exp.GTE) if flipped else (exp.LT, exp.LTE)
+    match condition:
+        case exp.EQ() if bound == 1:
+            return 1
+        case _ if isinstance(condition, less_or_equal):
+            return bound
+        case _ if isinstance(condition, less):
+            return bound - 1
+        case _:
+            return None
+
+
+def rank(bench: Bench, select: exp.Select, found: Ranked, relations: list[Relation], *, signed: bool) -> Relation:
+    """Carve the numbering out: the SELECT then reads the first rows, under the alias that the subquery had."""
+    outer = select.args["from_"].this
+    alias = outer.alias or "_t"
+    if found.limit < 1:
+        raise Refusal("a rank below 1", found.window, "ranks begin with 1")
+    partition = found.window.args.get("partition_by") or []
+    ordered = found.window.args.get("order")
+    if ordered is None:
+        raise Refusal("ROW_NUMBER without ORDER BY", found.window, "add ORDER BY to its OVER")
+    if not partition:
+        raise Refusal("ROW_NUMBER without PARTITION BY", found.window, "add PARTITION BY to its OVER")
+    keys = [exp.alias_(e.copy(), f"_p{place}") for place, e in enumerate(partition)]
+    first = ordered.expressions[0]
+    by_arrival = _is_clock(first.this, relations)
+    newest_first = by_arrival and bool(first.args.get("desc"))
+    sorts = [] if by_arrival else [_sort(o, place) for place, o in enumerate(ordered.expressions)]
+    kept = [e for e in found.inner.expressions if e.unalias() is not found.window]
+    payload = exp.alias_(exp.Anonymous(this="struct", expressions=[_named(e) for e in kept]), alias, quoted=True)
+    sign = [exp.column(SIGN)] if signed else []
+    inner = packed(
+        bench, found.inner, relations, [payload, *keys, *(s for s, _ in sorts), *sign], rows=False, order=True
+    )
+    if newest_first:
+        sorts = [
+            (exp.alias_(e.unalias().copy(), f"_o{i}"), Sort(f"_o{i}", True)) for i, e in enumerate(_arrival(inner))
+        ]
+        inner.set("expressions", [*inner.expressions, *(s for s, _ in sorts)])
+    wants_rank = _uses_rank(select, found, alias)
+    operator = Ranking(
+        partition=tuple(k.alias for k in keys),
+        order=tuple(sort for _, sort in sorts),
+        limit=found.limit,
+        rank=RANK if wants_rank else None,
+        signed=signed,
+        ttl_ms=bench.ttl_ms,
+    )
+    view = bench.operator(operator, bench.sql(inner))
+    bench.keeps("ROW_NUMBER", found.window)
+    if found.limit > 1 and not wants_rank:
+        view = bench.sql(as_signed(exp.Table(this=exp.to_identifier(view, quoted=True))))
+    _read_ranked(select, found, view, alias)
+    names = frozenset(e.alias_or_name.casefold() for e in kept) if not any(e.is_star for e in kept) else None
+    shown = [_shown(e, kept, relations) or k.alias for e, k in zip(partition, keys, strict=True)]
+    key = (*shown, *((RANK,) if found.limit > 1 else ()))
+    first_by_arrival = found.limit == 1 and by_arrival and not newest_first and not signed
+    kind = "rows" if first_by_arrival else "changes" if found.limit == 1 or wants_rank else "signed"
+    return Relation(alias, select.args["from_"].this, Flow(kind, key, names, watermarked=False), packed=True)  # type: ignore[arg-type]
+
+
+def _read_ranked(select: exp.Select, found: Ranked, view: str, alias: str) -> None:
+    """Read the operator's view; the number of a row is a column of its own there, and the limit is met."""
+    table = exp.Table(this=exp.to_identifier(view, quoted=True))
+    where = select.args["where"]
+    rest = [c for c in conjuncts(where.this) if _limit(c, found.name) is None]
+    select.set("where", exp.Where(this=exp.and_(*(c.copy() for c in rest))) if rest else None)
+    for node in list(own_nodes(select)):
+        if isinstance(node, exp.Column) and node.name.casefold() == found.name:
+            renamed: exp.Expr = exp.column(RANK)
+            if node.parent is select and node.arg_key == "expressions":
+                renamed = exp.alias_(renamed, node.name, quoted=True)
+            node.replace(renamed)
+    outputs: list[exp.Expr] = []
+    for e in select.expressions:
+        outputs.append(e)
+        if e.is_star:
+            outputs.append(exp.alias_(exp.column(RANK), found.name, quoted=True))
+    select.set("expressions", outputs)
+    select.set("from_", exp.From(this=table))
+
+
+def _uses_rank(select: exp.Select, found: Ranked, alias: str) -> bool:
+    where = select.args["where"]
+    limits = {id(c) for c in conjuncts(where.this) if _limit(c, found.name) is not None}
+    for node in own_nodes(select):
+        if isinstance(node, exp.Column) and node.name.casefold() == found.name:
+            within = node.find_ancestor(exp.EQ, exp.LTE, exp.LT, exp.GT, exp.GTE)
+            if within is None or id(within) not in limits:
+                return True
+    return any(e.is_star for e in select.expressions)
+
+
+def _named(projection: exp.Expr) -> exp.Expr:
+    if projection.is_star or isinstance(projection, exp.Alias):
+        return projection.copy()
+    return exp.alias_(projection.copy(), projection.alias_or_name, quoted=True)
+
+
+def _shown(partition: exp.Expr, kept: list[exp.Expr], relations: list[Relation]) -> str | None:
+    """The output that is the column which rows are partitioned by."""
+    for e in kept:
+        if e.unalias() == partition:
+            return e.alias_or_name
+        if e.is_star and isinstance(partition, exp.Column) and len(relations) == 1:
+            return partition.name
+    return None
+
+
+def _sort(ordered: exp.Ordered, place: int) -> tuple[exp.Expr, Sort]:
+    """A column to sort by, and how."""
+    name = f"_o{place}"
+    return exp.alias_(ordered.this.copy(), name), Sort(name, bool(ordered.args.get("desc")), _nulls_last(ordered))
+
+
+def _arrival(packed_rows: exp.Select) -> list[exp.Expr]:
+    """What tells when a row came, among the outputs: its batch, then its place."""
+    named = {e.alias_or_name: e for e in packed_rows.expressions}
+    return [named[name] for name in (NOW, *ORDER)]
+
+
+def _nulls_last(ordered: exp.Ordered) -> bool | None:
+    first = ordered.args.get("nulls_first")
+    return None if first is None else not first
+
+
+def _is_clock(node: exp.Expr, relations: list[Relation]) -> bool:
+    """Whether sorting by it is sorting by arrival."""
+    if isinstance(node, exp.Anonymous) and node.name.upper() == "PROCTIME":
+        return True
+    return isinstance(node, exp.Column) and any(
+        node.name.casefold() in r.flow.clocks and node.table.casefold() in ("", r.alias.casefold()) for r in relations
+    )

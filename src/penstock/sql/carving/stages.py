@@ -1,0 +1,103 @@
+"""What carving works with: how rows flow, the stages that come out, and the workbench that collects them."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
+
+from sqlglot import exp
+
+from penstock.keyed.operators import Operator
+from penstock.sql.query import Problem, offset_of
+
+FlowKind: TypeAlias = Literal["rows", "changes", "signed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """How the rows of a table or subquery come.
+
+    `rows` only ever come. `changes` are inserts, updates and deletes by `key`, told apart by `_gs_op`. `signed` rows
+    come and go, told apart by `_sign`. `times` are the columns with event time and `clocks` those with the time of
+    processing, by folded names; `columns` likewise, None when they are not known. `watermarked` is whether Spark itself
+    still knows about event time.
+    """
+
+    kind: FlowKind = "rows"
+    key: tuple[str, ...] = ()
+    columns: frozenset[str] | None = None
+    times: frozenset[str] = frozenset()
+    clocks: frozenset[str] = frozenset()
+    watermarked: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SqlStage:
+    view: str
+    tree: exp.Query
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorStage:
+    view: str
+    inputs: tuple[str, ...]
+    operator: Operator
+
+
+Stage: TypeAlias = SqlStage | OperatorStage
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """Something in FROM, by its alias; `packed` rows are structs that are called by the alias."""
+
+    alias: str
+    node: exp.Expr
+    flow: Flow
+    packed: bool = False
+
+
+class Refusal(Exception):
+    """A query that cannot be carved; the reason is for people."""
+
+    def __init__(self, name: str, node: exp.Expr, way_out: str) -> None:
+        super().__init__(name)
+        self.problem = Problem(
+            "sql-unsupported", f"{name} cannot run as a stream here", offset_of(node), way_out, subject=name
+        )
+
+
+RANK: Final = "_rank"
+"""The number of a row in its partition."""
+ORDERED: Final = "#ordered"
+"""What is added to the name of an input to read it with the order of its rows."""
+
+
+@dataclass(slots=True)
+class Bench:
+    """Where the stages of one query are collected. Views are numbered within the query's own."""
+
+    view: str
+    tables: Mapping[str, Flow]
+    inputs: Collection[str] = ()
+    """The tables that are read from outside, so that their rows have an order."""
+    ttl_ms: int | None = None
+    stages: list[Stage] = field(default_factory=list)
+    ordered: set[str] = field(default_factory=set)
+    unbounded: list[tuple[str, int]] = field(default_factory=list)
+    local: dict[str, Relation] = field(default_factory=dict)
+    """CTEs that became views, by folded name."""
+
+    def sql(self, tree: exp.Query) -> str:
+        view = f"{self.view}${len(self.stages) + 1}"
+        self.stages.append(SqlStage(view, tree))
+        return view
+
+    def operator(self, operator: Operator, *inputs: str) -> str:
+        view = f"{self.view}${len(self.stages) + 1}"
+        self.stages.append(OperatorStage(view, inputs, operator))
+        return view
+
+    def keeps(self, name: str, node: exp.Expr) -> None:
+        """Note state that grows with the keys, unless it expires."""
+        if self.ttl_ms is None and (name, offset_of(node)) not in self.unbounded:
+            self.unbounded.append((name, offset_of(node)))
