@@ -81,7 +81,7 @@ def publish(root: Path, ref: BatchRef, batch: DataFrame, file_format: Format) ->
 
 def _write(batch: DataFrame, directory: Path, file_format: Format) -> int:
     """Write the files and say how many rows they hold. Parquet files know it themselves, which costs Spark nothing."""
-    if file_format.name == "parquet" and parquet.available():
+    if file_format.name == "parquet":
         _save(batch, directory, file_format)
         return parquet.row_count(directory)
     rows, count = counted(batch)

@@ -1,4 +1,4 @@
-"""Parquet files without Spark: their columns, and their first rows. Needs pyarrow, and does without where it is not."""
+"""Parquet files without Spark: their columns, and their first rows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,8 @@ from penstock.errors import ServiceError
 from penstock.sql.types import Column, Columns, spark_type
 
 
-def available() -> bool:
-    return find_spec("pyarrow") is not None
-
-
 def columns(file: Path) -> Columns | None:
     """What the file's footer declares; None if there is no telling."""
-    if not available():
-        return None
     from pyarrow import ArrowException
     from pyarrow.parquet import read_schema
 

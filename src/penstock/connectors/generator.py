@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from penstock.clients.packages import require
 from penstock.config import Frozen
 from penstock.connectors.contract import Source
 from penstock.sql.types import Column, Columns
@@ -128,11 +127,7 @@ class GeneratorSource(Source):
     def bounded(self) -> bool:
         return self.rows is not None
 
-    def check(self) -> None:
-        require("numpy", "pyarrow", extra="generator")
-
     def read(self, spark: SparkSession, name: str) -> DataFrame:
-        self.check()
         spark.dataSource.register(_sequence_source())
         pace = self.rows_per_second or (0 if self.bounded else 100)
         stream = spark.readStream.name(name).format(SEQUENCE).option("pace", pace)

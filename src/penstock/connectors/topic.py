@@ -108,7 +108,7 @@ class TopicSource(_Topic, Source):
 
     def first_rows(self, limit: int) -> list[dict[str, Any]] | None:
         """Models write Parquet, which pyarrow reads as well as Spark and much sooner."""
-        if self.formats != ("parquet",) or not parquet.available():
+        if self.formats != ("parquet",):
             return None
         return parquet.first_rows(files_under(self.path(), FORMATS["parquet"]), limit)
 

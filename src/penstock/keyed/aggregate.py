@@ -1,0 +1,222 @@
+"""Aggregates by key: the state is a table of keys, and tables of values for the calls that need them."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from penstock.keyed.folds import Fold, NewRows, fold_of
+from penstock.keyed.kept import ARRIVAL, SLOT, Bag, Series, homes
+from penstock.keyed.kernel import Clock, Tables, Turn
+from penstock.keyed.operators import BEFORE, NOW, OP, SIGN, Aggregate, Call
+from penstock.keyed.ordering import arrival
+from penstock.keyed.sums import SumOverflow
+from penstock.keyed.tables import (
+    TOUCHED,
+    Numbers,
+    alive,
+    codes,
+    column,
+    concat,
+    differ,
+    first_rows,
+    normal,
+    numbers,
+    padded,
+    table_of,
+    valid,
+)
+
+KEYS: Final = "keys"
+ROWS: Final = "_rows"
+"""How many rows a key has, where rows can go."""
+
+
+@dataclass(frozen=True, slots=True)
+class AggregateKernel:
+    """Rows of a known schema, aggregated by key."""
+
+    operator: Aggregate
+    schema: pa.Schema
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return (KEYS, *self._kept())
+
+    @property
+    def output(self) -> pa.Schema:
+        calls = [pa.field(call.name, self._result_type(call)) for call in self.operator.calls]
+        before = [(BEFORE, pa.struct(calls))] if self.operator.with_before else []
+        return pa.schema([*self._key_fields(), *calls, (OP, pa.string()), *before])
+
+    def turn(self, state: Tables, inputs: Sequence[pa.Table], clock: Clock) -> Turn:
+        old = self._remembered(state, clock)
+        given = inputs[0]
+        if given.num_rows == 0:
+            return Turn(old, self.output.empty_table())
+        keys, rows = self._placed(old, given)
+        touched = np.zeros(rows.size, bool)
+        touched[rows.owners] = True
+        before: dict[str, pa.Array] = {}
+        after: dict[str, pa.Array] = {}
+        new = {KEYS: self._fold(old[KEYS], keys, given, rows, before, after)}
+        for name, kept in self._kept().items():
+            mine = touched[numbers(column(old[name], SLOT))]
+            was = old[name].filter(pa.array(mine))
+            calls = [call for call, home in zip(self.operator.calls, self._homes(), strict=True) if home == name]
+            now = kept.changed(was, *_argument(calls[0], given, rows))
+            new[name] = concat(old[name].filter(pa.array(~mine)), now)
+            for call in calls:
+                with _named(call, keys):
+                    before[call.name] = kept.result(call, was, rows.size)
+                    after[call.name] = kept.result(call, now, rows.size)
+        there = numbers(column(new[KEYS], ROWS)) > 0 if self.operator.signed else np.ones(rows.size, bool)
+        output = self._changes(keys, before, after, touched, np.arange(rows.size) < old[KEYS].num_rows, there)
+        return Turn(new if there.all() else _only(new, there), output)
+
+    def _remembered(self, state: Tables, clock: Clock) -> dict[str, pa.Table]:
+        empty = {KEYS: self._schema(), **{name: kept.schema for name, kept in self._kept().items()}}
+        tables = {name: state.get(name, schema.empty_table()) for name, schema in empty.items()}
+        mask = alive(tables[KEYS], clock, self.operator.ttl_ms)
+        return tables if mask is None else _only(tables, mask)
+
+    def _placed(self, old: Tables, given: pa.Table) -> tuple[list[pa.Array], NewRows]:
+        """The keys, those that are new behind the others, and the new rows with the place of their key."""
+        known = old[KEYS].num_rows
+        merged = [
+            pa.concat_arrays([column(old[KEYS], name), normal(column(given, name))]) for name in self.operator.keys
+        ]
+        places, size = codes(merged, known + given.num_rows)
+        signs = numbers(column(given, SIGN)).astype(np.int64) if self.operator.signed else None
+        series = [table for name, table in old.items() if name != KEYS and ARRIVAL in table.column_names]
+        last = max((int(numbers(column(table, ARRIVAL)).max(initial=-1)) for table in series), default=-1)
+        came = arrival(given, last) if series else None
+        first = pa.array(first_rows(places, size))
+        return [array.take(first) for array in merged], NewRows(places[known:], size, signs, came)
+
+    def _fold(
+        self,
+        old: pa.Table,
+        keys: list[pa.Array],
+        given: pa.Table,
+        rows: NewRows,
+        before: dict[str, pa.Array],
+        after: dict[str, pa.Array],
+    ) -> pa.Table:
+        """The table of keys after the new rows; what the calls gave and give is put down."""
+        touched = numbers(padded(column(old, TOUCHED), rows.size)).copy()
+        np.maximum.at(touched, rows.owners, numbers(column(given, NOW)))
+        arrays = [*keys, pa.array(touched)]
+        if self.operator.signed:
+            arrays.append(pa.array(numbers(padded(column(old, ROWS), rows.size)) + rows.counted()))
+        for call, fold in self._folds():
+            width = len(fold.types)
+            was = [padded(column(old, old.column_names[len(arrays) + place]), rows.size) for place in range(width)]
+            with _named(call, keys):
+                now = fold.fold(was, *_argument(call, given, rows))
+            before[call.name], after[call.name] = fold.result(was), fold.result(now)
+            arrays += now
+        return table_of(self._schema(), arrays)
+
+    def _changes(
+        self,
+        keys: list[pa.Array],
+        before: dict[str, pa.Array],
+        after: dict[str, pa.Array],
+        touched: Numbers,
+        known: Numbers,
+        there: Numbers,
+    ) -> pa.Table:
+        comes, goes = np.flatnonzero(touched & there & ~known), np.flatnonzero(touched & known & ~there)
+        stays = np.flatnonzero(touched & known & there)
+        other = np.zeros(len(stays), bool)
+        for call in self.operator.calls:
+            other |= differ(before[call.name].take(pa.array(stays)), after[call.name].take(pa.array(stays)))
+        stays = stays[other]
+        now, gone = pa.array(np.concatenate([comes, stays])), pa.array(goes)
+        every = pa.array(np.concatenate([comes, stays, goes]))
+        letters = np.repeat(np.array(["i", "u", "d"]), [len(comes), len(stays), len(goes)])
+        arrays = [array.take(every) for array in keys]
+        results = [(before[call.name], after[call.name]) for call in self.operator.calls]
+        arrays += [pa.concat_arrays([new.take(now), old.take(gone)]) for old, new in results]
+        arrays.append(pa.array(letters, pa.string()))
+        if self.operator.with_before:
+            parts = [old.take(every) for old, _ in results]
+            present = pa.array(letters != "i").buffers()[1]
+            kind = self.output.field(BEFORE).type
+            arrays.append(pa.Array.from_buffers(kind, len(letters), [present], children=parts))
+        return table_of(self.output, arrays)
+
+    def _homes(self) -> tuple[str | None, ...]:
+        return homes(self.operator.calls, self.operator.signed)
+
+    def _kept(self) -> dict[str, Bag | Series]:
+        tables: dict[str, Bag | Series] = {}
+        for call, home in zip(self.operator.calls, self._homes(), strict=True):
+            if home is not None:
+                kind, ordered = self._argument_type(call), call.function in ("first", "last", "list")
+                tables[home] = Series(call, kind, self.operator.signed) if ordered else Bag(kind)
+        return tables
+
+    def _folds(self) -> list[tuple[Call, Fold]]:
+        pairs = zip(self.operator.calls, self._homes(), strict=True)
+        return [(call, fold_of(call, self._argument_type(call))) for call, home in pairs if home is None]
+
+    def _key_fields(self) -> list[pa.Field]:
+        return [pa.field(name, self.schema.field(name).type) for name in self.operator.keys]
+
+    def _schema(self) -> pa.Schema:
+        own = [(TOUCHED, pa.int64()), *([(ROWS, pa.int64())] if self.operator.signed else [])]
+        types = [kind for _, fold in self._folds() for kind in fold.types]
+        return pa.schema([*self._key_fields(), *own, *((f"_fold_{n}", kind) for n, kind in enumerate(types))])
+
+    def _argument_type(self, call: Call) -> pa.DataType | None:
+        return None if call.argument is None else self.schema.field(call.argument).type
+
+    def _result_type(self, call: Call) -> pa.DataType:
+        kind = self._argument_type(call)
+        match call.function:
+            case "count":
+                return pa.int64()
+            case "sum":
+                return fold_of(call, kind).types[0]
+            case "list":
+                return pa.list_(kind)
+        return kind
+
+
+def _argument(call: Call, given: pa.Table, rows: NewRows) -> tuple[pa.Array, NewRows]:
+    """The values that a call takes, and their rows: those that are not null."""
+    if call.argument is None:
+        return pa.nulls(given.num_rows), rows
+    values = column(given, call.argument)
+    if values.null_count == 0:
+        return values, rows
+    there = valid(values)
+    return values.filter(pa.array(there)), rows.where(there)
+
+
+def _only(tables: Tables, mask: Numbers) -> dict[str, pa.Table]:
+    """The tables with some of the keys only."""
+    places = np.cumsum(mask) - 1
+    result = {KEYS: tables[KEYS].filter(pa.array(mask))}
+    for name, table in tables.items():
+        if name != KEYS:
+            slots = numbers(column(table, SLOT))
+            kept = mask[slots]
+            moved = pa.array(places[slots[kept]])
+            result[name] = table.filter(pa.array(kept)).set_column(0, table.schema.field(SLOT), moved)
+    return result
+
+
+@contextmanager
+def _named(call: Call, keys: list[pa.Array]) -> Iterator[None]:
+    """A sum that overflows says whose it is."""
+    try:
+        yield
+    except SumOverflow as error:
+        key = ", ".join(str(array[error.place].as_py()) for array in keys)
+        raise ArithmeticError(f"the sum `{call.name}` of the key ({key}) has no room in its type") from None

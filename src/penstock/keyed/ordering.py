@@ -1,0 +1,136 @@
+"""Values as numbers that sort as the values do in Spark, and rows sorted by several of them."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.keyed.operators import ORDER
+from penstock.keyed.tables import Numbers, bytes_of_lists, column, in_order, lists_of, normal, numbers, valid
+
+ROOM = 2**62
+"""Several numbers of one row are packed into one while their ranges fit into this."""
+
+
+def ordinals(array: pa.Array) -> Numbers:
+    """A number for each value that sorts as the value does; that of a null says nothing.
+
+    NaN is the largest double, text goes by its bytes, structs by field, arrays by element, nulls inside come first.
+    """
+    kind = array.type
+    if pa.types.is_null(kind):
+        return np.zeros(len(array), np.int64)
+    if pa.types.is_floating(kind):
+        bits = numbers(normal(array)).astype(np.float64).view(np.int64)
+        return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
+        return numbers(array.cast(pa.int64()))
+    if pa.types.is_temporal(kind):
+        return numbers(array.view(pa.int32() if kind.bit_width == 32 else pa.int64()))
+    if pa.types.is_struct(kind):
+        return ranks([key for part in array.flatten() for key in sort_keys(part)], len(array))
+    if pa.types.is_list(kind) or pa.types.is_map(kind):
+        elements, offsets = lists_of(array)
+        inner = ranks(sort_keys(elements), len(elements))
+        inner = in_order(offsets, inner) if pa.types.is_map(kind) else inner
+        return _by_dictionary(bytes_of_lists(offsets, inner.astype(">i8")))
+    return _by_dictionary(array)
+
+
+def sort_keys(array: pa.Array, descending: bool = False, nulls_last: bool | None = None) -> list[Numbers]:
+    """Numbers to sort rows by, the more important first. Nulls are the smallest values unless told otherwise."""
+    values = ordinals(array)
+    if descending:
+        values = ~values
+    if array.null_count == 0:
+        return [values]
+    there = valid(array)
+    last = descending if nulls_last is None else nulls_last
+    return [~there if last else there, np.where(there, values, 0)]
+
+
+def sorted_rows(keys: Iterable[Numbers], length: int) -> tuple[Numbers, Numbers]:
+    """The rows in the order of the keys, the most important first, and which equal the one before them.
+
+    Equal rows stand in no order.
+    """
+    packed = _packed([key.astype(np.int64, copy=False) for key in keys], length)
+    order = np.argsort(packed[0]) if len(packed) == 1 else np.lexsort(packed[::-1])
+    same = np.ones(length, bool)
+    same[:1] = False
+    for key in packed:
+        same[1:] &= key[order[1:]] == key[order[:-1]]
+    return order, same
+
+
+def sorted_by_content(keys: Sequence[Numbers], content: Sequence[pa.Array], length: int) -> Numbers:
+    """The rows in the order of the keys; those that are equal there stand in the order of their content."""
+    order, same = sorted_rows(keys, length)
+    if not same.any():
+        return order
+    tied = same.copy()
+    tied[:-1] |= same[1:]
+    rows = np.sort(order[tied])
+    finer = [key for array in content for key in sort_keys(array.take(pa.array(rows)))]
+    inner = np.zeros(length, np.int64)
+    inner[rows] = ranks(finer, len(rows))
+    return sorted_rows([*keys, inner], length)[0]
+
+
+def ranks(keys: Sequence[Numbers], length: int) -> Numbers:
+    """The place of each row among the different ones, from 0."""
+    order, same = sorted_rows(keys, length)
+    result = np.zeros(length, np.int64)
+    result[order] = np.cumsum(~same) - 1
+    return result
+
+
+def arrival(rows: pa.Table, after: int) -> Numbers:
+    """When each row of a turn came, as numbers above `after`: by `ORDER`, or all at once where they do not have it."""
+    names = [name for name in ORDER if name in rows.column_names]
+    keys = [key for name in names for key in sort_keys(column(rows, name))]
+    return after + 1 + ranks(keys, rows.num_rows)
+
+
+def extremes(values: Numbers, owners: Numbers, size: int, largest: bool) -> Numbers:
+    """The row with the smallest or the largest value of each owner, or -1 where there is none."""
+    values = ~values if largest else values
+    best = np.full(size, np.iinfo(np.int64).max)
+    np.minimum.at(best, owners, values)
+    winners = np.flatnonzero(values == best[owners])
+    rows = np.full(size, -1, np.int64)
+    rows[owners[winners]] = winners
+    return rows
+
+
+def taken(array: pa.Array, rows: Numbers) -> pa.Array:
+    """The values in these rows; null for -1."""
+    return array.take(pa.array(rows, mask=rows < 0))
+
+
+def _packed(keys: list[Numbers], length: int) -> list[Numbers]:
+    result: list[Numbers] = []
+    room = 1
+    for key in keys:
+        low, high = (int(key.min()), int(key.max())) if length else (0, 0)
+        span = high - low + 1
+        if result and room * span <= ROOM:
+            result[-1] = result[-1] * span + (key - low)
+            room *= span
+        elif span <= ROOM:
+            result.append(key - low)
+            room = span
+        else:
+            result.append(key)
+            room = ROOM
+    return result or [np.zeros(length, np.int64)]
+
+
+def _by_dictionary(array: pa.Array) -> Numbers:
+    encoded = array.dictionary_encode()
+    order = pc.sort_indices(encoded.dictionary).to_numpy()
+    places = np.zeros(len(order), np.int64)
+    places[order] = np.arange(len(order))
+    rows = numbers(encoded.indices)
+    return places[rows] if len(places) else np.zeros(len(array), np.int64)

@@ -1,0 +1,27 @@
+"""Tables of state as bytes, and back: an Arrow stream for each, compressed."""
+
+from collections.abc import Mapping
+from typing import Final
+
+import pyarrow as pa
+
+from penstock.keyed.kernel import Tables
+
+OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+def pack(tables: Tables) -> dict[str, bytes]:
+    """Each table as bytes."""
+    return {name: _bytes(table) for name, table in tables.items()}
+
+
+def unpack(packed: Mapping[str, bytes]) -> dict[str, pa.Table]:
+    """The tables that were packed."""
+    return {name: pa.ipc.open_stream(data).read_all() for name, data in packed.items()}
+
+
+def _bytes(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=OPTIONS) as writer:
+        writer.write_table(table.combine_chunks())
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
