@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
+from urllib.parse import unquote, urlsplit
 
 from penstock.clients import parquet
 from penstock.sql.types import Column, Columns
@@ -69,6 +70,11 @@ FORMATS: Final[Mapping[str, Format]] = {
 def literal(path: Path) -> str:
     """A path for Spark, which takes brackets, braces, stars and question marks for patterns."""
     return re.sub(r"([\\\[\]{}*?])", r"\\\1", str(path))
+
+
+def from_address(address: str) -> str:
+    """A file's address, as Spark notes it, as a path for Spark."""
+    return literal(Path(unquote(urlsplit(address).path)))
 
 
 def files_under(path: Path, file_format: Format) -> Iterator[Path]:

@@ -7,6 +7,7 @@ methods only, so that checking a project starts no JVM.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -59,6 +60,13 @@ class Source(Connector):
 
         blanks = (f.lit(0).cast("bigint"), f.lit(""), f.lit(0).cast("bigint"), f.monotonically_increasing_id())
         return self.read(spark, name).withColumns(dict(zip(ORDER, blanks, strict=True)))
+
+    def read_again(self, spark: SparkSession, name: str, files: Mapping[str, Sequence[str]]) -> DataFrame | None:
+        """The rows of a batch once more, as a finite table; `files` are those that each reader of it has read.
+
+        None where rows cannot be read twice.
+        """
+        return None
 
     @abstractmethod
     def peek(self, spark: SparkSession) -> DataFrame:

@@ -6,6 +6,7 @@ People drop JSON Lines, CSV or Parquet files into it; models write Parquet.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
@@ -14,7 +15,7 @@ from pydantic import Field
 
 from penstock.clients import parquet
 from penstock.clients.batches import BatchRef, publish
-from penstock.clients.formats import FORMATS, STREAM_OPTIONS, Format, files_under, known_columns, literal
+from penstock.clients.formats import FORMATS, STREAM_OPTIONS, Format, files_under, from_address, known_columns, literal
 from penstock.config import Frozen
 from penstock.connectors.contract import Sink, Source
 from penstock.errors import ServiceError
@@ -98,6 +99,15 @@ class TopicSource(_Topic, Source):
             .load(literal(self.path()))
             for f in self._formats()
         ]
+
+    def read_again(self, spark: SparkSession, name: str, files: Mapping[str, Sequence[str]]) -> DataFrame | None:
+        schema = self._schema(spark)
+        tables = [
+            spark.read.format(f.name).schema(schema).options(**f.read_options).load(list(map(from_address, found)))
+            for f in self._formats()
+            if (found := files.get(f"{name}_{f.name}"))
+        ]
+        return reduce(lambda one, other: one.unionByName(other), tables) if tables else None
 
     def peek(self, spark: SparkSession) -> DataFrame:
         schema = self._schema(spark)

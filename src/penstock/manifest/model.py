@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -62,6 +62,11 @@ class Dag(Part):
 class EventTimeSpec(Part):
     column: str
     delay_ms: int
+    max_future_ms: int = 0
+    """How far a time may be ahead of the clock; 0 is any far."""
+
+
+OnError: TypeAlias = Literal["dead_letter", "stop", "skip"]
 
 
 class Input(Part):
@@ -78,6 +83,8 @@ class Input(Part):
     """Columns that hold the time of processing."""
     ordered: bool = False
     """Whether the order of its rows is wanted."""
+    on_error: OnError = "dead_letter"
+    """What becomes of rows that cannot take part."""
 
 
 class Parameter(Part):

@@ -2,7 +2,16 @@
 
 import hashlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTime:
+    """When a batch began, and how far event time had come, in milliseconds."""
+
+    began_ms: int
+    watermark_ms: int
 
 
 def checkpoint_id(checkpoint: Path) -> str:
@@ -15,20 +24,59 @@ def batch_offsets(checkpoint: Path, batch_id: int) -> tuple[str, ...]:
 
     A file reader only counts its own batches there, so the files of the batch are added as a checksum.
     """
-    lines = (checkpoint / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()
-    return tuple(line + _files_read(checkpoint, line) for line in lines[2:])
+    return tuple(line + _files_read(checkpoint, line) for line in _offsets(checkpoint, batch_id))
 
 
 def _files_read(checkpoint: Path, offset: str) -> str:
+    name, number = _position(offset)
+    paths = _logged(checkpoint / "sources" / name, number)
+    if paths is None:
+        return ""
+    return f" {len(paths)} files {hashlib.sha256(chr(10).join(paths).encode()).hexdigest()[:16]}"
+
+
+def batch_files(checkpoint: Path, batch_id: int) -> dict[str, list[str]]:
+    """The files that a batch reads, as addresses, by the name of their reader."""
+    before = dict(map(_position, _offsets(checkpoint, batch_id - 1)))
+    found: dict[str, list[str]] = {}
+    for name, number in map(_position, _offsets(checkpoint, batch_id)):
+        first = before.get(name)
+        numbers = range((-1 if first is None else first) + 1, number + 1) if number is not None else ()
+        found[name] = [path for n in numbers for path in _logged(checkpoint / "sources" / name, n) or ()]
+    return found
+
+
+def batch_time(checkpoint: Path, batch_id: int) -> BatchTime:
+    header = json.loads((checkpoint / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()[1])
+    return BatchTime(int(header["batchTimestampMs"]), int(header["batchWatermarkMs"]))
+
+
+def unfinished_batch(checkpoint: Path) -> int | None:
+    """The batch that was begun and not committed, so that it will be done again."""
+    numbers = [
+        [int(path.name) for path in (checkpoint / log).glob("*") if path.name.isdigit()] for log in ("offsets", "commits")
+    ]
+    begun, done = (max(found, default=-1) for found in numbers)
+    return begun if begun > done else None
+
+
+def _offsets(checkpoint: Path, batch_id: int) -> list[str]:
+    log = checkpoint / "offsets" / str(batch_id)
+    return log.read_text(encoding="utf-8").splitlines()[2:] if log.is_file() else []
+
+
+def _position(offset: str) -> tuple[str, int | None]:
+    """The name of a reader and the number of its last batch, if it is a reader of files."""
     name, _, position = offset.partition(":")
-    number = json.loads(position).get("logOffset") if position.startswith("{") else None
-    log = checkpoint / "sources" / name
+    return name, json.loads(position).get("logOffset") if position.startswith("{") else None
+
+
+def _logged(log: Path, number: int | None) -> list[str] | None:
     entries = next((p for p in (log / str(number), log / f"{number}.compact") if p.is_file()), None)
     if entries is None:
-        return ""
+        return None
     files = [json.loads(line) for line in entries.read_text(encoding="utf-8").splitlines()[1:]]
-    paths = sorted(file["path"] for file in files if file["batchId"] == number)
-    return f" {len(paths)} files {hashlib.sha256(chr(10).join(paths).encode()).hexdigest()[:16]}"
+    return sorted(file["path"] for file in files if file["batchId"] == number)
 
 
 def state_partitions(checkpoint: Path) -> int | None:

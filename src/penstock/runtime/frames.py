@@ -14,6 +14,7 @@ from penstock.keyed.operators import CLOCK, OP, ORDER, SIGN
 from penstock.manifest.model import Input, KeyedStep, Manifest, QuerySpec, Step
 from penstock.runtime.filling import Filling
 from penstock.runtime.keyed import operate
+from penstock.runtime.times import converted, watermarked
 from penstock.sql.carving.stages import ORDERED
 from penstock.sql.dialects import quoted
 from penstock.sql.translate import OPERATION
@@ -35,14 +36,19 @@ class Frames:
         self._columns: dict[str, Columns] = {}
 
     def session(
-        self, poll_ms: int = 10, partitions: int | None = None, conf: Mapping[str, str] = MappingProxyType({})
+        self,
+        poll_ms: int = 10,
+        partitions: int | None = None,
+        conf: Mapping[str, str] = MappingProxyType({}),
+        now_ms: int | None = None,
     ) -> SparkSession:
         """A session of its own: views of one query are never seen by another. State keeps the partitions it has."""
         session = self._spark.newSession()
         session.conf.set("spark.sql.streaming.pollingDelay", f"{poll_ms}ms")
         for key, value in conf.items():
             session.conf.set(key, value)
-        now = "current_timestamp()" if self._now_ms is None else f"timestamp_millis({self._now_ms})"
+        stands_at = self._now_ms if now_ms is None else now_ms
+        now = "current_timestamp()" if stands_at is None else f"timestamp_millis({stands_at})"
         session.sql(f"CREATE OR REPLACE TEMPORARY FUNCTION {CLOCK}() RETURNS TIMESTAMP RETURN {now}")
         if partitions is not None:
             session.conf.set("spark.sql.shuffle.partitions", partitions)
@@ -73,7 +79,7 @@ class Frames:
             read = source.read_in_order if entry.ordered else source.read
             stream = prepared(read(session, entry.name), entry)
             if query.timed and entry.event_time is not None:
-                stream = stream.withWatermark(entry.event_time.column, f"{entry.event_time.delay_ms} milliseconds")
+                stream = watermarked(stream, entry)
             if entry.ordered:
                 columns = [name for name in stream.columns if name not in ORDER]
                 packed = stream.select(f.struct(*map(quoted, columns)).alias("row"), *ORDER)
@@ -127,16 +133,7 @@ def prepared(frame: DataFrame, entry: Input) -> DataFrame:
         frame = frame.withColumn(OPERATION, f.lit("i"))
     for column in entry.processing_time:
         frame = frame.withColumn(column, f.expr(f"{CLOCK}()"))
-    if entry.event_time is None:
-        return frame
-    time = entry.event_time.column
-    match dict(frame.dtypes).get(time):
-        case "bigint" | "int":
-            return frame.withColumn(time, f.timestamp_millis(f.col(quoted(time))))
-        case "string":
-            return frame.withColumn(time, f.to_timestamp(f.col(quoted(time))))
-        case _:
-            return frame
+    return frame if entry.event_time is None else converted(frame, entry.event_time)
 
 
 def shared_read(streams: Mapping[str, DataFrame]) -> DataFrame:

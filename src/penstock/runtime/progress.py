@@ -12,6 +12,7 @@ from pyspark.sql.streaming.listener import (
     QueryStartedEvent,
     QueryTerminatedEvent,
     StreamingQueryListener,
+    StreamingQueryProgress,
 )
 
 State: TypeAlias = Literal["waiting", "running", "finished", "stopped", "failed"]
@@ -19,13 +20,18 @@ State: TypeAlias = Literal["waiting", "running", "finished", "stopped", "failed"
 
 @dataclass(frozen=True, slots=True)
 class QueryProgress:
-    """The sums of this run, and the last batch."""
+    """The sums of this run, and the last batch.
+
+    `rejected` rows had no usable event time; `late` ones came when their window, or their moment, was over.
+    """
 
     query: str
     state: State = "waiting"
     batches: int = 0
     rows_in: int = 0
     rows_out: int = 0
+    rejected: int = 0
+    late: int = 0
     seconds: float = 0.0
     rows_per_second: float = 0.0
     batch_ms: int = 0
@@ -39,6 +45,8 @@ class QueryProgress:
             "batches": self.batches,
             "rows_in": self.rows_in,
             "rows_out": self.rows_out,
+            "rejected": self.rejected,
+            "late": self.late,
             "seconds": round(self.seconds, 3),
             "rows_per_second": round(self.rows_per_second, 1),
             "batch_ms": self.batch_ms,
@@ -74,7 +82,14 @@ class ProgressBoard:
             row = self._rows[query]
             self._rows[query] = replace(row, rows_out=row.rows_out + rows)
 
-    def batch(self, query: str, batch_id: int, rows_in: int, batch_ms: int, rows_per_second: float) -> None:
+    def rejected(self, query: str, rows: int) -> None:
+        with self._changed:
+            row = self._rows[query]
+            self._rows[query] = replace(row, rejected=row.rejected + rows)
+
+    def batch(
+        self, query: str, batch_id: int, rows_in: int, batch_ms: int, rows_per_second: float, late: int = 0
+    ) -> None:
         with self._changed:
             row = self._rows[query]
             self._last_batch[query] = batch_id
@@ -82,6 +97,7 @@ class ProgressBoard:
                 row,
                 batches=row.batches + 1,
                 rows_in=row.rows_in + rows_in,
+                late=row.late + late,
                 batch_ms=batch_ms,
                 rows_per_second=rows_per_second,
                 last_batch_at=time.time(),
@@ -119,6 +135,7 @@ class QueryListener(StreamingQueryListener):
             progress.numInputRows,
             progress.batchDuration,
             0.0 if math.isnan(rate) else rate,
+            _late(progress),
         )
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
@@ -126,3 +143,10 @@ class QueryListener(StreamingQueryListener):
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
         pass
+
+
+def _late(progress: StreamingQueryProgress) -> int:
+    """Rows that came too late: those that Spark's operators dropped, and those that ours did."""
+    dropped = sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
+    ours = [row["late"] or 0 for name, row in progress.observedMetrics.items() if name.startswith("late ")]
+    return int(dropped + sum(ours))

@@ -4,13 +4,15 @@ import os
 import threading
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import assert_never
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.clients.batches import BatchRef
+from penstock.connectors.contract import Source
 from penstock.connectors.registry import sink_from
 from penstock.errors import PenstockError, PlanRefused, QueryFailed, ServiceError
 from penstock.manifest.model import Output, QuerySpec, TopicSpec
@@ -26,11 +28,21 @@ from penstock.plan.steps import (
     StartQuery,
 )
 from penstock.project.variables import Environ
-from penstock.runtime.checkpoint import batch_offsets, checkpoint_id, set_aside, state_partitions
+from penstock.runtime.checkpoint import (
+    batch_files,
+    batch_offsets,
+    batch_time,
+    checkpoint_id,
+    set_aside,
+    state_partitions,
+    unfinished_batch,
+)
 from penstock.runtime.failures import SPARK_ERRORS, failure_of
 from penstock.runtime.filling import Filling
 from penstock.runtime.frames import Frames, folded, shared_read, split_read
 from penstock.runtime.progress import ProgressBoard, QueryListener
+from penstock.runtime.rejects import keep, stop_at
+from penstock.runtime.times import faults
 from penstock.sql.dialects import quoted
 
 
@@ -151,6 +163,7 @@ class Run:
         whole = shared_read(streams) if spec.fan_out else self._frames.run_steps(spec, session)[spec.outputs[0].view]
         sinks = {o.node: sink_from(self._filling.connector(o.sink), self._place.root) for o in spec.outputs}
         failures: list[PenstockError] = []
+        unfinished = unfinished_batch(checkpoint)
 
         def write(batch: DataFrame, batch_id: int) -> None:
             try:
@@ -158,6 +171,7 @@ class Run:
                 for output, rows in self._rows(spec, batch):
                     ref = BatchRef(spec.name, output.node, begun, batch_id, offsets)
                     self.board.written(spec.name, sinks[output.node].write(rows, ref))
+                self._reject(spec, sources, session, checkpoint, ref, again=batch_id == unfinished)
             except PenstockError as error:
                 failures.append(error)
                 raise
@@ -191,6 +205,37 @@ class Run:
                 yield output, frames[output.view]
         finally:
             batch.unpersist()
+
+    def _reject(
+        self,
+        spec: QuerySpec,
+        sources: list[Source],
+        session: SparkSession,
+        checkpoint: Path,
+        ref: BatchRef,
+        *,
+        again: bool,
+    ) -> None:
+        """Deal with the rows of a batch that could not take part, now that it is written.
+
+        A batch that is done again may have been written before, so that nobody counted: it is looked through in any case.
+        """
+        for entry, source in zip(spec.inputs, sources, strict=True):
+            if not spec.timed or entry.event_time is None:
+                continue
+            found = faults(session, spec.name, entry)
+            if not found and not again:
+                continue
+            self.board.rejected(spec.name, sum(found.values()))
+            match entry.on_error:
+                case "stop":
+                    stop_at(found, entry)
+                case "dead_letter":
+                    still = self._frames.session(now_ms=batch_time(checkpoint, ref.batch_id).began_ms)
+                    files = batch_files(checkpoint, ref.batch_id)
+                    keep(still, source, entry, files, self._place.topics, replace(ref, output=f"{entry.view} errors"))
+                case "skip":
+                    pass
 
     def _create_topic(self, topic: TopicSpec) -> None:
         directory = self._place.topics / topic.name

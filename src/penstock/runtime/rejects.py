@@ -1,0 +1,53 @@
+"""Rows that could not take part in a query: counted always, and kept in the error output of what they came from."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from penstock.clients.batches import BatchRef, publish
+from penstock.clients.formats import FORMATS, JSON_OPTIONS
+from penstock.connectors.contract import Source
+from penstock.errors import QueryFailed
+from penstock.manifest.model import Input
+from penstock.runtime.times import FAULT, FAULTS, converted, marked
+
+
+def stop_at(faults: Mapping[str, int], entry: Input) -> None:
+    """End the query where its input is not to have any fault."""
+    for code, count in faults.items():
+        text = f"{count} rows of `{entry.node}` cannot take part: {FAULTS[code]}"
+        raise QueryFailed(code, text, hint="mend the rows, or set `on_error: dead_letter` where they are read")
+
+
+def keep(
+    session: SparkSession, source: Source, entry: Input, files: Mapping[str, list[str]], topics: Path, ref: BatchRef
+) -> int:
+    """Read the batch once more, and put the rows with faults into the topic for errors."""
+    rows = source.read_again(session, entry.name, files)
+    return 0 if rows is None else publish(topics / error_topic(entry), ref, _letters(rows, entry), FORMATS["parquet"])
+
+
+def error_topic(entry: Input) -> str:
+    return f"{entry.node.partition('.')[2]}.errors"
+
+
+def _letters(rows: DataFrame, entry: Input) -> DataFrame:
+    """What went wrong with a row, where it came from, and the row itself."""
+    assert entry.event_time is not None
+    raw = rows.withColumn("_value", f.to_json(f.struct("*"), JSON_OPTIONS))
+    wrong = marked(converted(raw, entry.event_time), entry.event_time).where(f.col(FAULT).isNotNull())
+    messages = f.create_map(*(f.lit(text) for pair in FAULTS.items() for text in pair))
+    return wrong.select(
+        f.lit(entry.source.get("topic")).alias("topic"),
+        f.lit(None).cast("int").alias("partition"),
+        f.lit(None).cast("bigint").alias("offset"),
+        f.lit(None).cast("timestamp").alias("timestamp"),
+        f.lit(None).cast("string").alias("key"),
+        f.col("_value").alias("value"),
+        f.col(FAULT).alias("code"),
+        messages[f.col(FAULT)].alias("message"),
+        f.lit(entry.node).alias("node"),
+        f.current_timestamp().alias("time"),
+    )

@@ -1,0 +1,69 @@
+"""Event time of an input: what counts as a time, how far it may be ahead, and rows whose time is none."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from penstock.keyed.operators import CLOCK
+from penstock.manifest.model import EventTimeSpec, Input
+from penstock.sql.dialects import quoted
+
+FAULT: Final = "_fault"
+FAULTS: Final[Mapping[str, str]] = {
+    "event-time-null": "it has no event time that can be read",
+    "event-time-future": "its event time is too far ahead of the clock",
+}
+"""Why a row cannot take part in a query that goes by event time."""
+
+
+def converted(frame: DataFrame, time: EventTimeSpec) -> DataFrame:
+    """Text is read as a timestamp and a whole number as milliseconds; what cannot be read is null."""
+    column = f.col(quoted(time.column))
+    match dict(frame.dtypes).get(time.column):
+        case "bigint" | "int":
+            return frame.withColumn(time.column, f.timestamp_millis(column))
+        case "string":
+            return frame.withColumn(time.column, f.try_to_timestamp(column))
+        case _:
+            return frame
+
+
+def marked(frame: DataFrame, time: EventTimeSpec) -> DataFrame:
+    """The rows with what is wrong with their time in a column of its own; such a time is null."""
+    column = f.col(quoted(time.column))
+    fault = f.when(column.isNull(), "event-time-null")
+    if time.max_future_ms:
+        latest = f.expr(f"{CLOCK}() + INTERVAL {time.max_future_ms} MILLISECOND")
+        fault = fault.when(column > latest, "event-time-future")
+    return frame.withColumn(FAULT, fault).withColumn(time.column, f.when(f.col(FAULT).isNull(), column))
+
+
+def watermarked(stream: DataFrame, entry: Input) -> DataFrame:
+    """The rows that have a time, with a watermark. The others are counted, and do not move it.
+
+    Counting stands right behind the watermark: Spark would push filters of the query below it otherwise, and rows that
+    the query does not want would not move time either.
+    """
+    time = entry.event_time
+    assert time is not None
+    timed = marked(stream, time).withWatermark(time.column, f"{time.delay_ms} milliseconds")
+    counts = [f.count_if(f.col(FAULT) == code).alias(code) for code in FAULTS]
+    return timed.observe(_metric(entry), *counts).where(f.col(FAULT).isNull()).drop(FAULT)
+
+
+def _metric(entry: Input) -> str:
+    return f"faults {entry.view}"
+
+
+def faults(session: SparkSession, query: str, entry: Input) -> dict[str, int]:
+    """How many rows of the batch under way have which fault. To be asked when the batch is worked through."""
+    running = next((q for q in session.streams.active if q.name == query), None)
+    if running is None:
+        return {}
+    metrics = running._jsq.streamingQuery().lastExecution().observedMetrics().get(_metric(entry))
+    if metrics.isEmpty():
+        return {}
+    row = metrics.get()
+    return {code: count for place, code in enumerate(FAULTS) if (count := int(row.getLong(place)))}

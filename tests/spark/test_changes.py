@@ -1,0 +1,29 @@
+"""Streams of changes: groups without a window, and models that read them."""
+
+from tests.spark.running import ORDERS, Running, order
+
+COUNTS = """
+models:
+  - name: by_country
+    sql: |
+      SELECT country, COUNT(*) AS n, SUM(amount) AS total
+      FROM {{ source("orders") }} GROUP BY country
+  - name: by_count
+    sql: SELECT n, COUNT(*) AS countries FROM {{ ref("by_country") }} GROUP BY n
+  - name: busy
+    sql: SELECT country, n FROM {{ ref("by_country") }} WHERE n = 1
+"""
+
+
+def test_a_group_without_a_window_is_a_stream_of_changes(running: Running) -> None:
+    running.write({"stream_project.yml": f"project: {{name: p}}\n{ORDERS}{COUNTS}"})
+    running.drop("orders.v1", "1.json", [order(1), order(2, country="FR", amount=4.0)])
+    running.run()
+    running.drop("orders.v1", "2.json", [order(3, amount=5.0)])
+    running.run()
+    changes = sorted((r["country"], r["n"], r["total"], r["_gs_op"]) for r in running.topic("by_country"))
+    assert changes == [("DE", 1, 10.0, "i"), ("DE", 2, 15.0, "u"), ("FR", 1, 4.0, "i")]
+    counted = sorted((r["n"], r["countries"], r["_gs_op"]) for r in running.topic("by_count"))
+    assert counted == [(1, 1, "u"), (1, 2, "i"), (2, 1, "i")]
+    busy = sorted((r["country"], r["n"], r["_gs_op"]) for r in running.topic("busy"))
+    assert busy == [("DE", 1, "i"), ("DE", 2, "d"), ("FR", 1, "i")]
