@@ -14,7 +14,7 @@ import pyarrow as pa
 from penstock.keyed.folds import NewRows, null_where, sum_of
 from penstock.keyed.operators import Call
 from penstock.keyed.ordering import extremes, ordinals, sorted_by_content, taken
-from penstock.keyed.tables import Numbers, codes, column, concat, first_rows, normal, numbers, table_of
+from penstock.keyed.tables import Numbers, codes, column, concat, first_rows, normal, numbers, places_within, table_of
 
 SLOT: Final = "slot"
 """The row of the key in the table of keys."""
@@ -126,9 +126,7 @@ def survivors(pairs: Numbers, size: int, there: int, old: int, arrival: Numbers)
     takes = np.bincount(pairs[there:], minlength=size)
     order = np.lexsort((arrival, np.arange(there) < old, pairs[:there]))
     sorted_pairs = pairs[:there][order]
-    starts = np.flatnonzero(np.diff(sorted_pairs, prepend=-1))
-    place = np.arange(there) - np.repeat(starts, np.diff(starts, append=there))
-    return np.sort(order[place >= takes[sorted_pairs]])
+    return np.sort(order[places_within(sorted_pairs) >= takes[sorted_pairs]])
 
 
 def homes(calls: Sequence[Call], signed: bool) -> tuple[str | None, ...]:

@@ -10,7 +10,7 @@ from penstock.keyed.operators import ORDER
 from penstock.keyed.tables import Numbers, bytes_of_lists, column, in_order, lists_of, normal, numbers, valid
 
 ROOM = 2**62
-"""Several numbers of one row are packed into one while their ranges fit into this."""
+"""The numbers of a row are packed into one, which is below this."""
 
 
 def ordinals(array: pa.Array) -> Numbers:
@@ -55,12 +55,10 @@ def sorted_rows(keys: Iterable[Numbers], length: int) -> tuple[Numbers, Numbers]
 
     Equal rows stand in no order.
     """
-    packed = _packed([key.astype(np.int64, copy=False) for key in keys], length)
-    order = np.argsort(packed[0]) if len(packed) == 1 else np.lexsort(packed[::-1])
-    same = np.ones(length, bool)
-    same[:1] = False
-    for key in packed:
-        same[1:] &= key[order[1:]] == key[order[:-1]]
+    packed = _packed((key.astype(np.int64, copy=False) for key in keys), length)
+    order = np.argsort(packed)
+    same = np.zeros(length, bool)
+    same[1:] = packed[order[1:]] == packed[order[:-1]]
     return order, same
 
 
@@ -88,9 +86,13 @@ def ranks(keys: Sequence[Numbers], length: int) -> Numbers:
 
 def arrival(rows: pa.Table, after: int) -> Numbers:
     """When each row of a turn came, as numbers above `after`: by `ORDER`, or all at once where they do not have it."""
+    return after + 1 + ranks(order_keys(rows), rows.num_rows)
+
+
+def order_keys(rows: pa.Table) -> list[Numbers]:
+    """What rows of a turn are sorted by as they came."""
     names = [name for name in ORDER if name in rows.column_names]
-    keys = [key for name in names for key in sort_keys(column(rows, name))]
-    return after + 1 + ranks(keys, rows.num_rows)
+    return [key for name in names for key in sort_keys(column(rows, name))]
 
 
 def extremes(values: Numbers, owners: Numbers, size: int, largest: bool) -> Numbers:
@@ -109,22 +111,29 @@ def taken(array: pa.Array, rows: Numbers) -> pa.Array:
     return array.take(pa.array(rows, mask=rows < 0))
 
 
-def _packed(keys: list[Numbers], length: int) -> list[Numbers]:
-    result: list[Numbers] = []
-    room = 1
-    for key in keys:
-        low, high = (int(key.min()), int(key.max())) if length else (0, 0)
+def _packed(keys: Iterable[Numbers], length: int) -> Numbers:
+    """One number a row that sorts as all keys do; what is too wide is replaced by its rank."""
+    result, room = np.zeros(length, np.int64), 1
+    for key in keys if length else ():
+        low, high = int(key.min()), int(key.max())
+        if room * (high - low + 1) > ROOM:
+            key, low, high = _dense(key)
         span = high - low + 1
-        if result and room * span <= ROOM:
-            result[-1] = result[-1] * span + (key - low)
-            room *= span
-        elif span <= ROOM:
-            result.append(key - low)
-            room = span
-        else:
-            result.append(key)
-            room = ROOM
-    return result or [np.zeros(length, np.int64)]
+        if room * span > ROOM:
+            result, _, top = _dense(result)
+            room = top + 1
+        result = result * span + (key - low)
+        room *= span
+    return result
+
+
+def _dense(key: Numbers) -> tuple[Numbers, int, int]:
+    order = np.argsort(key)
+    steps = np.zeros(len(key), np.int64)
+    steps[1:] = np.cumsum(key[order[1:]] != key[order[:-1]])
+    result = np.zeros(len(key), np.int64)
+    result[order] = steps
+    return result, 0, int(steps[-1])
 
 
 def _by_dictionary(array: pa.Array) -> Numbers:

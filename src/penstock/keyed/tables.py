@@ -68,6 +68,12 @@ def first_rows(row_codes: Numbers, count: int) -> Numbers:
     return first
 
 
+def places_within(owners: Numbers) -> Numbers:
+    """The place of each row among those of its owner, from 0; rows of one owner stand together."""
+    starts = np.flatnonzero(np.diff(owners, prepend=-1))
+    return np.arange(len(owners)) - np.repeat(starts, np.diff(starts, append=len(owners)))
+
+
 def differ(left: pa.Array, right: pa.Array) -> Numbers:
     """Where two arrays of one type and length are not the same."""
     if len(left) == 0:

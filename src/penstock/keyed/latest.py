@@ -1,0 +1,79 @@
+"""Changes by key as signed rows: the state is the last row of every key."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.keyed.kernel import Clock, Tables, Turn
+from penstock.keyed.operators import NOW, OP, SIGN, Latest
+from penstock.keyed.ordering import order_keys, sorted_by_content
+from penstock.keyed.tables import TOUCHED, Numbers, alive, codes, column, concat, differ, table_of
+
+ROWS: Final = "rows"
+
+
+@dataclass(frozen=True, slots=True)
+class LatestKernel:
+    """Changes of a known schema."""
+
+    operator: Latest
+    schema: pa.Schema
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return (ROWS,)
+
+    @property
+    def output(self) -> pa.Schema:
+        return pa.schema([*self._fields(), (SIGN, pa.int8())])
+
+    def turn(self, state: Tables, inputs: Sequence[pa.Table], clock: Clock) -> Turn:
+        old = state.get(ROWS, pa.schema([*self._fields(), (TOUCHED, pa.int64())]).empty_table())
+        mask = alive(old, clock, self.operator.ttl_ms)
+        old = old if mask is None else old.filter(pa.array(mask))
+        given = inputs[0]
+        if given.num_rows == 0:
+            return Turn({ROWS: old}, self.output.empty_table())
+        known = old.num_rows
+        every = concat(old, table_of(old.schema, [column(given, name) for name in (*self.operator.columns, NOW)]))
+        keys, size = codes([column(every, name) for name in self.operator.keys], every.num_rows)
+        last = np.full(size, -1, np.int64)
+        newest = known + self._in_order(given)
+        last[keys[newest]] = newest
+        gone = np.zeros(every.num_rows, bool)
+        gone[known:] = pc.equal(column(given, OP), "d").fill_null(False).to_numpy(zero_copy_only=False)
+        touched = np.flatnonzero(last >= 0)
+        was, now = touched < known, ~gone[last[touched]]
+        both = touched[was & now]
+        same = np.zeros(size, bool)
+        same[both] = ~self._other(every.take(pa.array(both)), every.take(pa.array(last[both])))
+        leaves, comes = touched[was & ~same[touched]], last[touched[now & ~same[touched]]]
+        kept = np.arange(size)
+        kept[touched] = np.where(now, last[touched], -1)
+        signs = np.repeat(np.array([-1, 1], np.int8), [len(leaves), len(comes)])
+        output = every.take(pa.array(np.concatenate([leaves, comes])))
+        new = every.take(pa.array(kept[kept >= 0]))
+        return Turn({ROWS: new}, table_of(self.output, [*self._columns(output), pa.array(signs)]))
+
+    def _other(self, one: pa.Table, other: pa.Table) -> Numbers:
+        """Which rows are not the same."""
+        pairs = zip(self._columns(one), self._columns(other), strict=True)
+        result = np.zeros(one.num_rows, bool)
+        for left, right in pairs:
+            result |= differ(left, right)
+        return result
+
+    def _in_order(self, given: pa.Table) -> Numbers:
+        """The rows as they came; of those that came at once, deletes come first."""
+        content = [column(given, name) for name in (OP, *self.operator.columns)]
+        return sorted_by_content(order_keys(given), content, given.num_rows)
+
+    def _columns(self, table: pa.Table) -> list[pa.Array]:
+        return [column(table, name) for name in self.operator.columns]
+
+    def _fields(self) -> list[pa.Field]:
+        return [pa.field(name, self.schema.field(name).type) for name in self.operator.columns]
