@@ -22,8 +22,16 @@ def codes(parts: Sequence[tuple[pa.Table, Sequence[str]]]) -> tuple[list[Ints], 
     """
     lengths = [table.num_rows for table, _ in parts]
     columns = zip(*([table.column(name) for name in names] for table, names in parts), strict=True)
-    whole = _together([_encode(_stack(column)) for column in columns], sum(lengths))
+    whole = combined([_encode(_stack(column)) for column in columns], sum(lengths))
     return np.split(whole, np.cumsum(lengths)[:-1]), int(whole.max(initial=-1)) + 1
+
+
+def combined(parts: Sequence[Ints], length: int) -> Ints:
+    """Several codes of each row as one. They count up from 0 as they first occur."""
+    whole = parts[0] if parts else np.zeros(length, dtype=np.int64)
+    for part in parts[1:]:
+        whole = _indices(pa.array(whole * (part.max(initial=0) + 1) + part))
+    return whole
 
 
 def without_null(table: pa.Table, names: Sequence[str]) -> Flags:
@@ -45,7 +53,7 @@ def _stack(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
 def _encode(array: pa.Array) -> Ints:
     kind = array.type
     if pa.types.is_struct(kind):
-        return _together([_valid(array), *(_encode(field) for field in array.flatten())], len(array))
+        return combined([_valid(array), *(_encode(field) for field in array.flatten())], len(array))
     if pa.types.is_map(kind):
         entries = array.cast(pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)])))
         return _encode_lists(entries, in_order=False)
@@ -65,7 +73,7 @@ def _encode_lists(array: pa.Array, in_order: bool) -> Ints:
     offsets = np.concatenate(([0], np.cumsum(lengths))) * elements.itemsize
     buffers = [None, pa.py_buffer(offsets.astype(np.int64)), pa.py_buffer(np.ascontiguousarray(elements))]
     texts = pa.Array.from_buffers(pa.large_binary(), len(array), buffers)
-    return _together([_valid(array), _indices(texts)], len(array))
+    return combined([_valid(array), _indices(texts)], len(array))
 
 
 def _one_zero(array: pa.Array) -> pa.Array:
@@ -77,13 +85,6 @@ def _one_zero(array: pa.Array) -> pa.Array:
 def _valid(array: pa.Array) -> Ints:
     flags: Ints = array.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
     return flags
-
-
-def _together(parts: Sequence[Ints], length: int) -> Ints:
-    whole = parts[0] if parts else np.zeros(length, dtype=np.int64)
-    for part in parts[1:]:
-        whole = _indices(pa.array(whole * (part.max(initial=0) + 1) + part))
-    return whole
 
 
 def _indices(array: pa.Array) -> Ints:

@@ -1,14 +1,10 @@
-"""When rows are: late, waiting or due by the watermark, and in which order they came. Times are microseconds here."""
-
-from collections.abc import Iterable
+"""When rows are: late, waiting or due by the watermark. Times are microseconds here."""
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from penstock.keyed.codes import Flags, Ints
 from penstock.keyed.kernel import Clock
-from penstock.keyed.operators import ORDER
 
 
 def micros(table: pa.Table, name: str) -> Ints:
@@ -43,23 +39,9 @@ def wake_ms(times: Ints) -> int | None:
     return -(-int(times.min()) // 1000) if len(times) else None
 
 
-def arrived(table: pa.Table) -> pa.Table:
-    """New rows in the order of arrival, as `ORDER` has it; without it in an order that depends on the values only."""
-    if table.num_rows < 2:
-        return table
-    names = [name for name in ORDER if name in table.column_names]
-    names = names or [field.name for field in table.schema if not pa.types.is_nested(field.type)]
-    return table.take(pc.sort_indices(table, [(name, "ascending") for name in names])) if names else table
-
-
 def ranks(codes: Ints, times: Ints, steps: Ints) -> Ints:
     """Keys and times as single numbers that sort by key, then time; `steps` are the times that count, sorted.
 
     A time between two steps has the number of the earlier one; before the first step it is behind the key before.
     """
     return codes * len(steps) + np.searchsorted(steps, times, side="right") - 1
-
-
-def once(names: Iterable[str]) -> list[str]:
-    """Names in their order, each once."""
-    return list(dict.fromkeys(names))

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from penstock.keyed.codes import Flags, Ints, codes, without_null
 from penstock.keyed.kernel import Clock, Tables, Turn
 from penstock.keyed.operators import NOW, OP, VersionJoin
-from penstock.keyed.times import arrived, due, in_time, micros, once, ranks, timed, wake_ms
+from penstock.keyed.rows import arrived, once, pick
+from penstock.keyed.times import due, in_time, micros, ranks, timed, wake_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +43,13 @@ class VersionJoinKernel:
         told = self.operator
         new = arrived(right.filter(pa.array(without_null(right, told.right_key))))
         if told.left_time is None or told.right_time is None:
-            return self._by_arrival(state, left.select(self._left_names()), new, clock)
+            return self._by_arrival(state, pick(left, self._left_names()), new, clock)
         return self._by_time(state, left, timed(new, told.right_time), clock, told.left_time, told.right_time)
 
     def _by_time(
         self, state: Tables, left: pa.Table, new: pa.Table, clock: Clock, left_time: str, right_time: str
     ) -> Turn:
-        came = in_time(left, left_time, clock).select(self._left_names())
+        came = pick(in_time(left, left_time, clock), self._left_names())
         waiting = state.get("left", came.schema.empty_table())
         is_due = due(micros(waiting, left_time), clock)
         going = waiting.filter(pa.array(is_due))
@@ -88,7 +89,7 @@ class VersionJoinKernel:
         Versions of a key that no row came for within the time to live are forgotten first.
         """
         told = self.operator
-        new = new.select(self._right_names())
+        new = pick(new, self._right_names())
         old = state.get("right", new.schema.empty_table())
         if told.ttl_ms is not None:
             old = old.filter(pc.greater(old.column(NOW), clock.now_ms - told.ttl_ms))

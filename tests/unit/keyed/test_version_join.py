@@ -14,7 +14,13 @@ from penstock.keyed.version_join import VersionJoinKernel
 from tests.unit.keyed.turns import ORDER_FIELDS, TIME, Row, Runner, counted, in_order, tuples
 
 LEFT = pa.schema(
-    [("region", pa.string()), ("customer", pa.float64()), ("ordered", TIME), ("id", pa.int64()), (NOW, pa.int64())]
+    [
+        ("region", pa.string()),
+        ("customer", pa.float64()),
+        ("ordered", TIME),
+        pa.field("id", pa.int64(), False),
+        (NOW, pa.int64()),
+    ]
 )
 RIGHT = pa.schema(
     [
@@ -23,7 +29,7 @@ RIGHT = pa.schema(
         ("valid", TIME),
         ("name", pa.struct([("first", pa.string()), ("tags", pa.list_(pa.int64()))])),
         (OP, pa.string()),
-        (NOW, pa.int64()),
+        pa.field(NOW, pa.int64(), False),
         *ORDER_FIELDS,
     ]
 )
