@@ -1,17 +1,19 @@
 """The kernel of every operator."""
 
-from collections.abc import Sequence
 
 import pyarrow as pa
 
 from penstock.keyed.aggregate import AggregateKernel
+from penstock.keyed.change_join import ChangeJoinKernel
 from penstock.keyed.kernel import Kernel
 from penstock.keyed.latest import LatestKernel
-from penstock.keyed.operators import Aggregate, Latest, Operator, Ranking
+from penstock.keyed.operators import Aggregate, ChangeJoin, Latest, Operator, Over, Ranking, VersionJoin
+from penstock.keyed.over import OverKernel
 from penstock.keyed.ranking import RankingKernel
+from penstock.keyed.version_join import VersionJoinKernel
 
 
-def kernel_for(operator: Operator, schemas: Sequence[pa.Schema]) -> Kernel:
+def kernel_for(operator: Operator, schemas: tuple[pa.Schema, ...]) -> Kernel:
     """What does the work of an operator on rows of these schemas, one for each input."""
     match operator:
         case Aggregate():
@@ -20,4 +22,9 @@ def kernel_for(operator: Operator, schemas: Sequence[pa.Schema]) -> Kernel:
             return RankingKernel(operator, schemas[0])
         case Latest():
             return LatestKernel(operator, schemas[0])
-    raise NotImplementedError(f"no kernel for {type(operator).__name__}")
+        case Over():
+            return OverKernel(operator, schemas)
+        case VersionJoin():
+            return VersionJoinKernel(operator, schemas)
+        case ChangeJoin():
+            return ChangeJoinKernel(operator, schemas)

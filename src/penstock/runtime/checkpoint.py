@@ -54,7 +54,8 @@ def batch_time(checkpoint: Path, batch_id: int) -> BatchTime:
 def unfinished_batch(checkpoint: Path) -> int | None:
     """The batch that was begun and not committed, so that it will be done again."""
     numbers = [
-        [int(path.name) for path in (checkpoint / log).glob("*") if path.name.isdigit()] for log in ("offsets", "commits")
+        [int(path.name) for path in (checkpoint / log).glob("*") if path.name.isdigit()]
+        for log in ("offsets", "commits")
     ]
     begun, done = (max(found, default=-1) for found in numbers)
     return begun if begun > done else None

@@ -54,7 +54,7 @@ def operate(step: KeyedStep, frames: Sequence[DataFrame]) -> DataFrame:
     keys = keys_of(step.operator)
     frames = [_normal(frame, names) for frame, names in zip(_comparable(frames, keys), keys, strict=True)]
     schemas = [to_arrow_schema(frame.schema, timezone="UTC") for frame in frames]
-    kernel = kernel_for(completed(step.operator, [frame.columns for frame in frames]), schemas)
+    kernel = kernel_for(completed(step.operator, [frame.columns for frame in frames]), tuple(schemas))
     packed = [
         frame.withColumn(_BUCKET, _bucket(names)).mapInArrow(_Packer(side), _PACKED)
         for side, (frame, names) in enumerate(zip(frames, keys, strict=True))
@@ -202,12 +202,12 @@ class _Cell(StatefulProcessor):
 
     def _turn(self, inputs: list[pa.Table], timer: TimerValues) -> Iterator[Row]:
         kept = self._state.get()
-        state = unpack(dict(zip(self.kernel.tables, kept, strict=True))) if kept is not None else {}
+        state = {} if kept is None else unpack({n: b for n, b in zip(self.kernel.tables, kept, strict=True) if b})
         times = [table.column(NOW).to_numpy().max() for table in inputs if table.num_rows]
         now = int(max(times)) if times else int(timer.getCurrentProcessingTimeInMs())
         turn = self.kernel.turn(state, inputs, Clock(now, timer.getCurrentWatermarkInMs()))
         packed = pack(turn.state)
-        self._state.update(tuple(packed[name] for name in self.kernel.tables))
+        self._state.update(tuple(packed.get(name) for name in self.kernel.tables))
         if turn.wake_ms is not None:
             self._handle.registerTimer(turn.wake_ms)
         if turn.output.num_rows or turn.late:

@@ -218,7 +218,7 @@ class Run:
     ) -> None:
         """Deal with the rows of a batch that could not take part, now that it is written.
 
-        A batch that is done again may have been written before, so that nobody counted: it is looked through in any case.
+        A batch that is done again may have been written before, so that nobody counted: it is looked through anyway.
         """
         for entry, source in zip(spec.inputs, sources, strict=True):
             if not spec.timed or entry.event_time is None:

@@ -1,0 +1,208 @@
+"""The join of two sides that change: signed rows in, signed rows out.
+
+State: `left` and `right` are the rows of each side, each once, with how often it is there and when it last came.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.keyed.codes import Flags, Ints, codes, combined, without_null
+from penstock.keyed.kernel import Clock, Tables, Turn
+from penstock.keyed.operators import NOW, SIGN, ChangeJoin
+from penstock.keyed.rows import once, pick
+
+COUNT = "_count"
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeJoinKernel:
+    """`schemas` are those of the left and the right rows, as they come."""
+
+    operator: ChangeJoin
+    schemas: tuple[pa.Schema, pa.Schema]
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return ("left", "right")
+
+    @property
+    def output(self) -> pa.Schema:
+        told = self.operator
+        left = zip(told.left_out, told.left_columns, strict=True)
+        right = zip(told.right_out, told.right_columns, strict=True)
+        return pa.schema(
+            [pa.field(out, self.schemas[0].field(name).type) for out, name in left]
+            + [pa.field(out, self.schemas[1].field(name).type) for out, name in right]
+            + [pa.field(SIGN, pa.int8())]
+        )
+
+    def turn(self, state: Tables, inputs: Sequence[pa.Table], clock: Clock) -> Turn:
+        told = self.operator
+        keys, columns = (told.left_key, told.right_key), (told.left_columns, told.right_columns)
+        alone = (told.side in ("left", "full"), told.side in ("right", "full"))
+        new = [_new(inputs[i], keys[i], columns[i], alone[i]) for i in (0, 1)]
+        old = [self._old(state.get(self.tables[i]), new[i], clock) for i in (0, 1)]
+        found, count = codes([(side[i], keys[i]) for i in (0, 1) for side in (old, new)])
+        touched = np.zeros(count, dtype=np.bool_)
+        touched[found[1]] = touched[found[3]] = True
+
+        left, right = (
+            _side(old[i], new[i], found[2 * i], found[2 * i + 1], touched, (keys[i], columns[i]), clock) for i in (0, 1)
+        )
+        changes = [_pairs(left, right, left.changed, right.all), _pairs(left, right, ~left.changed, right.changed)]
+        totals = [_totals(side, count) for side in (left, right)]
+        if alone[0]:
+            rows, net = _alone(left, totals[1])
+            changes.append((left.place[rows], np.full(len(rows), right.nothing), net))
+        if alone[1]:
+            rows, net = _alone(right, totals[0])
+            changes.append((np.full(len(rows), left.nothing), right.place[rows], net))
+        rest = [old[i].filter(pa.array(~touched[found[2 * i]])) for i in (0, 1)]
+        return Turn(
+            state={"left": _kept(rest[0], left), "right": _kept(rest[1], right)},
+            output=self._signed(left, right, *(np.concatenate(parts) for parts in zip(*changes, strict=True))),
+        )
+
+    def _old(self, table: pa.Table | None, new: pa.Table, clock: Clock) -> pa.Table:
+        """The rows that are remembered: one that was not touched within the time to live is as if never seen."""
+        if table is None:
+            number = pa.array([], pa.int64())
+            return new.slice(0, 0).drop_columns(SIGN).append_column(COUNT, number).append_column(NOW, number)
+        if self.operator.ttl_ms is None:
+            return table
+        return table.filter(pc.greater(table.column(NOW), clock.now_ms - self.operator.ttl_ms))
+
+    def _signed(self, left: "_Side", right: "_Side", lefts: Ints, rights: Ints, net: Ints) -> pa.Table:
+        """Pairs of places with how often they come or go, as rows. What comes and goes alike does neither."""
+        same = combined([left.looks[lefts], right.looks[rights]], len(net))
+        first = _first(same)
+        total = np.zeros(len(first), dtype=np.int64)
+        np.add.at(total, same, net)
+        lefts, rights = (np.repeat(places[first], np.abs(total)) for places in (lefts, rights))
+        signs = np.repeat(np.sign(total), np.abs(total)).astype(np.int8)
+        columns = [left.rows.column(name).take(pa.array(lefts)) for name in self.operator.left_columns]
+        columns += [right.rows.column(name).take(pa.array(rights)) for name in self.operator.right_columns]
+        return pa.table([*columns, pa.array(signs)], schema=self.output)
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """The rows of one side that have touched keys, and a row of nulls as the last: `looks` is their code.
+
+    The arrays that follow have an item for each different row: its place, its key (-1 never matches), how often it was
+    and is there, and when it last came.
+    """
+
+    rows: pa.Table
+    looks: Ints
+    place: Ints
+    key: Ints
+    before: Ints
+    after: Ints
+    seen: Ints
+
+    @property
+    def nothing(self) -> int:
+        return int(self.rows.num_rows) - 1
+
+    @property
+    def changed(self) -> Flags:
+        flags: Flags = self.before != self.after
+        return flags
+
+    @property
+    def all(self) -> Flags:
+        return np.ones(len(self.place), dtype=np.bool_)
+
+
+def _new(table: pa.Table, key: Sequence[str], columns: Sequence[str], alone: bool) -> pa.Table:
+    """New rows. One with a null in its key is of no use where only rows with partners come out."""
+    table = pick(table, [*once((*key, *columns)), SIGN])
+    return table if alone else table.filter(pa.array(without_null(table, key)))
+
+
+def _side(
+    old: pa.Table,
+    new: pa.Table,
+    old_keys: Ints,
+    new_keys: Ints,
+    touched: Flags,
+    told: tuple[Sequence[str], Sequence[str]],
+    clock: Clock,
+) -> _Side:
+    again = touched[old_keys]
+    old, old_keys = old.filter(pa.array(again)), old_keys[again]
+    key, columns = told
+    names = once((*key, *columns))
+    nothing = pa.table([pa.nulls(1, old.schema.field(name).type) for name in names], names=names)
+    rows = pa.concat_tables([old.select(names), new.select(names), nothing]).combine_chunks()
+    keys = np.concatenate([old_keys, new_keys])
+    (looks,), _ = codes([(rows, columns)])
+    row = combined([keys, looks[:-1]], len(keys))
+    place = _first(row)
+
+    before, delta, seen = (np.zeros(len(place), dtype=np.int64) for _ in range(3))
+    before[row[: old.num_rows]] = old.column(COUNT).to_numpy()
+    seen[row[: old.num_rows]] = old.column(NOW).to_numpy()
+    np.add.at(delta, row[old.num_rows :], new.column(SIGN).to_numpy().astype(np.int64))
+    seen[row[old.num_rows :]] = clock.now_ms
+    matching = without_null(rows, key)[place]
+    return _Side(
+        rows=rows,
+        looks=looks,
+        place=place,
+        key=np.where(matching, keys[place], -1),
+        before=before,
+        after=np.maximum(before + delta, 0),
+        seen=seen,
+    )
+
+
+def _pairs(left: _Side, right: _Side, lefts: Flags, rights: Flags) -> tuple[Ints, Ints, Ints]:
+    """The places of all pairs of the chosen rows, and how many times more each is there than it was."""
+    mine = np.flatnonzero(lefts & (left.key >= 0))
+    theirs = np.flatnonzero(rights)
+    theirs = theirs[np.argsort(right.key[theirs], kind="stable")]
+    start = np.searchsorted(right.key[theirs], left.key[mine], side="left")
+    length = np.searchsorted(right.key[theirs], left.key[mine], side="right") - start
+    skip = np.cumsum(length) - length
+    one = np.repeat(mine, length)
+    other = theirs[np.repeat(start - skip, length) + np.arange(len(one))]
+    net = left.after[one] * right.after[other] - left.before[one] * right.before[other]
+    some = net != 0
+    return left.place[one[some]], right.place[other[some]], net[some]
+
+
+def _totals(side: _Side, count: int) -> tuple[Ints, Ints]:
+    """How many rows each key had and has. What never matches finds the last item: none."""
+    before, after = np.zeros(count + 1, dtype=np.int64), np.zeros(count + 1, dtype=np.int64)
+    matching = side.key >= 0
+    np.add.at(before, side.key[matching], side.before[matching])
+    np.add.at(after, side.key[matching], side.after[matching])
+    return before, after
+
+
+def _alone(side: _Side, partners: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
+    """The rows that come or go without a partner, and how many times more they are there."""
+    had, have = (total[side.key] == 0 for total in partners)
+    net = side.after * have - side.before * had
+    rows = np.flatnonzero(net)
+    return rows, net[rows]
+
+
+def _kept(rest: pa.Table, side: _Side) -> pa.Table:
+    there = side.after > 0
+    rows = side.rows.take(pa.array(side.place[there]))
+    rows = rows.append_column(COUNT, pa.array(side.after[there])).append_column(NOW, pa.array(side.seen[there]))
+    return pa.concat_tables([rest, rows]).combine_chunks()
+
+
+def _first(found: Ints) -> Ints:
+    """The first place of each code."""
+    places = np.zeros(int(found.max(initial=-1)) + 1, dtype=np.int64)
+    places[found[::-1]] = np.arange(len(found))[::-1]
+    return places

@@ -1,0 +1,152 @@
+"""The temporal join: each left row with the version of the right row that was valid at its time.
+
+State: `left` are rows that wait for the watermark, `right` are versions; rows of a table stand in the order of arrival.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.keyed.codes import Flags, Ints, codes, without_null
+from penstock.keyed.kernel import Clock, Tables, Turn
+from penstock.keyed.operators import NOW, OP, VersionJoin
+from penstock.keyed.rows import arrived, once, pick
+from penstock.keyed.times import due, in_time, micros, ranks, timed, wake_ms
+
+
+@dataclass(frozen=True, slots=True)
+class VersionJoinKernel:
+    """`schemas` are those of the left rows and of the versions, as they come."""
+
+    operator: VersionJoin
+    schemas: tuple[pa.Schema, pa.Schema]
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        return ("right",) if self.operator.left_time is None else ("left", "right")
+
+    @property
+    def output(self) -> pa.Schema:
+        told = self.operator
+        left = zip(told.left_out, told.left_columns, strict=True)
+        right = zip(told.right_out, told.right_columns, strict=True)
+        return pa.schema(
+            [pa.field(out, self.schemas[0].field(name).type) for out, name in left]
+            + [pa.field(out, self.schemas[1].field(name).type) for out, name in right]
+        )
+
+    def turn(self, state: Tables, inputs: Sequence[pa.Table], clock: Clock) -> Turn:
+        left, right = inputs
+        told = self.operator
+        new = arrived(right.filter(pa.array(without_null(right, told.right_key))))
+        if told.left_time is None or told.right_time is None:
+            return self._by_arrival(state, pick(left, self._left_names()), new, clock)
+        return self._by_time(state, left, timed(new, told.right_time), clock, told.left_time, told.right_time)
+
+    def _by_time(
+        self, state: Tables, left: pa.Table, new: pa.Table, clock: Clock, left_time: str, right_time: str
+    ) -> Turn:
+        came = pick(in_time(left, left_time, clock), self._left_names())
+        waiting = state.get("left", came.schema.empty_table())
+        is_due = due(micros(waiting, left_time), clock)
+        going = waiting.filter(pa.array(is_due))
+        staying = pa.concat_tables([waiting.filter(pa.array(~is_due)), came]).combine_chunks()
+
+        versions, keys, going_keys = self._versions(state, new, going, came, clock)
+        times = micros(versions, right_time)
+        steps = np.unique(times)
+        place = ranks(keys, times, steps)
+        order = np.argsort(place, kind="stable")
+        keys, place = keys[order], place[order]
+        found = np.searchsorted(place, ranks(going_keys, micros(going, left_time), steps), side="right") - 1
+        kept = order[~_superseded(keys, place, due(times[order], clock))]
+        return Turn(
+            state={"left": staying, "right": versions.take(pa.array(np.sort(kept)))},
+            output=self._joined(going, versions, _of_key(found, keys, order, going_keys)),
+            late=left.num_rows - came.num_rows,
+            wake_ms=wake_ms(micros(staying, left_time)),
+        )
+
+    def _by_arrival(self, state: Tables, going: pa.Table, new: pa.Table, clock: Clock) -> Turn:
+        versions, keys, going_keys = self._versions(state, new, going, going, clock)
+        order = np.argsort(keys, kind="stable")
+        keys = keys[order]
+        found = np.searchsorted(keys, going_keys, side="right") - 1
+        last = order[_ends(keys)]
+        return Turn(
+            state={"right": versions.take(pa.array(last[~_deleted(versions)[last]]))},
+            output=self._joined(going, versions, _of_key(found, keys, order, going_keys)),
+        )
+
+    def _versions(
+        self, state: Tables, new: pa.Table, going: pa.Table, came: pa.Table, clock: Clock
+    ) -> tuple[pa.Table, Ints, Ints]:
+        """All versions in the order of arrival, the codes of their keys, and of those of the left rows that go.
+
+        Versions of a key that no row came for within the time to live are forgotten first.
+        """
+        told = self.operator
+        new = pick(new, self._right_names())
+        old = state.get("right", new.schema.empty_table())
+        if told.ttl_ms is not None:
+            old = old.filter(pc.greater(old.column(NOW), clock.now_ms - told.ttl_ms))
+        versions = pa.concat_tables([old, new]).combine_chunks()
+        touching = came if told.ttl_ms is not None else came.slice(0, 0)
+        parts = [(versions, told.right_key), (going, told.left_key), (touching, told.left_key)]
+        (keys, going_keys, touching_keys), count = codes(parts)
+        if told.ttl_ms is not None:
+            touched = np.zeros(count, dtype=np.bool_)
+            touched[keys[old.num_rows :]] = True
+            touched[touching_keys] = True
+            seen = pc.if_else(pa.array(touched[keys]), clock.now_ms, versions.column(NOW))
+            versions = versions.set_column(versions.column_names.index(NOW), NOW, seen.cast(pa.int64()))
+        return versions, keys, np.where(without_null(going, told.left_key), going_keys, -1)
+
+    def _joined(self, going: pa.Table, versions: pa.Table, found: Ints) -> pa.Table:
+        """Left rows with the versions at the places found, where -1 is none."""
+        found = np.where((found >= 0) & ~np.append(_deleted(versions), True)[found], found, -1)
+        if not self.operator.keep_unmatched:
+            going, found = going.filter(pa.array(found >= 0)), found[found >= 0]
+        matches = pa.array(found, mask=found < 0)
+        columns = [going.column(name) for name in self.operator.left_columns]
+        columns += [versions.column(name).take(matches) for name in self.operator.right_columns]
+        return pa.table(columns, schema=self.output)
+
+    def _left_names(self) -> list[str]:
+        told = self.operator
+        return once((*told.left_key, *((told.left_time,) if told.left_time else ()), *told.left_columns))
+
+    def _right_names(self) -> list[str]:
+        told = self.operator
+        own = (OP, NOW) if OP in self.schemas[1].names else (NOW,)
+        return once((*told.right_key, *((told.right_time,) if told.right_time else ()), *told.right_columns, *own))
+
+
+def _of_key(found: Ints, keys: Ints, order: Ints, wanted: Ints) -> Ints:
+    """The places that were found, where the key there is the one that was wanted; elsewhere -1."""
+    hit = (found >= 0) & (np.append(keys, -1)[found] == wanted) & (wanted >= 0)
+    return np.where(hit, np.append(order, -1)[found], -1)
+
+
+def _superseded(keys: Ints, place: Ints, past: Flags) -> Flags:
+    """Which versions are of no more use: the next one is of the same time, or the watermark has reached it too."""
+    flags = np.zeros(len(keys), dtype=np.bool_)
+    flags[:-1] = (keys[1:] == keys[:-1]) & (past[1:] | (place[1:] == place[:-1]))
+    return flags
+
+
+def _ends(keys: Ints) -> Flags:
+    """Which rows are the last of their key."""
+    flags = np.ones(len(keys), dtype=np.bool_)
+    flags[:-1] = keys[1:] != keys[:-1]
+    return flags
+
+
+def _deleted(versions: pa.Table) -> Flags:
+    if OP not in versions.column_names:
+        return np.zeros(versions.num_rows, dtype=np.bool_)
+    flags: Flags = pc.fill_null(pc.equal(versions.column(OP), "d"), False).to_numpy()
+    return flags
