@@ -52,13 +52,13 @@ class Source(Connector):
         outlive a change of the query."""
 
     def read_in_order(self, spark: SparkSession, name: str) -> DataFrame:
-        """The stream with the columns of `ORDER`: sorting by them gives the order in which rows arrived.
+        """The stream with the columns of `ORDER`, which tell where a row stood; rows are numbered later on.
 
         Unless a source knows better, only its batches have an order.
         """
         from pyspark.sql import functions as f
 
-        blanks = (f.lit(0).cast("bigint"), f.lit(""), f.lit(0).cast("bigint"), f.monotonically_increasing_id())
+        blanks = (f.lit(0).cast("bigint"), f.lit(""), f.lit(0).cast("bigint"), f.lit(0).cast("bigint"))
         return self.read(spark, name).withColumns(dict(zip(ORDER, blanks, strict=True)))
 
     def read_again(self, spark: SparkSession, name: str, files: Mapping[str, Sequence[str]]) -> DataFrame | None:

@@ -79,7 +79,7 @@ class TopicSource(_Topic, Source):
 
         came = f.unix_micros(f.col("_metadata.file_modification_time"))
         places = (came, f.col("_metadata.file_path"), f.col("_metadata.file_block_start"))
-        order = dict(zip(ORDER, (*places, f.monotonically_increasing_id()), strict=True))
+        order = dict(zip(ORDER, (*places, f.lit(0).cast("bigint")), strict=True))
         ordered = [stream.withColumns(order) for stream in self._streams(spark, name)]
         return reduce(lambda one, other: one.unionByName(other), ordered)
 

@@ -138,7 +138,7 @@ class _Packer:
         found = [batch for batch in batches if batch.num_rows]
         if not found:
             return
-        rows = pa.Table.from_batches(found)
+        rows = _numbered(pa.Table.from_batches(found))
         buckets = rows.column(_BUCKET).to_numpy()
         order = np.argsort(buckets, kind="stable")
         sorted_rows = rows.drop_columns([_BUCKET]).take(pa.array(order)).combine_chunks()
@@ -151,6 +151,14 @@ class _Packer:
         yield pa.RecordBatch.from_arrays(
             [pa.array(numbers, pa.int32()), pa.array(sides), pa.array(blobs, pa.binary())], [_BUCKET, "side", "rows"]
         )
+
+
+def _numbered(rows: pa.Table) -> pa.Table:
+    """A task sees the rows of a file in their order, and Spark has no function that would number them in a stream."""
+    place = rows.schema.get_field_index(ORDER[-1])
+    if place < 0:
+        return rows
+    return rows.set_column(place, rows.schema.field(place), pa.array(np.arange(rows.num_rows, dtype=np.int64)))
 
 
 def _written(rows: pa.Table) -> bytes:
