@@ -29,6 +29,7 @@ from penstock.sql.dialects import PROJECT
 from penstock.sql.mask import masked, parameters
 from penstock.sql.query import rename_tables, select_all, tables
 from penstock.sql.translate import to_spark
+from penstock.sql.types import spelled
 
 
 def compile(graph: Graph) -> Manifest:
@@ -126,15 +127,25 @@ class _Assembly:
         self.inputs: list[Input] = []
         self.steps: list[Step] = []
         self._uses: Counter[str] = Counter()
-        self._times: dict[str, EventTime] = dict(model.assumed_times)
+        self._times: dict[str, EventTime] = dict(model.asked_times)
 
     def add_model(self, node: Node, view: str) -> None:
         query = node.query or select_all(node.inputs, PROJECT)
-        self._times.update(node.assumed_times)
+        time = self._times.get(node.id) or node.event_time if node.materialized == "virtual_topic" else None
+        self._times.update({**self._asked_through(node, time), **node.asked_times})
         renamed = rename_tables(query, self._use)
-        sql = to_spark(masked(renamed, node.columns, node.masks))
+        sql = to_spark(masked(renamed, node.columns, node.masks), time.column if time else None)
         known_later = {name: Parameter(kind=p.kind, of=p.of) for name, p in parameters(node.masks).items()}
         self.steps.append(Step(view=view, node=node.id, sql=sql, parameters=known_later))
+
+    def _asked_through(self, view: Node, time: EventTime | None) -> dict[str, EventTime]:
+        """What a view's reader takes for event time, as the column of what the view reads."""
+        found = view.column_origins.get(time.column, ()) if time is not None else ()
+        if time is None or [origin.way for origin in found] != ["same"]:
+            return {}
+        node, name = self.graph[found[0].input], found[0].name
+        known = (t for t in node.times if t.column.casefold() == name)
+        return {node.id: next(known, EventTime(spelled(name, node.columns) or name, time.delay_ms))}
 
     def _use(self, node_id: str) -> str:
         """The view under which one more reader finds a node."""
@@ -144,7 +155,7 @@ class _Assembly:
         if node.materialized == "virtual_topic":
             self.add_model(node, view)
         else:
-            time = node.event_time or self._times.get(node_id)
+            time = self._times.get(node_id) or node.event_time
             self.inputs.append(_input(view, node, _topic_source(node, self.graph), time))
         return view
 
