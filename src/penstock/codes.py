@@ -57,6 +57,7 @@ CODES: Final[Mapping[str, str]] = {
     "mask-incomplete": "An output is made from a column that is masked in another output, and is not masked itself.",
     "event-time-assumed": "A window is over a column that nobody declared as event time. It is taken as such, with 5 seconds for late rows.",
     "event-time-missing": "`event_time.column` names a column that the source, or the model, does not have.",
+    "window-invalid": "A window cannot be made as it is written: its lengths, its arguments, or what is grouped by do not fit.",
     "window-without-event-time": "A time window needs a stream with event time. Declare `event_time` on the source.",
     "gateway-absent": "`virtual_topic` without a gateway becomes a view inside the queries that read it; other consumers cannot see it.",
     # Governance

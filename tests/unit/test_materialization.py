@@ -4,7 +4,7 @@ import pytest
 
 from penstock.errors import Severity
 from tests.support import errors, only, spot
-from tests.unit.conftest import MAIN, Check, Findings, Link
+from tests.unit.conftest import MAIN, Check, Link
 
 SOURCES = """\
 project: {name: p}
@@ -43,7 +43,12 @@ STATEFUL = [
     (f"SELECT COUNT(*) AS n FROM {S} GROUP BY TUMBLE(at, {HOUR})", "GROUP BY"),
     (f"SELECT COUNT(*) AS n FROM {S} GROUP BY HOP(at, {HOUR}, {HOUR})", "GROUP BY"),
     (f"SELECT id, COUNT(*) AS n FROM {S} GROUP BY id, SESSION(at, {HOUR})", "GROUP BY"),
-    (f"SELECT COUNT(*) AS n FROM {S} GROUP BY CUMULATE(at, {HOUR}, {HOUR})", "CUMULATE"),
+    (f"SELECT COUNT(*) AS n FROM {S} GROUP BY SESSION(at, {HOUR})", "GROUP BY"),
+    (
+        f"SELECT COUNT(*) AS n FROM TABLE(CUMULATE(TABLE {S}, DESCRIPTOR(at), {HOUR}, {HOUR})) "
+        "GROUP BY window_start, window_end",
+        "GROUP BY",
+    ),
     (f"SELECT id, COUNT(*) AS n FROM {S} GROUP BY id", "GROUP BY without a window"),
     (f"select id, count(*) as n from {S} group\nby id", "GROUP BY without a window"),
     (f"SELECT a.id FROM {S} a JOIN {T} b ON a.id = b.id", "JOIN"),
@@ -123,12 +128,10 @@ def test_every_construct_is_named_once(project_graph: Link) -> None:
     assert decision(project_graph, SOURCES + model(sql))[1] == "the SQL keeps state: SELECT DISTINCT, JOIN"
 
 
-def test_a_window_as_a_table_is_refused_by_name_with_the_way_out(project: Findings) -> None:
+def test_rows_in_windows_need_no_state_but_a_gateway_cannot_put_them_there(project_graph: Link) -> None:
     sql = f"SELECT id, window_start FROM TABLE(TUMBLE(TABLE {S}, DESCRIPTOR(at), {HOUR}))"
-    found = only(project(SOURCES + model(sql)))
-    assert (found.code, found.params) == ("sql-unsupported", {"subject": "TUMBLE"})
-    assert found.hint is not None
-    assert "GROUP BY TUMBLE" in found.hint
+    found = decision(project_graph, GATEWAY + SOURCES + model(sql))
+    assert found == ("topic", "the SQL keeps no state, and reads more than a gateway can")
 
 
 # What fields decide

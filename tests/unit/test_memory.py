@@ -194,6 +194,7 @@ WRONG_TYPES: list[Any] = [
     ("columns", [["id", 5]]),
     ("columns", ["id"]),
     ("origins", {"id": [[1, 2, 3]]}),
+    ("window_times", {"id": [1, 2, "end", 0]}),
 ]
 WRONG_VALUES: list[Any] = [
     ("problems", [["no-such-code", "text", 0, None, ""]]),
@@ -201,6 +202,7 @@ WRONG_VALUES: list[Any] = [
     ("times", []),
     ("columns", [["id", "NO SUCH TYPE <"]]),
     ("origins", {"id": [["source.s", "id", "nonsense"]]}),
+    ("window_times", {"id": ["source.s", "id", "nonsense", 0]}),
 ]
 WRONG_SHAPES: list[tuple[str, Any]] = [
     ("sound", "yes"),
@@ -212,6 +214,8 @@ WRONG_SHAPES: list[tuple[str, Any]] = [
     ("columns", [["id", "BIGINT", 1, 2]]),
     ("origins", {"id": "abc"}),
     ("origins", []),
+    ("window_times", {"id": "abc"}),
+    ("window_times", []),
 ]
 
 

@@ -57,8 +57,9 @@ class Node:
 
     `column_origins` has the columns of inputs that each output is made from, `classification` how delicate each output
     is by itself or by what it is made from, and `covered` the outputs in which nothing of that can be read any more.
-    `assumed_times` has the event time of inputs that nobody declared; `hindrances` is what keeps the query from
-    running. `flow` tells whether rows only come or are changes, by `change_key`, or by whole rows if that is empty.
+    `further_times` has other columns that are event time as well, `asked_times` the times of inputs that the query
+    takes and that are not their first, or that nobody declared. `hindrances` is what keeps the query from running.
+    `flow` tells whether rows only come or are changes, by `change_key`, or by whole rows if that is empty.
     `unfilled` is a pipeline's connector as it was written, if it refers to variables.
     """
 
@@ -74,7 +75,8 @@ class Node:
     columns: Columns | None = None
     key: tuple[str, ...] = ()
     event_time: EventTime | None = None
-    assumed_times: Mapping[str, EventTime] = field(default_factory=dict)
+    further_times: tuple[EventTime, ...] = ()
+    asked_times: Mapping[str, EventTime] = field(default_factory=dict)
     stateful: bool = False
     decided_by: str | None = None
     hindrances: tuple[str, ...] = ()
@@ -90,6 +92,11 @@ class Node:
     group: str | None = None
     tags: tuple[str, ...] = ()
     description: str | None = None
+
+    @property
+    def times(self) -> tuple[EventTime, ...]:
+        """Every column that is event time, the first one first."""
+        return (self.event_time, *self.further_times) if self.event_time is not None else ()
 
     @property
     def writes_topic(self) -> bool:

@@ -12,8 +12,7 @@ from penstock.graph.memory import Memory
 from penstock.graph.names import known_only, unknown
 from penstock.graph.read_model import ReadModel
 from penstock.graph.sources import declared_columns
-from penstock.graph.times import event_time as output_time
-from penstock.graph.times import window_times
+from penstock.graph.times import output_times, window_times
 from penstock.graph.topics import topic_name_mistakes, topic_settings
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
@@ -90,7 +89,8 @@ def model_node(
     diagnostics += notes
     levels, covered = classified(model, found.origins, inputs, masks)
     columns = found.columns and masked_columns(found.columns, masks)
-    event_time, notes = output_time(declared, columns, found.origins, inputs, {m.column for m in masks})
+    hidden, view = {m.column for m in masks}, materialized == "virtual_topic"
+    (event_time, *further), notes = output_times(declared, columns, found, inputs, times, hidden, view=view)
     topic = topic_settings(model, defaults) if _has_topic(model, materialized, bool(masks)) else None
     node = Node(
         f"model.{model.name}",
@@ -104,7 +104,8 @@ def model_node(
         columns=columns,
         key=model.key,
         event_time=event_time,
-        assumed_times=times,
+        further_times=tuple(time for time in further if time is not None),
+        asked_times=times,
         stateful=bool(found.constructs),
         decided_by=decided_by,
         hindrances=tuple(dict.fromkeys(p.subject for p in hindrances)),

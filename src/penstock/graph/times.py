@@ -1,6 +1,6 @@
 """When a row happened: the times that windows are over, and the one that a model hands on."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from penstock.errors import Diagnostic, Severity, did_you_mean
@@ -8,11 +8,12 @@ from penstock.graph.graph import EventTime, Node
 from penstock.graph.read_model import ReadModel
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
-from penstock.sql.origins import Origins
+from penstock.sql.origins import InputColumn, Origins
 from penstock.sql.query import Problem
 from penstock.sql.shape import Window
 from penstock.sql.study import Study
 from penstock.sql.types import Columns, spelled
+from penstock.sql.window_calls import Part
 
 ASSUMED_DELAY_MS: Final = written.Watermark().delay_ms
 _TIMES: Final = frozenset({None, "STRING", "TIMESTAMP", "TIMESTAMP_NTZ", "BIGINT", "INT", "DATE"})
@@ -24,34 +25,60 @@ def window_times(
     """A window is over the event time of an input. If nobody has declared one, the column it names is taken for it."""
     if len(inputs) < len(read.inputs) or not found.sound:
         return {}, [], []
-    assumed: dict[str, EventTime] = {}
+    asked: dict[str, EventTime] = {}
     problems: list[Problem] = []
     notes: list[Diagnostic] = []
-    declared = {n.event_time.column.casefold() for n in inputs.values() if n.event_time}
+    declared = {time.column.casefold(): time for node in inputs.values() for time in node.times}
     for window, time in zip(found.windows, found.times, strict=True):
         node = inputs.get(time.input) if time else None
         if node is None or time is None:
-            if not declared or window.column.casefold() not in declared:
+            if window.column.casefold() not in declared:
                 problems.append(_no_time(window, declared))
         elif any(mask.column.casefold() == time.name for mask in node.masks):
             text = f"`{window.column}` is masked in `{node.name}`, so it is no time any more"
             hint = "leave the mask off, or window before it"
             problems.append(Problem("window-without-event-time", text, window.offset, hint, window.column))
+        elif time.input in asked:
+            if asked[time.input].column.casefold() != time.name:
+                problems.append(_another_time(window, asked[time.input]))
         elif node.event_time is not None:
-            if node.event_time.column.casefold() != time.name:
-                problems.append(_no_time(window, declared))
-        elif time.input not in assumed:
+            said = next((t for t in node.times if t.column.casefold() == time.name), None)
+            if said is None:
+                problems.append(_inside(window, node) if _is_inside(time, node) else _no_time(window, declared))
+            else:
+                asked[time.input] = said
+        elif _is_inside(time, node):
+            problems.append(_inside(window, node))
+        else:
             column = spelled(time.name, node.columns) or window.column
             if _type_of(column, node.columns) not in _TIMES:
                 problems.append(_no_time(window, declared))
                 continue
-            assumed[time.input] = EventTime(column, ASSUMED_DELAY_MS)
+            asked[time.input] = EventTime(column, ASSUMED_DELAY_MS)
             text = f"nobody says when a row of `{node.name}` happened; `{column}` is taken, and rows may be 5 s late"
             hint = _declare_it(node, column)
             origin, path = read.origin_at(window.offset), f"{read.declared.label}.sql"
             params = {"column": column}
             notes.append(Diagnostic("event-time-assumed", text, origin, path, hint, Severity.WARNING, params))
-    return assumed, problems, notes
+    return {n: time for n, time in asked.items() if time != inputs[n].event_time}, problems, notes
+
+
+def _is_inside(time: InputColumn, node: Node) -> bool:
+    """Whether a column is made in a view: it is never written, so that Spark could take it for a time then."""
+    found = [o for name, listed in node.column_origins.items() if name.casefold() == time.name for o in listed]
+    return node.materialized == "virtual_topic" and [o.way for o in found] != ["same"]
+
+
+def _inside(window: Window, node: Node) -> Problem:
+    text = f"`{window.column}` is made inside the view `{node.name}`, and is no event time there"
+    hint = f"use the time of the window there (`window_time`, …_ROWTIME), or materialize `{node.name}` as a topic"
+    return Problem("window-without-event-time", text, window.offset, hint, window.column)
+
+
+def _another_time(window: Window, asked: EventTime) -> Problem:
+    text = f"another window of this model is over `{asked.column}`, and an input has one event time in a query"
+    hint = f"use `{asked.column}` here too, or make a model of each window"
+    return Problem("window-without-event-time", text, window.offset, hint, window.column)
 
 
 def _declare_it(node: Node, column: str) -> str:
@@ -73,35 +100,66 @@ def _type_of(name: str, columns: Columns | None) -> str | None:
     return next((c.type for c in columns or () if c.name == name), None)
 
 
-def event_time(
+def output_times(
     declared: Declared[written.Model],
     columns: Columns | None,
-    origins: Mapping[str, Origins],
+    found: Study,
     inputs: Mapping[str, Node],
+    asked: Mapping[str, EventTime],
     masked: Collection[str],
-) -> tuple[EventTime | None, list[Diagnostic]]:
-    """The event time of the output: as declared, or that of an input whose column comes out unchanged."""
-    passed = next(_passed_times(origins, inputs, masked), None)
+    *,
+    view: bool,
+) -> tuple[list[EventTime | None], list[Diagnostic]]:
+    """The event times of the output, the first one first: as declared, or those of inputs and of windows over them.
+
+    Of the windows in a view only their time is one.
+    """
+    ends = _ENDS[:1] if view else _ENDS
+    passed = [*_passed_times(found.origins, inputs, masked), *_window_ends(found, inputs, asked, masked, ends)]
+    first = next(iter(passed), None)
     said = declared.value.event_time
     if said is None:
-        return passed, []
+        return [first, *passed[1:]], []
     delay = said.watermark.delay_ms
     if said.column is None:
-        return (EventTime(passed.column, delay) if passed else None), []
+        return ([EventTime(time.column, delay) for time in passed] or [None]), []
     names = [c.name for c in columns or ()]
     if columns is not None and said.column not in names:
         text, hint = f"the model puts out no column `{said.column}`", did_you_mean(said.column, names)
         origin, path = declared.origin_of("event_time", "column"), declared.label_of("event_time", "column")
-        return passed, [Diagnostic("event-time-missing", text, origin, path, hint)]
-    return EventTime(said.column, delay), []
+        return [first, *passed[1:]], [Diagnostic("event-time-missing", text, origin, path, hint)]
+    return [EventTime(said.column, delay)], []
 
 
 def _passed_times(
     origins: Mapping[str, Origins], inputs: Mapping[str, Node], masked: Collection[str]
-) -> Iterator[EventTime]:
+) -> list[EventTime]:
+    """The times of inputs that come out unchanged, in the order that they have there."""
+    passed = []
     for name, found in origins.items():
         if name in masked or len(found) != 1 or found[0].way != "same" or found[0].input not in inputs:
             continue
-        time = inputs[found[0].input].event_time
-        if time is not None and time.column.casefold() == found[0].name:
-            yield EventTime(name, time.delay_ms)
+        for place, time in enumerate(inputs[found[0].input].times):
+            if time.column.casefold() == found[0].name:
+                passed.append((place, EventTime(name, time.delay_ms)))
+    return [time for _, time in sorted(passed, key=lambda pair: pair[0])]
+
+
+def _window_ends(
+    found: Study,
+    inputs: Mapping[str, Node],
+    asked: Mapping[str, EventTime],
+    masked: Collection[str],
+    parts: Sequence[Part],
+) -> Iterator[EventTime]:
+    """The outputs that are ends of windows, by the order of parts."""
+    ends = [(name, end) for part in parts for name, end in found.window_times.items() if end.part == part]
+    for name, end in ends:
+        node = inputs.get(end.over.input)
+        known = [*([asked[end.over.input]] if end.over.input in asked else []), *(node.times if node else ())]
+        time = next((t for t in known if t.column.casefold() == end.over.name), None)
+        if time is not None and name not in masked:
+            yield EventTime(name, time.delay_ms + end.behind_ms)
+
+
+_ENDS: Final[tuple[Part, ...]] = ("time", "end", "start")

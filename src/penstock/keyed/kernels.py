@@ -1,6 +1,5 @@
 """The kernel of every operator."""
 
-
 import pyarrow as pa
 
 from penstock.keyed.aggregate import AggregateKernel

@@ -19,6 +19,7 @@ from penstock.sql.dialects import PROJECT
 from penstock.sql.mask import masked, parameters
 from penstock.sql.query import rename_tables, select_all
 from penstock.sql.translate import name_projections, needs_time, spark_text
+from penstock.sql.types import spelled
 
 
 class Assembly:
@@ -35,14 +36,15 @@ class Assembly:
         self._model = model
         self._read = read
         self._uses: Counter[str] = Counter()
-        self._times: dict[str, EventTime] = dict(model.assumed_times)
+        self._times: dict[str, EventTime] = dict(model.asked_times)
         self._flows: dict[str, Flow] = {}
 
     def add_model(self, node: Node, view: str) -> Flow:
         """Add a model's SQL under the name of a view, and say how its rows flow."""
         assert isinstance(node.element, Model)
         query = node.query or select_all(node.inputs, PROJECT)
-        self._times.update(node.assumed_times)
+        time = self._times.get(node.id) or node.event_time if node.materialized == "virtual_topic" else None
+        self._times.update({**self._asked_through(node, time), **node.asked_times})
         renamed = rename_tables(query, self._use)
         tree = name_projections(masked(renamed, node.columns, node.masks).take_tree())
         ttl_ms = node.element.advanced.spark.state_ttl_ms
@@ -59,9 +61,19 @@ class Assembly:
                 )
         self.timed = self.timed or needs_time(carved.tree)
         self.inputs = [e.model_copy(update={"ordered": e.ordered or e.view in carved.ordered}) for e in self.inputs]
+        sql = spark_text(carved.tree, time.column if time else None)
         known_later = {name: Parameter(kind=p.kind, of=p.of) for name, p in parameters(node.masks).items()}
-        self.steps.append(Step(view=view, node=node.id, sql=spark_text(carved.tree), parameters=known_later))
+        self.steps.append(Step(view=view, node=node.id, sql=sql, parameters=known_later))
         return carved.flow
+
+    def _asked_through(self, view: Node, time: EventTime | None) -> dict[str, EventTime]:
+        """What a view's reader takes for event time, as the column of what the view reads."""
+        found = view.column_origins.get(time.column, ()) if time is not None else ()
+        if time is None or [origin.way for origin in found] != ["same"]:
+            return {}
+        node, name = self.graph[found[0].input], found[0].name
+        known = (t for t in node.times if t.column.casefold() == name)
+        return {node.id: next(known, EventTime(spelled(name, node.columns) or name, time.delay_ms))}
 
     def _use(self, node_id: str) -> str:
         """The view under which one more reader finds a node."""
@@ -71,7 +83,7 @@ class Assembly:
         if node.materialized == "virtual_topic":
             self._flows[view] = self.add_model(node, view)
         else:
-            time = node.event_time or self._times.get(node_id)
+            time = self._times.get(node_id) or node.event_time
             self.inputs.append(reader(view, node, self._read(node), time))
             times = frozenset({time.column.casefold()} if time else ())
             self._flows[view] = replace(flow_of(node), times=times)

@@ -1,7 +1,7 @@
 """What a query puts out: columns, their types, and where each comes from."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from sqlglot import exp
@@ -12,24 +12,37 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 from sqlglot.schema import MappingSchema
 
 from penstock.errors import did_you_mean
-from penstock.sql.functions import decimal_type, group_windows, is_trusted, tell_types
+from penstock.sql.functions import decimal_type, is_trusted, tell_types
 from penstock.sql.origins import InputColumn, Known, Origins, origin_of, origins, passed
 from penstock.sql.query import Problem, Query, offset_of
 from penstock.sql.translate import name_projections
 from penstock.sql.types import Column, Columns, data_type, type_text
+from penstock.sql.window_calls import Part, made_windows, place_of
+from penstock.sql.window_tables import WINDOW_COLUMNS
+from penstock.sql.windows import Followed, Made, follow, is_window_table
+
+
+@dataclass(frozen=True, slots=True)
+class WindowTime:
+    """An end of a window: the input column that the window is over, and how far it may lag behind that, in ms."""
+
+    over: InputColumn
+    part: Part
+    behind_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
     """`columns` is None when the inputs do not tell.
 
-    `origins` has the input columns that each output is made from. `times` has, for each call of a group window in the
-    order of the text, the input column it is over.
+    `origins` has the input columns that each output is made from. `times` has, for each window in the order of the
+    text, the input column it is over; `window_times` has the outputs that are ends of windows.
     """
 
     columns: Columns | None
     origins: Mapping[str, Origins]
     times: tuple[InputColumn | None, ...] = ()
+    window_times: Mapping[str, WindowTime] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
 
 
@@ -40,7 +53,9 @@ def analyse(
     query: Query, inputs: Mapping[str, Columns | None], answers: Mapping[str, str] = MappingProxyType({})
 ) -> Analysis:
     """`answers` are the types that models of machine learning answer with, by name."""
-    problems = tuple(problem for scope in traverse_scope(query.tree) for problem in _unresolved(scope, inputs))
+    scopes = traverse_scope(query.tree)
+    problems = tuple(problem for scope in scopes for problem in _taken_window_names(scope, inputs))
+    problems = problems or tuple(problem for scope in scopes for problem in _unresolved(scope, inputs))
     if problems:
         return Analysis(None, {}, problems=problems)
     written = name_projections(query.take_tree())
@@ -71,11 +86,12 @@ def analyse(
         node_id: None if columns is None else frozenset(c.name.casefold() for c in columns)
         for node_id, columns in inputs.items()
     }
-    times = tuple(_window_times(scopes, names))
+    followed = follow(tree)
+    times = tuple(_origin(made, followed, names) for made in followed.roots())
     if tree.is_star or tree.find(exp.Pivot) or any(e.find(exp.Star) and _is_fields(e) for e in tree.selects):
         return Analysis(None, {}, times)
     if problems := tuple(_unusable_outputs(tree, written_names)):
-        return Analysis(None, {}, times, problems)
+        return Analysis(None, {}, times, problems=problems)
     if len(tree.named_selects) != len(_sides(tree)):
         return Analysis(None, {}, times)
     traced = origins(scopes[-1], names)
@@ -91,7 +107,8 @@ def analyse(
         )
         for name, same in zip(tree.named_selects, _sides(typed), strict=True)
     )
-    return Analysis(columns, {spelled.get(name, name): found for name, found in traced.items()}, times)
+    ends = {spelled.get(name, name): end for name, end in _window_outputs(tree, followed, names)}
+    return Analysis(columns, {spelled.get(name, name): found for name, found in traced.items()}, times, ends)
 
 
 def _is_fields(projection: exp.Expr) -> bool:
@@ -100,14 +117,24 @@ def _is_fields(projection: exp.Expr) -> bool:
     return isinstance(expression, exp.Column | exp.Dot) and expression.find(exp.Star) is not None
 
 
-def _window_times(scopes: list[Scope], known: Known) -> list[InputColumn | None]:
-    found: list[tuple[int, InputColumn | None]] = []
-    for scope in scopes:
-        for call in group_windows(scope.find_all(exp.Anonymous)):
-            time = call.expressions[0] if call.expressions else None
-            origin = origin_of(time, scope, known) if isinstance(time, exp.Column) else None
-            found.append((offset_of(call), origin))
-    return [origin for _, origin in sorted(found, key=lambda pair: pair[0])]
+def _origin(made: Made, followed: Followed, known: Known) -> InputColumn | None:
+    """The input column that a window is over."""
+    time = made.call.time
+    return origin_of(time, followed.scopes[id(made.select)], known) if isinstance(time, exp.Column) else None
+
+
+def _window_outputs(tree: exp.Query, followed: Followed, known: Known) -> Iterator[tuple[str, WindowTime]]:
+    """The outputs that are times of windows.
+
+    Whole windows come in the order of their ends, but single rows may be behind by the size of the window; and a
+    session may begin any time before others that ended earlier.
+    """
+    for name, column in followed.outputs.get(id(tree), {}).items():
+        made = column.made
+        origin = _origin(followed.root(made), followed, known)
+        behind = 0 if column.closed else made.call.lengths.get("SIZE", 0)
+        if origin is not None and not (made.call.kind == "SESSION" and column.part == "start"):
+            yield name, WindowTime(origin, column.part, behind)
 
 
 def _spellings(tree: exp.Query, inputs: Mapping[str, Columns | None]) -> dict[str, str]:
@@ -187,6 +214,17 @@ def _unresolved(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[
         elif table or not scope.is_subquery:  # without a table it may be a column of the query around
             hint = did_you_mean(column.name, candidates, otherwise="columns")
             yield _problem(column, f"no input has a column `{column.name}`", hint, column.name)
+
+
+def _taken_window_names(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[Problem]:
+    """A window over a table adds columns; what it reads must not have them already."""
+    select = scope.expression
+    if isinstance(select, exp.Select) and is_window_table(select) and (made := made_windows(select)):
+        read = {name.casefold() for _, source in _read_by(scope) for name in _columns_of(source, inputs) or ()}
+        if taken := [f"`{name}`" for name in WINDOW_COLUMNS if name in read]:
+            text = f"a window adds {', '.join(taken)}, and what it is over has that already"
+            hint = "give it another name there, with AS"
+            yield Problem("window-invalid", text, place_of(made[0].node), hint)
 
 
 def _read_by(scope: Scope) -> Iterator[tuple[str, exp.Expr | Scope]]:

@@ -3,10 +3,12 @@
 import logging
 from typing import Final
 
-from sqlglot.dialects.dialect import Dialect
+from sqlglot.dialects.dialect import Dialect, DialectType
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.dialects.spark import Spark
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
+
+from penstock.sql.window_tables import as_subqueries
 
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # what it has to say is said as diagnostics
 
@@ -23,6 +25,10 @@ class Flink(Spark):
             "SESSION": TokenType.VAR,  # the name of a window function
             "TIMESTAMP_LTZ": TokenType.TIMESTAMPTZ,
         }
+
+    def tokenize(self, sql: str, dialect: DialectType = None) -> list[Token]:
+        """The parser cannot be taught more by a subclass, because it is compiled."""
+        return as_subqueries(super().tokenize(sql, dialect))
 
 
 PROJECT: Final[Dialect] = Flink()

@@ -1,16 +1,16 @@
 """Functions of Flink SQL that the parser has no class for: which they are, and what they give."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from sqlglot import exp
 
 from penstock.sql.types import data_type
+from penstock.sql.window_tables import SPANS
 
-GROUP_WINDOWS: Final = frozenset({"TUMBLE", "HOP", "SESSION", "CUMULATE"})
 MODEL_CALLS: Final = frozenset({"ML_PREDICT", "ML_EVALUATE"})
 _RETURNS: Final[Mapping[str, str]] = {
-    **{f"{w}_{part}": "TIMESTAMP" for w in GROUP_WINDOWS for part in ("START", "END", "ROWTIME", "PROCTIME")},
+    **{f"{w}_{part}": "TIMESTAMP" for w in SPANS for part in ("START", "END", "ROWTIME", "PROCTIME")},
     **dict.fromkeys(("PROCTIME", "TO_TIMESTAMP_LTZ", "LOCALTIMESTAMP", "TIMESTAMPADD"), "TIMESTAMP"),
     **dict.fromkeys(("JSON_QUERY", "JSON_VALUE", "JSON_OBJECT", "JSON_ARRAY", "JSON_STRING", "LISTAGG"), "STRING"),
     **dict.fromkeys(("CONVERT_TZ", "DATE_FORMAT", "FROM_UNIXTIME", "SPLIT_INDEX", "TO_BASE64", "UUID"), "STRING"),
@@ -22,11 +22,6 @@ _RETURNS: Final[Mapping[str, str]] = {
     "STR_TO_MAP": "MAP<STRING, STRING>",
     "FROM_BASE64": "BINARY",
 }
-
-
-def group_windows(nodes: Iterable[exp.Expr]) -> Iterator[exp.Anonymous]:
-    """The nodes that are calls of TUMBLE, HOP, SESSION or CUMULATE."""
-    return (n for n in nodes if isinstance(n, exp.Anonymous) and n.name.upper() in GROUP_WINDOWS)
 
 
 def tell_types(tree: exp.Expr, answers: Mapping[str, str]) -> None:

@@ -12,6 +12,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from penstock.sql.dialects import quoted
+from penstock.sql.window_tables import BadWindowTableError
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +84,9 @@ def parse(text: str, dialect: Dialect) -> Query | Problem:
         statements = [s for s in parse_statements(text, read=dialect) if s is not None]
     except RecursionError:
         return Problem("sql-syntax", "the SQL is nested too deeply", hint="split it into several models")
+    except BadWindowTableError as bad:
+        return Problem(bad.code, bad.message, bad.offset, bad.hint)
     except ParseError as error:
-        if window := _WINDOW_TABLE.search(text):
-            hint = f"group by it instead: GROUP BY {window[1].upper()}(time, size)"
-            message = f"TABLE({window[1].upper()}(…)) cannot run here"
-            return Problem("sql-unsupported", message, window.start(), hint, window[1].upper())
         return _syntax_problem(text, error)
     except TokenError:
         return Problem("sql-syntax", "a quote is not closed", _unclosed(text), "add the closing quote")
@@ -104,9 +103,6 @@ def parse(text: str, dialect: Dialect) -> Query | Problem:
         message = f"expected a SELECT statement, found {kind}"
         return Problem("sql-statement", message, offset_of(tree), "begin with SELECT or WITH")
     return Query(text, dialect, tree=tree)
-
-
-_WINDOW_TABLE: Final = re.compile(r"\bTABLE\s*\(\s*(TUMBLE|HOP|SESSION|CUMULATE)\s*\(", re.IGNORECASE)
 
 
 def tables(query: Query) -> tuple[TableName, ...]:

@@ -7,8 +7,10 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.sql.functions import MODEL_CALLS, group_windows
+from penstock.sql.distinct import distinct_aggregates, is_spelled_out
+from penstock.sql.functions import MODEL_CALLS
 from penstock.sql.query import Problem, Query, offset_of
+from penstock.sql.windows import Followed, follow
 
 _NEVER: Final = "a stream cannot know what will never come; filter in a consumer"
 _AGGREGATES: Final = frozenset({"COLLECT", "LISTAGG"})
@@ -47,7 +49,8 @@ class Construct:
 
 
 def stateful_constructs(query: Query) -> tuple[Construct, ...]:
-    return tuple(sorted(map(partial(_placed, query), _constructs(query.tree)), key=lambda c: c.offset))
+    found = _constructs(query.tree, follow(query.tree))
+    return tuple(sorted(map(partial(_placed, query), found), key=lambda c: c.offset))
 
 
 def _placed(query: Query, construct: Construct) -> Construct:
@@ -63,17 +66,16 @@ def _placed(query: Query, construct: Construct) -> Construct:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A call of TUMBLE, HOP or SESSION over a column."""
+    """A call of TUMBLE, HOP, SESSION or CUMULATE over a column."""
 
     column: str
     offset: int
 
 
 def windows(query: Query) -> tuple[Window, ...]:
-    """The group windows, in the order of the text."""
-    calls = group_windows(query.tree.find_all(exp.Anonymous))
-    found = [Window(_text(c.expressions[0]) if c.expressions else "", offset_of(c)) for c in calls]
-    return tuple(sorted(found, key=lambda window: window.offset))
+    """The windows that are over no other window, in the order of the text."""
+    calls = [made.call for made in follow(query.tree).roots()]
+    return tuple(Window("" if c.time is None else _text(c.time), offset_of(c.node)) for c in calls)
 
 
 def _text(time: exp.Expr) -> str:
@@ -89,11 +91,11 @@ def unsupported(constructs: Iterable[Construct], *, never: bool) -> tuple[Proble
     )
 
 
-def _constructs(tree: exp.Expr) -> Iterator[Construct]:
+def _constructs(tree: exp.Expr, followed: Followed) -> Iterator[Construct]:
     for node in tree.find_all(*_TELLING):
         match node:
             case exp.Group():
-                yield _grouping(node)
+                yield from _grouping(node, followed)
             case exp.Table() if node.args.get("version"):
                 yield Construct("FOR SYSTEM_TIME AS OF", offset_of(node))
             case exp.Join() if not isinstance(node.this, exp.Unnest | exp.Lateral):
@@ -134,15 +136,19 @@ def _constructs(tree: exp.Expr) -> Iterator[Construct]:
                 pass
 
 
-def _grouping(group: exp.Group) -> Construct:
-    calls = [call.name.upper() for call in group_windows(group.expressions)]
-    if not calls:
-        return Construct("GROUP BY without a window", offset_of(group))
-    if calls == ["SESSION"] and len(group.expressions) == 1:
-        return Construct("SESSION without a key", offset_of(group), "group by a column as well", never=True)
-    if "CUMULATE" in calls:
-        return Construct("CUMULATE", offset_of(group), "use HOP, or TUMBLE of the smaller size")
-    return Construct("GROUP BY", offset_of(group))
+def _grouping(group: exp.Group, followed: Followed) -> Iterator[Construct]:
+    select = group.parent
+    assert isinstance(select, exp.Select)
+    known = (followed.made, followed.groups, followed.half)  # half a window is reported as such
+    if not any(id(select) in windows for windows in known):
+        yield Construct("GROUP BY without a window", offset_of(group))
+        return
+    yield Construct("GROUP BY", offset_of(group))
+    for aggregate in distinct_aggregates(select):
+        if not is_spelled_out(aggregate):
+            word = aggregate.sql_name()
+            way_out = f"say the type: {word}(DISTINCT CAST(x AS BIGINT)), or leave DISTINCT out"
+            yield Construct(f"{word}(DISTINCT …)", offset_of(aggregate), way_out, word)
 
 
 def _ungrouped_aggregate(node: exp.Expr) -> bool:

@@ -11,20 +11,23 @@ from sqlglot.errors import OptimizeError
 
 from penstock.sql.carving.carve import carve
 from penstock.sql.carving.stages import Flow, FlowKind
-from penstock.sql.columns import analyse
+from penstock.sql.columns import WindowTime, analyse
 from penstock.sql.dialects import PROJECT
 from penstock.sql.origins import ColumnOrigin, InputColumn, Origins, Way
 from penstock.sql.query import PARSER_FAILURES, Problem, Query, bind, has_subqueries, parse, tables
 from penstock.sql.shape import Construct, Window, stateful_constructs, windows
 from penstock.sql.translate import name_projections
 from penstock.sql.types import Column, Columns, spark_type
+from penstock.sql.window_calls import PARTS, mistakes
+from penstock.sql.windows import misuses
 
 
 @dataclass(frozen=True, slots=True)
 class Study:
     """What a query tells. `sound` is whether it can be worked with at all.
 
-    `times` has the input column that each window is over, if that is a column of an input.
+    `times` has the input column that each window is over, if that is a column of an input; `window_times` has the
+    outputs that are ends of windows.
     """
 
     sound: bool
@@ -35,9 +38,10 @@ class Study:
     columns: Columns | None = None
     origins: Mapping[str, Origins] = field(default_factory=dict)
     reads_once: bool = True
-    """Whether every row that goes in is looked at once: no union, and one table."""
+    """Whether every row that goes in is looked at once: no union, one table, no windows."""
     passes_all: bool = False
     """Whether it is `SELECT *` over one table, so that columns come out as they go in."""
+    window_times: Mapping[str, WindowTime] = field(default_factory=dict)
     flow: FlowKind = "rows"
     """Whether its rows only come, or are changes."""
     change_key: tuple[str, ...] = ()
@@ -101,12 +105,22 @@ def _studied(sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[st
     constructs, calls = stateful_constructs(parsed), windows(parsed)
     if problems:
         return Study(False, tuple(problems), constructs, calls)
-    once = len(tables(parsed)) == 1
+    problems += [*mistakes(parsed.tree), *misuses(parsed.tree)]
+    once = len(tables(parsed)) == 1 and not calls
     passes_all = once and [type(e) for e in parsed.tree.selects] == [exp.Star] and not has_subqueries(parsed)
     analysis = analyse(bind(parsed, known), inputs, answers)
     times = analysis.times if len(analysis.times) == len(calls) else (None,) * len(calls)
     return Study(
-        True, analysis.problems, constructs, calls, times, analysis.columns, analysis.origins, once, passes_all
+        True,
+        (*problems, *analysis.problems),
+        constructs,
+        calls,
+        times,
+        analysis.columns,
+        analysis.origins,
+        once,
+        passes_all,
+        analysis.window_times,
     )
 
 
@@ -143,6 +157,9 @@ def to_json(found: Study) -> dict[str, Any]:
         "change_key": list(found.change_key),
         "unbounded": [list(pair) for pair in found.unbounded],
         "hindrance": None if found.hindrance is None else _problem_json(found.hindrance),
+        "window_times": {
+            name: [end.over.input, end.over.name, end.part, end.behind_ms] for name, end in found.window_times.items()
+        },
         "origins": {name: [[o.input, o.name, o.way] for o in listed] for name, listed in found.origins.items()},
     }
 
@@ -177,6 +194,7 @@ def from_json(kept: Mapping[str, Any]) -> Study:
         },
         _is(bool, kept["reads_once"]),
         _is(bool, kept["passes_all"]),
+        {_text(name): _window_time(*end) for name, end in kept["window_times"].items()},
         _flow(kept["flow"]),
         tuple(_text(name) for name in kept["change_key"]),
         tuple((_text(name), _is(int, offset)) for name, offset in kept["unbounded"]),
@@ -208,6 +226,12 @@ def _flow(value: Any) -> FlowKind:
         raise ValueError(f"{value!r} is no way for rows to flow")
     flow: FlowKind = value
     return flow
+
+
+def _window_time(node: Any, column: Any, part: Any, behind: Any) -> WindowTime:
+    if part not in PARTS.values():
+        raise ValueError(f"{part!r} is no end of a window")
+    return WindowTime(InputColumn(_text(node), _text(column)), part, _is(int, behind))
 
 
 def _way(value: Any) -> Way:

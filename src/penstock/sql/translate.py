@@ -6,8 +6,9 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.sql.dialects import SPARK
-from penstock.sql.functions import group_windows as group_window_calls
 from penstock.sql.query import Query
+from penstock.sql.spark_windows import spark_windows
+from penstock.sql.windows import follow
 
 OPERATION: Final = "_gs_op"
 """The column that tells inserts, updates and deletes apart in a pipeline: `i`, `u`, `d`."""
@@ -24,36 +25,7 @@ def name_projections(tree: exp.Query) -> exp.Query:
     return tree
 
 
-def group_windows(tree: exp.Query) -> exp.Query:
-    """`TUMBLE(t, INTERVAL '1' HOUR)` and its `_START`, `_END`, `_ROWTIME` become Spark's `window(t, '1 hour')`."""
-
-    def rewrite(node: exp.Expr) -> exp.Expr:
-        if not isinstance(node, exp.Anonymous):
-            return node
-        name, _, part = node.name.upper().partition("_")
-        call = _spark_window(name, node.expressions)
-        match part:
-            case _ if call is None:
-                return node
-            case "":
-                return call
-            case "START" | "END":
-                return exp.Dot(this=call, expression=exp.to_identifier(part.lower()))
-            case "ROWTIME":
-                end = exp.Dot(this=call, expression=exp.to_identifier("end"))
-                return exp.Sub(
-                    this=end,
-                    expression=exp.Interval(this=exp.Literal.string("1"), unit=exp.var("MILLISECOND")),
-                )
-            case _:
-                return node
-
-    rewritten = tree.transform(rewrite, copy=False)
-    assert isinstance(rewritten, exp.Query)
-    return rewritten
-
-
-RULES: Final[tuple[Rule, ...]] = (name_projections, group_windows)
+RULES: Final[tuple[Rule, ...]] = (name_projections,)
 
 
 def to_spark(query: Query) -> str:
@@ -62,13 +34,14 @@ def to_spark(query: Query) -> str:
 
 def needs_time(tree: exp.Query) -> bool:
     """Whether Spark itself goes by event time in a query: in windows, and in joins that may be bounded by it."""
-    return tree.find(exp.Join) is not None or any(group_window_calls(tree.find_all(exp.Anonymous)))
+    return tree.find(exp.Join) is not None or bool(follow(tree).made)
 
 
-def spark_text(tree: exp.Query) -> str:
-    """The tree, which is used up, as Spark SQL."""
+def spark_text(tree: exp.Query, time: str | None = None) -> str:
+    """The tree, which is used up, as Spark SQL. `time` is an output that is to stay event time for readers."""
     for rule in RULES:
         tree = rule(tree)
+    tree = spark_windows(tree, time)
     return tree.sql(SPARK, identify=True, comments=False)
 
 
@@ -121,31 +94,3 @@ def _append_operation(node: exp.Expr, local: dict[str, exp.Expr], done: set[int]
                 node.set("expressions", outputs)
         case _:
             pass
-
-
-_INTERVAL_UNITS: Final = frozenset({"MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK"})
-
-
-def _spark_window(name: str, arguments: list[exp.Expr]) -> exp.Expr | None:
-    match name, arguments:
-        case "TUMBLE", [time, size]:
-            return _window("window", time, size)
-        case "HOP", [time, slide, size]:
-            return _window("window", time, size, slide)
-        case "SESSION", [time, gap]:
-            return _window("session_window", time, gap)
-        case _:
-            return None
-
-
-def _window(function: str, time: exp.Expr, *spans: exp.Expr) -> exp.Expr:
-    return exp.Anonymous(this=function, expressions=[time.copy(), *(_span(s) for s in spans)])
-
-
-def _span(interval: exp.Expr) -> exp.Expr:
-    """`INTERVAL '15' MINUTE` as the text that Spark's window functions take."""
-    if isinstance(interval, exp.Interval) and interval.unit is not None:
-        unit = interval.unit.name.upper().removesuffix("S")
-        if unit in _INTERVAL_UNITS:
-            return exp.Literal.string(f"{interval.this.name} {unit.lower()}")
-    return interval.copy()

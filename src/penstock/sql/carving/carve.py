@@ -12,8 +12,8 @@ from penstock.sql.carving.overs import over, over_calls
 from penstock.sql.carving.ranks import Ranked, rank, ranked
 from penstock.sql.carving.select import is_hidden, name_owners, own_nodes
 from penstock.sql.carving.stages import Bench, Flow, Refusal, Relation, Stage
-from penstock.sql.functions import group_windows
 from penstock.sql.query import Problem
+from penstock.sql.windows import follow
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,8 @@ def carve(
 
     `inputs` are the tables that are read from outside. A `nested` query is read by another one in the same stream.
     """
-    bench = Bench(view, tables, inputs, ttl_ms)
+    followed = follow(tree)
+    bench = Bench(view, tables, inputs, ttl_ms, frozenset((*followed.made, *followed.groups)))
     try:
         flow = _query(bench, tree, nested=nested)
     except Refusal as refusal:
@@ -155,7 +156,7 @@ def _relations(bench: Bench, select: exp.Select) -> list[Relation]:
 def _worked(bench: Bench, select: exp.Select, relations: list[Relation], *, nested: bool) -> Flow:
     windows = over_calls(select)
     grouped = select.args.get("group") is not None or bool(select.args.get("distinct"))
-    native = has_window(select)
+    native = bench.has_window(select)
     special = any(r.flow.kind != "rows" for r in relations)
     joins = [j for j in select.args.get("joins") or () if not isinstance(j.this, exp.Lateral | exp.Unnest)]
     if not (windows or (grouped and not native) or special or joins):
@@ -184,7 +185,7 @@ def _behind(bench: Bench, select: exp.Select, relations: list[Relation], flow: F
     """What stands on rows that are joined by now: OVER, GROUP BY, DISTINCT, or nothing but outputs."""
     windows = over_calls(select)
     grouped = select.args.get("group") is not None or bool(select.args.get("distinct"))
-    if has_window(select):
+    if bench.has_window(select):
         if flow.kind != "rows":
             raise Refusal("a window over changes", select, "take windows over rows that only come")
         if not flow.watermarked:
@@ -271,12 +272,6 @@ def _in_place(bench: Bench, relations: list[Relation]) -> list[Relation]:
         else:
             found.append(relation)
     return found
-
-
-def has_window(select: exp.Select) -> bool:
-    """Whether a SELECT groups by a window in time, which Spark does itself."""
-    clause = select.args.get("group")
-    return clause is not None and any(group_windows(clause.expressions))
 
 
 def _passed(select: exp.Select, relations: list[Relation]) -> Flow:

@@ -81,6 +81,8 @@ class Bench:
     inputs: Collection[str] = ()
     """The tables that are read from outside, so that their rows have an order."""
     ttl_ms: int | None = None
+    windowed: frozenset[int] = frozenset()
+    """The SELECTs that make a window or group by one, which Spark does itself."""
     stages: list[Stage] = field(default_factory=list)
     ordered: set[str] = field(default_factory=set)
     unbounded: list[tuple[str, int]] = field(default_factory=list)
@@ -96,6 +98,9 @@ class Bench:
         view = f"{self.view}${len(self.stages) + 1}"
         self.stages.append(OperatorStage(view, inputs, operator))
         return view
+
+    def has_window(self, select: exp.Select) -> bool:
+        return select.args.get("group") is not None and id(select) in self.windowed
 
     def keeps(self, name: str, node: exp.Expr) -> None:
         """Note state that grows with the keys, unless it expires."""

@@ -1,0 +1,105 @@
+"""DISTINCT in the aggregates of windows, which Spark refuses in a stream: as functions over the set of values."""
+
+from typing import Final
+
+from sqlglot import exp
+
+from penstock.sql.types import data_type
+
+_SET: Final = "COLLECT_SET"
+
+
+def distinct_aggregates(select: exp.Select) -> list[exp.AggFunc]:
+    """The aggregates over distinct values that stand in this SELECT."""
+    found = (a for a in select.find_all(exp.AggFunc) if isinstance(a.this, exp.Distinct))
+    return [a for a in found if a.parent_select is select]
+
+
+def is_spelled_out(aggregate: exp.AggFunc) -> bool:
+    """Whether there is a way to say it. A sum must be of a type that can be seen."""
+    match aggregate:
+        case exp.Count() | exp.Min() | exp.Max() | exp.GroupConcat() | exp.ArrayAgg():
+            return True
+        case exp.Sum() | exp.Avg():
+            return _sum_type(aggregate) is not None
+        case _:
+            return False
+
+
+def spell_out_distinct(select: exp.Select) -> None:
+    for aggregate in distinct_aggregates(select):
+        values = aggregate.this.expressions
+        whole: exp.Expr = aggregate
+        if isinstance(aggregate.parent, exp.Filter):
+            whole = aggregate.parent
+        if isinstance(aggregate, exp.Min | exp.Max):
+            aggregate.set("this", values[0])
+        elif is_spelled_out(aggregate):
+            found: exp.Expr = exp.Anonymous(this=_SET, expressions=[_row(values)])
+            if isinstance(whole, exp.Filter):
+                found = exp.Filter(this=found, expression=whole.expression.copy())
+            whole.replace(_over(aggregate, found))
+
+
+def _row(values: list[exp.Expr]) -> exp.Expr:
+    """One value, or several as one: nothing if one of them is nothing."""
+    if len(values) == 1:
+        return values[0].copy()
+    nothing = exp.or_(*(value.copy().is_(exp.null()) for value in values))
+    row = exp.Anonymous(this="STRUCT", expressions=[value.copy() for value in values])
+    return exp.If(this=nothing, true=exp.null(), false=row)
+
+
+def _over(aggregate: exp.AggFunc, values: exp.Expr) -> exp.Expr:
+    match aggregate:
+        case exp.Count():
+            return exp.cast(_call("SIZE", values), data_type("BIGINT").copy())
+        case exp.GroupConcat():
+            separator = aggregate.args.get("separator") or exp.Literal.string(",")
+            some = exp.GT(this=_call("SIZE", values), expression=exp.Literal.number(0))
+            return exp.If(this=some, true=_call("ARRAY_JOIN", values.copy(), separator.copy()), false=exp.null())
+        case exp.ArrayAgg():
+            return values
+        case _:
+            return _summed(aggregate, values)
+
+
+def _summed(aggregate: exp.AggFunc, values: exp.Expr) -> exp.Expr:
+    """The sum or the mean of values; nothing if there are none."""
+    kind = _sum_type(aggregate)
+    assert kind is not None
+    zero = exp.cast(exp.Literal.number(0), kind.copy())
+    added = exp.cast(exp.Add(this=exp.column("s"), expression=exp.column("x")), kind.copy())
+    step = exp.Lambda(this=added, expressions=[exp.to_identifier("s"), exp.to_identifier("x")])
+    result = _call("AGGREGATE", values.copy(), zero, step)
+    count = _call("SIZE", values)
+    if isinstance(aggregate, exp.Avg):
+        result = exp.Div(this=result, expression=count.copy())
+        if kind.this is exp.DType.DECIMAL:
+            precision, scale = (int(part.name) for part in kind.expressions)
+            result = exp.cast(result, data_type(f"DECIMAL({min(precision - 6, 38)}, {scale + 4})").copy())
+    some = exp.GT(this=count, expression=exp.Literal.number(0))
+    return exp.If(this=some, true=result, false=exp.null())
+
+
+_WHOLE: Final = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
+
+
+def _sum_type(aggregate: exp.AggFunc) -> exp.DataType | None:
+    """The type that Spark sums values of a CAST in."""
+    values = aggregate.this.expressions
+    kind = values[0].to if len(values) == 1 and isinstance(values[0], exp.Cast) else None
+    if kind is None:
+        return None
+    if kind.this in _WHOLE:
+        return data_type("BIGINT" if isinstance(aggregate, exp.Sum) else "DOUBLE")
+    if kind.this in (exp.DType.FLOAT, exp.DType.DOUBLE):
+        return data_type("DOUBLE")
+    if kind.this is exp.DType.DECIMAL and len(kind.expressions) == 2:
+        precision, scale = (int(part.name) for part in kind.expressions)
+        return data_type(f"DECIMAL({precision + 10}, {scale})") if precision <= 28 else None
+    return None
+
+
+def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
+    return exp.Anonymous(this=name, expressions=[a.copy() for a in arguments])

@@ -1,0 +1,199 @@
+"""Windows as tables: `TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), …))` as the subquery that it stands for.
+
+The parser has no room for it, so the words are put another way before it sees them; each keeps its place in the text:
+
+    (SELECT *, TUMBLE_START(ts, …) AS window_start, TUMBLE_END(ts, …) AS window_end, … FROM t)
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from sqlglot.tokenizer_core import Token, TokenType
+
+from penstock.errors import did_you_mean
+
+SPANS: Final[Mapping[str, tuple[str, ...]]] = {
+    "TUMBLE": ("SIZE", "OFFSET"),
+    "HOP": ("SLIDE", "SIZE", "OFFSET"),
+    "SESSION": ("GAP",),
+    "CUMULATE": ("STEP", "SIZE", "OFFSET"),
+}
+"""The kinds of windows, and the lengths of time that each takes. An offset may be left out."""
+WINDOW_COLUMNS: Final = {"window_start": "START", "window_end": "END", "window_time": "ROWTIME"}
+"""The columns that a window adds to its table, and the ends of the functions that give them."""
+
+
+class BadWindowTableError(Exception):
+    """A window over a table that is not written as it must be."""
+
+    def __init__(self, message: str, offset: int, hint: str, code: str = "window-invalid") -> None:
+        super().__init__(message)
+        self.message, self.offset, self.hint, self.code = message, offset, hint, code
+
+
+def as_subqueries(tokens: list[Token]) -> list[Token]:
+    """The words of a text with windows over tables put as subqueries."""
+    found: list[Token] = []
+    at = 0
+    while at < len(tokens):
+        wrapped = _is(tokens, at, TokenType.TABLE) and _is(tokens, at + 1, TokenType.L_PAREN)
+        name = at + 2 if wrapped else at
+        if _begins_table(tokens, name, wrapped=wrapped):
+            end = _closing(tokens, name + 1)
+            found += _subquery(tokens[name], tokens[name + 2 : end])
+            at = end + 1
+            if wrapped:
+                at = _closed(tokens, at, tokens[name - 1])
+        else:
+            found.append(tokens[at])
+            at += 1
+    return found
+
+
+def _begins_table(tokens: Sequence[Token], at: int, *, wrapped: bool) -> bool:
+    """Whether a window is called here over a table, and not over a column."""
+    if at + 2 >= len(tokens) or tokens[at].text.upper() not in SPANS or not _is(tokens, at + 1, TokenType.L_PAREN):
+        return False
+    named = _is(tokens, at + 3, TokenType.FARROW)
+    return wrapped or named or _is(tokens, at + 2, TokenType.TABLE)
+
+
+def _subquery(name: Token, inside: Sequence[Token]) -> list[Token]:
+    kind = name.text.upper()
+    given = _arguments(kind, name, inside)
+    table, keys = _table(given["DATA"])
+    arguments = [_column(given["TIMECOL"]), *(given[span] for span in SPANS[kind] if span in given), *keys]
+
+    def word(kind: TokenType, text: str) -> Token:
+        return Token(kind, text, name.line, name.col, name.start, name.end)
+
+    comma = word(TokenType.COMMA, ",")
+    found = [word(TokenType.L_PAREN, "("), word(TokenType.SELECT, "SELECT"), word(TokenType.STAR, "*")]
+    for column, part in WINDOW_COLUMNS.items():
+        found += [comma, word(TokenType.VAR, f"{kind}_{part}"), word(TokenType.L_PAREN, "(")]
+        for place, argument in enumerate(arguments):
+            found += [comma, *argument] if place else argument
+        found += [word(TokenType.R_PAREN, ")"), word(TokenType.ALIAS, "AS"), word(TokenType.VAR, column)]
+    return [*found, word(TokenType.FROM, "FROM"), *table, word(TokenType.R_PAREN, ")")]
+
+
+def _arguments(kind: str, name: Token, inside: Sequence[Token]) -> dict[str, Sequence[Token]]:
+    """What is given for each argument, named or by place."""
+    order = ("DATA", "TIMECOL", *SPANS[kind])
+    hint = f"write {kind}({_EXAMPLES[kind]})"
+    given: dict[str, Sequence[Token]] = {}
+    for place, argument in enumerate(_joined_keys(_split(inside))):
+        if not argument:
+            raise BadWindowTableError(f"an argument of {kind} is missing", name.start, hint)
+        if len(argument) > 1 and argument[1].token_type == TokenType.FARROW:
+            meant, value = argument[0].text.upper(), argument[2:]
+        else:
+            meant, value = order[place] if place < len(order) else "", argument
+        if meant not in order:
+            text = f"{kind} has no argument `{meant}`" if meant else f"{kind} has an argument too many"
+            raise BadWindowTableError(text, argument[0].start, did_you_mean(meant, order) or hint)
+        if meant in given or not value:
+            text = f"{meant} is given twice" if value else f"{meant} of {kind} has no value"
+            raise BadWindowTableError(text, argument[0].start, hint)
+        given[meant] = value
+    for wanted in order:
+        if wanted not in given and wanted != "OFFSET":
+            raise BadWindowTableError(f"{kind} needs {wanted}", name.start, hint)
+    return given
+
+
+_EXAMPLES: Final[Mapping[str, str]] = {
+    "TUMBLE": "TABLE t, DESCRIPTOR(ts), INTERVAL '1' HOUR",
+    "HOP": "TABLE t, DESCRIPTOR(ts), INTERVAL '5' MINUTE, INTERVAL '1' HOUR",
+    "SESSION": "TABLE t PARTITION BY k, DESCRIPTOR(ts), INTERVAL '10' MINUTE",
+    "CUMULATE": "TABLE t, DESCRIPTOR(ts), INTERVAL '1' HOUR, INTERVAL '1' DAY",
+}
+
+
+def _table(data: Sequence[Token]) -> tuple[Sequence[Token], list[Sequence[Token]]]:
+    """What is read, and the columns that it is parted by. Whatever else it is, the parser will say."""
+    hint = "write `TABLE name`, or a SELECT in brackets"
+    if data[0].token_type == TokenType.TABLE:
+        data = data[1:]
+    elif data[0].token_type != TokenType.L_PAREN:
+        raise BadWindowTableError("a window is over a table", data[0].start, hint)
+    keywords = (at for at, t in enumerate(data) if t.token_type == TokenType.PARTITION_BY and not _depth(data, at))
+    parted = next(keywords, None)
+    table, keys = (data, data[:0]) if parted is None else (data[:parted], data[parted + 1 :])
+    if not table:
+        raise BadWindowTableError("a window is over a table", data[0].start if data else 0, hint)
+    if keys and keys[0].token_type == TokenType.L_PAREN:
+        keys = keys[1 : _closing(keys, 0)]
+    return as_subqueries(list(table)), [key for key in _split(keys) if key]
+
+
+def _column(time: Sequence[Token]) -> Sequence[Token]:
+    """The column in `DESCRIPTOR(ts)`."""
+    if len(time) < 4 or time[0].text.upper() != "DESCRIPTOR" or time[1].token_type != TokenType.L_PAREN:
+        raise BadWindowTableError("a window names its time", time[0].start, "write DESCRIPTOR(column)")
+    inside = time[2 : _closing(time, 1)]
+    if len(_split(inside)) > 1:
+        raise BadWindowTableError("a window is over one time", time[0].start, "write DESCRIPTOR(column)")
+    return inside
+
+
+def _joined_keys(arguments: list[Sequence[Token]]) -> list[Sequence[Token]]:
+    """`PARTITION BY a, b` is part of one argument, up to the next that is named or is a DESCRIPTOR."""
+    joined: list[Sequence[Token]] = []
+    parted = False
+    for argument in arguments:
+        starts_new = len(argument) > 1 and (
+            argument[0].text.upper() == "DESCRIPTOR" or argument[1].token_type == TokenType.FARROW
+        )
+        if parted and not starts_new:
+            comma = Token(TokenType.COMMA, ",")
+            joined[-1] = [*joined[-1], comma, *argument]
+            continue
+        parted = any(t.token_type == TokenType.PARTITION_BY for t in argument)
+        joined.append(argument)
+    return joined
+
+
+def _split(tokens: Sequence[Token]) -> list[Sequence[Token]]:
+    """The words between the commas that stand in no brackets."""
+    parts: list[list[Token]] = [[]]
+    depth = 0
+    for token in tokens:
+        depth += _STEPS.get(token.token_type, 0)
+        if token.token_type == TokenType.COMMA and not depth:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return [*parts]
+
+
+_STEPS: Final = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
+
+
+def _depth(tokens: Sequence[Token], end: int) -> int:
+    return sum(_STEPS.get(token.token_type, 0) for token in tokens[:end])
+
+
+def _closing(tokens: Sequence[Token], opened: int) -> int:
+    """Where the bracket closes that opens here."""
+    depth = 0
+    for at in range(opened, len(tokens)):
+        depth += _STEPS.get(tokens[at].token_type, 0)
+        if not depth:
+            return at
+    raise _unclosed(tokens[opened])
+
+
+def _closed(tokens: Sequence[Token], at: int, opened: Token) -> int:
+    """The place after a bracket that must close here."""
+    if not _is(tokens, at, TokenType.R_PAREN):
+        raise _unclosed(opened)
+    return at + 1
+
+
+def _unclosed(opened: Token) -> BadWindowTableError:
+    return BadWindowTableError("a bracket is not closed", opened.start, "add the closing bracket", "sql-syntax")
+
+
+def _is(tokens: Sequence[Token], at: int, kind: TokenType) -> bool:
+    return at < len(tokens) and tokens[at].token_type == kind

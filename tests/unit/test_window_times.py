@@ -1,0 +1,125 @@
+"""Event time through windows, from model to model."""
+
+import pytest
+
+from penstock.graph.graph import EventTime
+from penstock.manifest.compile import compile
+from tests.support import only, spot
+from tests.unit.conftest import MAIN, Findings, Link
+
+HEAD = """\
+project: {name: p}
+sources:
+  - name: orders
+    topic: orders.v1
+    columns: [{name: id, type: BIGINT}, {name: at, type: TIMESTAMP(3)}]
+    event_time: {column: at, watermark: {max_out_of_orderness_ms: 2000}}
+models:
+"""
+MINUTE, HOUR = "INTERVAL '1' MINUTE", "INTERVAL '1' HOUR"
+S = '{{ source("orders") }}'
+MINUTES = f"""
+SELECT window_start AS began, window_end AS closed, window_time AS moment, COUNT(*) AS n
+FROM TABLE(TUMBLE(TABLE {S}, DESCRIPTOR(at), {MINUTE})) GROUP BY window_start, window_end, window_time
+"""
+
+
+def model(name: str, sql: str, materialized: str = "") -> str:
+    lines = "".join(f"      {line}\n" for line in sql.splitlines() if line)
+    kind = f"    materialized: {materialized}\n" if materialized else ""
+    return f"  - name: {name}\n{kind}    sql: |\n{lines}"
+
+
+def hourly(of: str, column: str) -> str:
+    return model("hourly", f'SELECT SUM(n) AS n FROM {{{{ ref("{of}") }}}} GROUP BY TUMBLE({column}, {HOUR})')
+
+
+def input_time(project_graph: Link, text: str) -> EventTime | None:
+    query = next(q for q in compile(project_graph(text)).queries if q.name == "hourly")
+    time = query.inputs[0].event_time
+    return time and EventTime(time.column, time.delay_ms)
+
+
+@pytest.mark.parametrize("column", ["began", "closed", "moment"])
+def test_a_window_may_be_over_any_end_of_the_windows_of_another_model(
+    project: Findings, project_graph: Link, column: str
+) -> None:
+    text = HEAD + model("minutes", MINUTES) + hourly("minutes", column)
+    assert project(text) == ()
+    assert input_time(project_graph, text) == EventTime(column, 2000)
+
+
+def test_the_time_of_a_window_comes_before_its_end_and_its_start(project_graph: Link) -> None:
+    node = project_graph(HEAD + model("minutes", MINUTES))["model.minutes"]
+    assert [time.column for time in node.times] == ["moment", "closed", "began"]
+
+
+@pytest.mark.parametrize("call", ["TUMBLE_START", "TUMBLE_END", "TUMBLE_ROWTIME"])
+def test_the_ends_of_group_windows_are_event_time_too(project: Findings, project_graph: Link, call: str) -> None:
+    sql = f"SELECT {call}(at, {MINUTE}) AS x, COUNT(*) AS n FROM {S} GROUP BY TUMBLE(at, {MINUTE})"
+    text = HEAD + model("minutes", sql) + hourly("minutes", "x")
+    assert project(text) == ()
+    assert input_time(project_graph, text) == EventTime("x", 2000)
+
+
+def test_a_view_passes_the_chosen_time_on_to_what_it_reads(project_graph: Link) -> None:
+    view = model("view", 'SELECT closed AS c, began AS b, n FROM {{ ref("minutes") }}', "virtual_topic")
+    text = HEAD + model("minutes", MINUTES) + view
+    assert input_time(project_graph, text + hourly("view", "b")) == EventTime("began", 2000)
+    assert input_time(project_graph, text + hourly("view", "c")) == EventTime("closed", 2000)
+
+
+def test_of_windows_in_a_view_only_their_time_is_event_time(project: Findings, project_graph: Link) -> None:
+    text = HEAD + model("view", MINUTES, "virtual_topic")
+    assert input_time(project_graph, text + hourly("view", "moment")) == EventTime("at", 2000)
+    found = only(project(text + hourly("view", "closed")), "window-without-event-time")
+    assert found.origin == spot(MAIN, text + hourly("view", "closed"), "closed, INTERVAL")
+    assert found.hint is not None
+    assert "window_time" in found.hint
+
+
+def test_rows_in_windows_may_be_behind_by_the_size_of_the_window(project_graph: Link) -> None:
+    node = project_graph(
+        HEAD + model("rows", f"SELECT * FROM TABLE(HOP(TABLE {S}, DESCRIPTOR(at), {MINUTE}, {HOUR}))")
+    )["model.rows"]
+    assert node.event_time == EventTime("at", 2000)
+    assert {time.column: time.delay_ms for time in node.further_times} == dict.fromkeys(
+        ("window_time", "window_end", "window_start"), 3_602_000
+    )
+
+
+def test_the_start_of_a_session_is_no_event_time(project_graph: Link) -> None:
+    """A long session ends after shorter ones that began later."""
+    sql = f"""
+    SELECT SESSION_START(at, {HOUR}) AS began, SESSION_END(at, {HOUR}) AS closed, COUNT(*) AS n
+    FROM {S} GROUP BY id, SESSION(at, {HOUR})
+    """
+    node = project_graph(HEAD + model("sessions", sql))["model.sessions"]
+    assert node.times == (EventTime("closed", 2000),)
+
+
+def test_a_time_that_was_assumed_is_that_of_the_windows_over_it(project_graph: Link) -> None:
+    head = HEAD.replace("    event_time: {column: at, watermark: {max_out_of_orderness_ms: 2000}}\n", "")
+    node = project_graph(head + model("minutes", MINUTES))["model.minutes"]
+    assert node.event_time == EventTime("moment", 5000)
+
+
+def test_two_windows_over_two_times_of_one_input_are_refused(project: Findings) -> None:
+    read = '{{ ref("minutes") }}'
+    sql = f"""
+    SELECT SUM(n) AS n FROM {read} GROUP BY TUMBLE(began, {HOUR})
+    UNION ALL
+    SELECT SUM(n) AS n FROM {read} GROUP BY TUMBLE(closed, {HOUR})
+    """
+    text = HEAD + model("minutes", MINUTES) + model("both", sql)
+    found = only(project(text), "window-without-event-time")
+    assert found.params == {"subject": "closed"}
+
+
+def test_windows_over_windows_hand_their_times_on(project_graph: Link) -> None:
+    sql = f"""
+    SELECT TUMBLE_END(moment, {HOUR}) AS hour, SUM(n) AS n FROM (
+      SELECT TUMBLE_ROWTIME(at, {MINUTE}) AS moment, COUNT(*) AS n FROM {S} GROUP BY TUMBLE(at, {MINUTE})
+    ) AS minutes GROUP BY TUMBLE(moment, {HOUR})
+    """
+    assert project_graph(HEAD + model("hours", sql))["model.hours"].event_time == EventTime("hour", 2000)
