@@ -28,8 +28,8 @@ def name_projections(tree: exp.Query) -> exp.Query:
 RULES: Final[tuple[Rule, ...]] = (name_projections,)
 
 
-def to_spark(query: Query) -> str:
-    return spark_text(query.take_tree())
+def to_spark(query: Query, time: str | None = None) -> str:
+    return spark_text(query.take_tree(), time)
 
 
 def needs_time(tree: exp.Query) -> bool:
