@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from penstock.connectors.contract import Sink, Source
 from penstock.errors import Origin
+from penstock.project import stream_project as written
 from penstock.project.runtime import Runtime
 from penstock.project.stream_project import DataTest as ProjectTest
 from penstock.project.stream_project import Exposure, Model, ProjectHeader, Rules
@@ -25,10 +26,26 @@ Element: TypeAlias = ProjectSource | Model | Exposure | Source | SqlTransform | 
 
 @dataclass(frozen=True, slots=True)
 class EventTime:
-    """The column that says when a row happened, and how late a row may be."""
+    """The column that says when a row happened, and how late a row may be.
+
+    `max_future_ms` is how far ahead of the clock it may be (0 is any far), `idle_ms` after how long without rows it
+    goes on with the clock, `lateness_ms` for how long after the watermark results are corrected; `keeps_late` is
+    whether rows that come later still go to the error topic.
+    """
 
     column: str
     delay_ms: int
+    max_future_ms: int = 86_400_000
+    idle_ms: int | None = None
+    lateness_ms: int = 0
+    keeps_late: bool = False
+
+    @staticmethod
+    def said(column: str, said: written.EventTime) -> EventTime:
+        """As an element declares it."""
+        mark = said.watermark
+        lateness, keeps = said.allowed_lateness_ms or 0, said.late == "dead_letter"
+        return EventTime(column, mark.delay_ms, said.max_future_ms, mark.idle_ms, lateness, keeps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +99,7 @@ class Node:
     hindrances: tuple[str, ...] = ()
     flow: FlowKind = "rows"
     change_key: tuple[str, ...] = ()
+    on_error: written.OnError = "dead_letter"
     column_origins: Mapping[str, Origins] = field(default_factory=dict)
     masks: tuple[ColumnMask, ...] = ()
     classification: Mapping[str, str] = field(default_factory=dict)

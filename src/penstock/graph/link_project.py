@@ -27,7 +27,7 @@ def link_project(
     diagnostics: list[Diagnostic] = []
     nodes: dict[str, Node] = {}
     for source in project.sources:
-        node, notes = source_node(source, schemas)
+        node, notes = source_node(source, schemas, project.defaults)
         nodes[node.id] = node
         diagnostics.extend(notes)
     known = {*nodes, *(f"model.{m.value.name}" for m in project.models), *project.refused}

@@ -111,6 +111,7 @@ def model_node(
         hindrances=tuple(dict.fromkeys(p.subject for p in hindrances)),
         flow="changes" if found.flow == "signed" and materialized != "virtual_topic" else found.flow,
         change_key=change_key,
+        on_error=model.on_error or defaults.on_error,
         column_origins=found.origins,
         masks=masks,
         classification=levels,

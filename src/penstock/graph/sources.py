@@ -8,10 +8,12 @@ from penstock.graph.graph import EventTime, Node
 from penstock.graph.topics import topic_name_mistakes
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
-from penstock.sql.types import TYPE_NAMES, Column, Columns, spark_type
+from penstock.sql.types import TIME_TYPES, TYPE_NAMES, Column, Columns, spark_type
 
 
-def source_node(declared: Declared[written.Source], schemas: Mapping[str, Columns]) -> tuple[Node, list[Diagnostic]]:
+def source_node(
+    declared: Declared[written.Source], schemas: Mapping[str, Columns], defaults: written.Defaults
+) -> tuple[Node, list[Diagnostic]]:
     source = declared.value
     diagnostics = topic_name_mistakes(declared)
     node_id = f"source.{source.name}"
@@ -26,13 +28,19 @@ def source_node(declared: Declared[written.Source], schemas: Mapping[str, Column
     columns = columns or schemas.get(node_id)
     event_time = None
     if source.event_time is not None:
-        event_time = EventTime(source.event_time.column, source.event_time.watermark.delay_ms)
+        event_time = EventTime.said(source.event_time.column, source.event_time)
         names = [c.name for c in columns or ()]
         columns = columns and tuple(_as_time(c) if c.name == event_time.column else c for c in columns)
         if names and event_time.column not in names:
             text, hint = f"the source has no column `{event_time.column}`", did_you_mean(event_time.column, names)
             origin, path = declared.origin_of("event_time", "column"), declared.label_of("event_time", "column")
             diagnostics.append(Diagnostic("event-time-missing", text, origin, path, hint))
+        kind = next((c.type for c in columns or () if c.name == event_time.column), None)
+        if kind not in TIME_TYPES:
+            text = f"`{event_time.column}` is of type {kind}, which is no time"
+            hint = "an event time is TIMESTAMP, DATE, text, or BIGINT with milliseconds since 1970"
+            origin, path = declared.origin_of("event_time", "column"), declared.label_of("event_time", "column")
+            diagnostics.append(Diagnostic("event-time-type", text, origin, path, hint, params={"type": str(kind)}))
     node = Node(
         node_id,
         "source",
@@ -41,6 +49,7 @@ def source_node(declared: Declared[written.Source], schemas: Mapping[str, Column
         declared.origin,
         columns=columns,
         event_time=event_time,
+        on_error=source.on_error or defaults.on_error,
         classification={c.name.casefold(): c.classification for c in source.columns if c.classification},
         owner=source.owner,
         tags=source.tags,

@@ -1,6 +1,7 @@
 """When a row happened: the times that windows are over, and the one that a model hands on."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from penstock.errors import Diagnostic, Severity, did_you_mean
@@ -12,11 +13,10 @@ from penstock.sql.origins import InputColumn, Origins
 from penstock.sql.query import Problem
 from penstock.sql.shape import Window
 from penstock.sql.study import Study
-from penstock.sql.types import Columns, spelled
+from penstock.sql.types import TIME_TYPES, Columns, spelled
 from penstock.sql.window_calls import Part
 
 ASSUMED_DELAY_MS: Final = written.Watermark().delay_ms
-_TIMES: Final = frozenset({None, "STRING", "TIMESTAMP", "TIMESTAMP_NTZ", "BIGINT", "INT", "DATE"})
 
 
 def window_times(
@@ -51,7 +51,7 @@ def window_times(
             problems.append(_inside(window, node))
         else:
             column = spelled(time.name, node.columns) or window.column
-            if _type_of(column, node.columns) not in _TIMES:
+            if _type_of(column, node.columns) not in TIME_TYPES:
                 problems.append(_no_time(window, declared))
                 continue
             asked[time.input] = EventTime(column, ASSUMED_DELAY_MS)
@@ -120,15 +120,14 @@ def output_times(
     said = declared.value.event_time
     if said is None:
         return [first, *passed[1:]], []
-    delay = said.watermark.delay_ms
     if said.column is None:
-        return ([EventTime(time.column, delay) for time in passed] or [None]), []
+        return ([EventTime.said(time.column, said) for time in passed] or [None]), []
     names = [c.name for c in columns or ()]
     if columns is not None and said.column not in names:
         text, hint = f"the model puts out no column `{said.column}`", did_you_mean(said.column, names)
         origin, path = declared.origin_of("event_time", "column"), declared.label_of("event_time", "column")
         return [first, *passed[1:]], [Diagnostic("event-time-missing", text, origin, path, hint)]
-    return [EventTime(said.column, delay)], []
+    return [EventTime.said(said.column, said)], []
 
 
 def _passed_times(
@@ -141,7 +140,7 @@ def _passed_times(
             continue
         for place, time in enumerate(inputs[found[0].input].times):
             if time.column.casefold() == found[0].name:
-                passed.append((place, EventTime(name, time.delay_ms)))
+                passed.append((place, replace(time, column=name)))
     return [time for _, time in sorted(passed, key=lambda pair: pair[0])]
 
 
@@ -159,7 +158,7 @@ def _window_ends(
         known = [*([asked[end.over.input]] if end.over.input in asked else []), *(node.times if node else ())]
         time = next((t for t in known if t.column.casefold() == end.over.name), None)
         if time is not None and name not in masked:
-            yield EventTime(name, time.delay_ms + end.behind_ms)
+            yield replace(time, column=name, delay_ms=time.delay_ms + end.behind_ms)
 
 
 _ENDS: Final[tuple[Part, ...]] = ("time", "end", "start")

@@ -73,7 +73,7 @@ class Assembly:
             return {}
         node, name = self.graph[found[0].input], found[0].name
         known = (t for t in node.times if t.column.casefold() == name)
-        return {node.id: next(known, EventTime(spelled(name, node.columns) or name, time.delay_ms))}
+        return {node.id: next(known, replace(time, column=spelled(name, node.columns) or name))}
 
     def _use(self, node_id: str) -> str:
         """The view under which one more reader finds a node."""
@@ -92,7 +92,9 @@ class Assembly:
 
 def reader(view: str, node: Node, source: dict[str, Any], time: EventTime | None) -> Input:
     """How a query reads a node."""
-    event_time = EventTimeSpec(column=time.column, delay_ms=time.delay_ms) if time else None
+    event_time = time and EventTimeSpec(
+        column=time.column, delay_ms=time.delay_ms, max_future_ms=time.max_future_ms, idle_ms=time.idle_ms
+    )
     columns = node.element.columns if isinstance(node.element, ProjectSource) else ()
     return Input(
         view=view,
@@ -102,6 +104,7 @@ def reader(view: str, node: Node, source: dict[str, Any], time: EventTime | None
         event_time=event_time,
         with_operation=isinstance(node.element, Source),
         processing_time=tuple(c.name for c in columns if c.proctime),
+        on_error=node.on_error,
     )
 
 

@@ -64,6 +64,8 @@ class EventTimeSpec(Part):
     delay_ms: int
     max_future_ms: int = 0
     """How far a time may be ahead of the clock; 0 is any far."""
+    idle_ms: int | None = None
+    """After how long without rows it goes on with the clock."""
 
 
 OnError: TypeAlias = Literal["dead_letter", "stop", "skip"]

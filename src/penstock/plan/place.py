@@ -43,6 +43,10 @@ class Place:
     def checkpoint(self, query: str) -> Path:
         return self._own / "checkpoints" / _folder(query)
 
+    def beats(self, query: str) -> Path:
+        """Where the heartbeats of a query are."""
+        return self._own / "beats" / _folder(query)
+
     def existing_topics(self) -> Iterator[str]:
         if self.topics.is_dir():
             yield from (p.name for p in self.topics.iterdir() if p.is_dir())

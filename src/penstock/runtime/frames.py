@@ -1,6 +1,6 @@
 """A QuerySpec as Spark DataFrames."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -12,6 +12,7 @@ from penstock.connectors.contract import Source
 from penstock.connectors.registry import source_from
 from penstock.keyed.operators import CLOCK, OP, ORDER, SIGN
 from penstock.manifest.model import Input, KeyedStep, Manifest, QuerySpec, Step
+from penstock.runtime import beats
 from penstock.runtime.filling import Filling
 from penstock.runtime.keyed import operate
 from penstock.runtime.times import converted, watermarked
@@ -25,14 +26,21 @@ class Frames:
     """Builds the streams of a manifest. The columns of a model are those that Spark itself finds for its query."""
 
     def __init__(
-        self, manifest: Manifest, root: Path, spark: SparkSession, filling: Filling, now_ms: int | None = None
+        self,
+        manifest: Manifest,
+        root: Path,
+        spark: SparkSession,
+        filling: Filling,
+        now_ms: int | None = None,
+        beats_of: Callable[[str], Path] | None = None,
     ) -> None:
-        """With `now_ms`, the clock of every query stands still at that time."""
+        """With `now_ms`, the clock of every query stands still at that time. `beats_of` has heartbeats by query."""
         self.manifest = manifest
         self.root = root
         self.filling = filling
         self._spark = spark
         self._now_ms = now_ms
+        self._beats_of = beats_of
         self._columns: dict[str, Columns] = {}
 
     def session(
@@ -79,7 +87,8 @@ class Frames:
             read = source.read_in_order if entry.ordered else source.read
             stream = prepared(read(session, entry.name), entry)
             if query.timed and entry.event_time is not None:
-                stream = watermarked(stream, entry)
+                waits = entry.event_time.idle_ms is not None
+                stream = watermarked(stream, entry, beats.read(session, self._beats(query), entry) if waits else None)
             if entry.ordered:
                 columns = [name for name in stream.columns if name not in ORDER]
                 packed = stream.select(f.struct(*map(quoted, columns)).alias("row"), *ORDER)
@@ -88,6 +97,10 @@ class Frames:
             stream.createOrReplaceTempView(quoted(entry.view))
             streams[entry.view] = stream
         return streams
+
+    def _beats(self, query: QuerySpec) -> Path:
+        assert self._beats_of is not None
+        return self._beats_of(query.name)
 
     def run_steps(self, query: QuerySpec, session: SparkSession) -> dict[str, DataFrame]:
         """Every view of the query, the steps applied in order."""

@@ -28,6 +28,7 @@ from penstock.plan.steps import (
     StartQuery,
 )
 from penstock.project.variables import Environ
+from penstock.runtime.beats import IdleWatch
 from penstock.runtime.checkpoint import (
     batch_files,
     batch_offsets,
@@ -53,6 +54,7 @@ class _Live:
     spec: QuerySpec
     query: StreamingQuery
     failures: list[PenstockError]
+    idle: IdleWatch
 
 
 class Run:
@@ -73,7 +75,7 @@ class Run:
         self._place = place
         self._store = store
         self._filling = Filling(environ)
-        self._frames = Frames(plan.manifest, place.root, spark, self._filling, now_ms)
+        self._frames = Frames(plan.manifest, place.root, spark, self._filling, now_ms, place.beats)
         self._live: dict[str, _Live] = {}
         self._recorded: set[str] = set()
         self._stopping = threading.Event()
@@ -126,6 +128,8 @@ class Run:
             for name, live in list(self._live.items()):
                 ended = not _is_active(live.query)
                 self._record(live.spec)
+                if not ended:
+                    live.idle.look(live.query)
                 if ended:
                     del self._live[name]
                     self._settle(live)
@@ -188,7 +192,7 @@ class Run:
         if drain or all(source.bounded for source in sources):
             writer = writer.trigger(availableNow=True)
         self.board.started(spec.name)
-        return _Live(spec, writer.start(), failures)
+        return _Live(spec, writer.start(), failures, IdleWatch(spec, self._place.beats(spec.name)))
 
     def _rows(self, spec: QuerySpec, batch: DataFrame) -> Iterator[tuple[Output, DataFrame]]:
         """What each output gets of a batch. When there are several, the batch is kept until the last one has it."""

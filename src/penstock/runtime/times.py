@@ -11,6 +11,7 @@ from penstock.manifest.model import EventTimeSpec, Input
 from penstock.sql.dialects import quoted
 
 FAULT: Final = "_fault"
+_BEAT: Final = "beat"
 FAULTS: Final[Mapping[str, str]] = {
     "event-time-null": "it has no event time that can be read",
     "event-time-future": "its event time is too far ahead of the clock",
@@ -40,15 +41,19 @@ def marked(frame: DataFrame, time: EventTimeSpec) -> DataFrame:
     return frame.withColumn(FAULT, fault).withColumn(time.column, f.when(f.col(FAULT).isNull(), column))
 
 
-def watermarked(stream: DataFrame, entry: Input) -> DataFrame:
-    """The rows that have a time, with a watermark. The others are counted, and do not move it.
+def watermarked(stream: DataFrame, entry: Input, beats: DataFrame | None = None) -> DataFrame:
+    """The rows that have a time, with a watermark. The others are counted, and do not move it; heartbeats only move it.
 
     Counting stands right behind the watermark: Spark would push filters of the query below it otherwise, and rows that
     the query does not want would not move time either.
     """
     time = entry.event_time
     assert time is not None
-    timed = marked(stream, time).withWatermark(time.column, f"{time.delay_ms} milliseconds")
+    rows = marked(stream, time)
+    if beats is not None:
+        only_time = beats.select(f.col("at").alias(time.column), f.lit(_BEAT).alias(FAULT))
+        rows = rows.unionByName(only_time, allowMissingColumns=True)
+    timed = rows.withWatermark(time.column, f"{time.delay_ms} milliseconds")
     counts = [f.count_if(f.col(FAULT) == code).alias(code) for code in FAULTS]
     return timed.observe(_metric(entry), *counts).where(f.col(FAULT).isNull()).drop(FAULT)
 

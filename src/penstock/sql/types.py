@@ -22,6 +22,10 @@ class Column:
 Columns: TypeAlias = tuple[Column, ...]
 
 
+TIME_TYPES: Final = frozenset({None, "STRING", "TIMESTAMP", "TIMESTAMP_NTZ", "BIGINT", "INT", "DATE"})
+"""What can say when a row happened; None is a type that is not known."""
+
+
 def spelled(folded: str, columns: Columns | None) -> str | None:
     """A column as its owner writes it."""
     return next((c.name for c in columns or () if c.name.casefold() == folded), None)

@@ -5,7 +5,15 @@ from penstock.project.stream_project.environment import EnvironmentFile, Environ
 from penstock.project.stream_project.exposure import Exposure, Sla
 from penstock.project.stream_project.header import Defaults, ProjectHeader, TopicDefaults, Variables
 from penstock.project.stream_project.model import Materialized, MlOutput, Model
-from penstock.project.stream_project.parts import Column, ColumnCheck, EventTime, NodeReference, Waiver, Watermark
+from penstock.project.stream_project.parts import (
+    Column,
+    ColumnCheck,
+    EventTime,
+    NodeReference,
+    OnError,
+    Waiver,
+    Watermark,
+)
 from penstock.project.stream_project.rules import Rules
 from penstock.project.stream_project.security import Access, Classification, Mask, Security
 from penstock.project.stream_project.source import Freshness, SchemaReference, Source
@@ -31,6 +39,7 @@ __all__ = [
     "Model",
     "ModelConnector",
     "NodeReference",
+    "OnError",
     "ProjectHeader",
     "Rules",
     "Safety",

@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import Field
 
 from penstock.config import Frozen, Whole
-from penstock.project.stream_project.parts import Name
+from penstock.project.stream_project.parts import Name, OnError
 
 Variables = dict[str, Any]
 """Values that SQL asks for with `{{ var("name") }}`."""
@@ -58,6 +58,8 @@ class TestDefaults(Frozen):
 class Defaults(Frozen):
     """What holds where an element says nothing."""
 
+    on_error: OnError = "dead_letter"
+    """What becomes of rows that cannot be used: `dead_letter`, `stop` or `skip`."""
     topic: TopicDefaults = TopicDefaults()
     """Every topic that the project writes."""
     models: ModelDefaults = ModelDefaults()

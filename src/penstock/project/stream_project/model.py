@@ -6,7 +6,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from penstock.config import Frozen, Names, Whole
 from penstock.project.stream_project.advanced import Advanced
-from penstock.project.stream_project.parts import Column, EventTime, Name, References, Waiver
+from penstock.project.stream_project.parts import Column, EventTime, Name, OnError, References, Waiver
 from penstock.project.stream_project.security import Access, Security
 
 Materialized = Literal["topic", "virtual_topic", "spark", "sink"]
@@ -106,6 +106,8 @@ class Model(Frozen):
     """A contract: what stands here must be in the output, with the type that is given."""
     event_time: OutputTime | None = None
     """When a row of the output happened, if it is not the event time of an input."""
+    on_error: OnError | None = None
+    """What becomes of an output that its readers cannot use: `dead_letter` (the default), `stop` or `skip`."""
     materialized: (
         Annotated[
             Materialized,

@@ -1,7 +1,7 @@
 """Parts that several elements have in common."""
 
 from datetime import date
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -39,10 +39,15 @@ class Watermark(Frozen):
     """`monotonous` (or `monotonously_increasing`) means that rows come in order."""
     max_out_of_orderness_ms: Whole = Field(5000, ge=0)
     """How many milliseconds a row may come after one that happened later."""
+    idle_ms: Whole | None = Field(None, ge=1)
+    """After so long without a row, event time goes on with the clock. Without it, it waits for rows."""
 
     @property
     def delay_ms(self) -> int:
         return self.max_out_of_orderness_ms if self.strategy == "bounded_out_of_orderness" else 0
+
+
+OnError: TypeAlias = Literal["dead_letter", "stop", "skip"]
 
 
 class EventTime(Frozen):
@@ -54,6 +59,10 @@ class EventTime(Frozen):
     """How late a row may be."""
     allowed_lateness_ms: Whole | None = Field(None, ge=0)
     """How much later than the watermark a row may still correct a result."""
+    late: Literal["drop", "dead_letter"] = "drop"
+    """What becomes of rows that come too late: counted, or also kept in the error topic."""
+    max_future_ms: Whole = Field(86_400_000, ge=0)
+    """How far ahead of the clock a time may be. A row beyond that is an error, and does not move time; 0 allows any."""
 
 
 class AcceptedValues(Frozen):

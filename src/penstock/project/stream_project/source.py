@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from penstock.config import Duration, Frozen, Number, Whole
-from penstock.project.stream_project.parts import Column, EventTime, Name, Waiver
+from penstock.project.stream_project.parts import Column, EventTime, Name, OnError, Waiver
 
 
 def _folded(value: object) -> object:
@@ -82,6 +82,8 @@ class Source(Frozen):
     """The columns of a row. Without them, those of `schema.definition`, or of an embedded topic's files."""
     event_time: EventTime | None = None
     """When a row happened. Windows need it."""
+    on_error: OnError | None = None
+    """What becomes of a row that cannot be used: `dead_letter` (the default), `stop` or `skip`."""
     freshness: Freshness | None = None
     """How long it may be silent."""
     waivers: tuple[Waiver, ...] = ()

@@ -1,0 +1,123 @@
+"""Virtual time: a project under test, whose clock and event time move as the test says.
+
+Rows are sent when the test sends them, in the batches that it makes. `until` moves the clock and lets event time reach
+it, so that windows close and rows that wait come out.
+"""
+
+import json
+import time
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+from penstock.cli.line import check, compiled, planned
+from penstock.keyed.operators import OP
+from penstock.manifest.model import Input, Manifest, QuerySpec
+from penstock.plan.state import SqliteStore
+from penstock.runtime.beats import beat
+from penstock.runtime.progress import QueryProgress
+from penstock.runtime.start import start
+
+_ANY_LONG: Final = 10**15
+
+
+class Rehearsal:
+    """Runs the project at `root` in a Spark session of the caller. The clock starts at `now`, and stands still."""
+
+    def __init__(self, root: Path, spark: SparkSession, now: str = "2026-01-01T00:00:00Z") -> None:
+        self.root = root
+        self.spark = spark
+        self.now_ms = _milliseconds(now)
+        self._sent = 0
+
+    def send(self, source: str, rows: Iterable[Mapping[str, Any]]) -> "Rehearsal":
+        """Put rows into the topic of a source. All that is sent before the next `run` is one batch."""
+        topic = self._checked().graph[f"source.{source}"].element.topic
+        folder = self.root / ".penstock" / "topics" / topic
+        folder.mkdir(parents=True, exist_ok=True)
+        self._sent += 1
+        text = "".join(json.dumps(row, default=str) + "\n" for row in rows)
+        (folder / f"{self._sent:06d}.json").write_text(text, encoding="utf-8")
+        return self
+
+    def run(self, *, select: Iterable[str] = ()) -> dict[str, QueryProgress]:
+        """Work through what was sent, at the time that the clock shows."""
+        checked = self._checked()
+        manifest = _with_beats(compiled(checked))
+        plan = planned(checked, manifest, select=tuple(select), allow_rebuild=())
+        store = SqliteStore(checked.place.state_file)
+        run = start(plan, self.spark, checked.place, store, environ=checked.environ, now_ms=self.now_ms)
+        try:
+            run.run_once(lambda: time.sleep(0.02))
+        finally:
+            run.close()
+        return {row.query: row for row in run.board.snapshot()}
+
+    def until(self, moment: str) -> dict[str, QueryProgress]:
+        """Move the clock, let event time of every input reach it, and work through what follows from that."""
+        self.now_ms = _milliseconds(moment)
+        checked = self._checked()
+        for query in compiled(checked).queries:
+            for entry in _timed(query):
+                assert entry.event_time is not None
+                beat(checked.place.beats(query.name), entry, self.now_ms + entry.event_time.delay_ms)
+        return self.run()
+
+    def rows(self, model: str) -> list[dict[str, Any]]:
+        """Everything that a model has put out, changes and all."""
+        topic = self._checked().graph[f"model.{model}"].topic
+        assert topic is not None
+        folder = self.root / ".penstock" / "topics" / topic.name
+        if not any(folder.rglob("*.parquet")):
+            return []
+        table = self.spark.read.option("recursiveFileLookup", "true").parquet(str(folder))
+        ordered = table.selectExpr("*", "_metadata.file_modification_time AS _came", "_metadata.file_path AS _file")
+        kept = ordered.orderBy("_came", "_file").drop("_came", "_file")
+        return [row.asDict(recursive=True) for row in kept.collect()]
+
+    def table(self, model: str) -> list[dict[str, Any]]:
+        """The rows of a model as a table: its changes applied one after the other."""
+        node = self._checked().graph[f"model.{model}"]
+        if node.flow == "rows":
+            return self.rows(model)
+        present: dict[str, list[dict[str, Any]]] = {}
+        for row in self.rows(model):
+            operation = row.pop(OP)
+            key = repr([row[name] for name in node.change_key] if node.change_key else sorted(row.items()))
+            if node.change_key:
+                present[key] = [] if operation == "d" else [row]
+            elif operation == "d":
+                present[key].pop()
+            else:
+                present.setdefault(key, []).append(row)
+        return [row for rows in present.values() for row in rows]
+
+    def _checked(self) -> Any:
+        return check(self.root)
+
+
+def _timed(query: QuerySpec) -> list[Input]:
+    return [entry for entry in query.inputs if query.timed and entry.event_time is not None]
+
+
+def _with_beats(manifest: Manifest) -> Manifest:
+    """The manifest with heartbeats for every input that has event time."""
+    queries = []
+    for query in manifest.queries:
+        timed = {entry.view for entry in _timed(query)}
+        inputs = tuple(_waiting(entry) if entry.view in timed else entry for entry in query.inputs)
+        queries.append(query.model_copy(update={"inputs": inputs}))
+    return manifest.model_copy(update={"queries": tuple(queries)})
+
+
+def _waiting(entry: Input) -> Input:
+    assert entry.event_time is not None
+    return entry.model_copy(update={"event_time": entry.event_time.model_copy(update={"idle_ms": _ANY_LONG})})
+
+
+def _milliseconds(moment: str) -> int:
+    parsed = datetime.fromisoformat(moment)
+    return int((parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp() * 1000)
