@@ -57,6 +57,7 @@ CODES: Final[Mapping[str, str]] = {
     "event-time-assumed": "A window is over a column that nobody declared as event time. It is taken as such, with 5 seconds for late rows.",
     "event-time-missing": "`event_time.column` names a column that the source, or the model, does not have.",
     "window-without-event-time": "A time window needs a stream with event time. Declare `event_time` on the source.",
+    "ml-model-missing": "The file that `runtime.ml` names for a model of machine learning is not there. Queries that ask it cannot run.",
     "gateway-absent": "`virtual_topic` without a gateway becomes a view inside the queries that read it; other consumers cannot see it.",
     # Governance
     "access-denied": "A model is read by somebody whom its `access` does not allow.",
@@ -71,6 +72,8 @@ CODES: Final[Mapping[str, str]] = {
     "rebuild-refused": "The change does not fit the query's checkpoint. Allow it by name with `--allow-rebuild NAME`.",
     "already-running": "Another process runs this project. Stop it first, with `penstock stop`.",
     "schema-unknown": "The columns of a source are neither declared nor found in its files, or the schema registry does not have them.",
+    "ml-model-unreadable": "The file of a model of machine learning is not one that onnxruntime can run.",
+    "ml-model-mismatch": "A model of machine learning takes or gives something else than the SQL or `ml_outputs` says. The message names both sides.",
     "not-writable": "A directory or file that must be written cannot be.",
     "target-exists": "`init` and `docs generate` do not overwrite what they did not write: the directory has content already.",
     # Services

@@ -420,6 +420,7 @@ EVERYTHING = """
         gateway: {admin_url: a, proxy_bootstrap: b, username: u, password: p, virtual_cluster: v}
         console: {url: c, api_key: k}
       spark: {master: "local[2]", config: {spark.x: 1}}
+      ml: {models: {F: {path: f.onnx}}}
     defaults:
       topic: {partitions: 1, replication_factor: 1, config: {a: 1}}
       models: {cluster: c, flink_cluster: c, topic: {partitions: 2, replication_factor: 1, config: {b: 2}}}

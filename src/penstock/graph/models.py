@@ -8,6 +8,7 @@ from penstock.graph.graph import EventTime, Node
 from penstock.graph.masking import applied_masks, classified
 from penstock.graph.materialization import foreign_connector, materialization, placement_notes
 from penstock.graph.memory import Memory
+from penstock.graph.ml import answers, hindered, misused, output_notes
 from penstock.graph.names import known_only, unknown
 from penstock.graph.read_model import ReadModel
 from penstock.graph.sources import declared_columns
@@ -16,13 +17,15 @@ from penstock.graph.times import window_times
 from penstock.graph.topics import topic_name_mistakes, topic_settings
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
+from penstock.project.runtime import Runtime
 from penstock.project.template import Rendered, Templates
+from penstock.sql.functions import MODEL_CALLS
 from penstock.sql.mask import masked_columns
 from penstock.sql.origins import ColumnOrigin
 from penstock.sql.query import union_by_name
 from penstock.sql.shape import unsupported
 from penstock.sql.study import Study, bound
-from penstock.sql.types import Columns, spark_type
+from penstock.sql.types import Columns
 
 
 def read_model(
@@ -63,20 +66,20 @@ def _unused_from(declared: Declared[written.Model], rendered: Rendered, known: C
 
 
 def model_node(
-    read: ReadModel, nodes: Mapping[str, Node], gateway: bool, defaults: written.Defaults, memory: Memory
+    read: ReadModel, nodes: Mapping[str, Node], runtime: Runtime, defaults: written.Defaults, memory: Memory
 ) -> tuple[Node, list[Diagnostic]]:
-    declared, model = read.declared, read.declared.value
+    declared, model, gateway = read.declared, read.declared.value, runtime.has_gateway
     inputs = {node_id: nodes[node_id] for node_id in read.inputs if node_id in nodes}
     found = _studied(read, inputs, memory)
     diagnostics: list[Diagnostic] = []
     times: dict[str, EventTime] = {}
+    here = [*unsupported(found.constructs, never=False), *hindered(found.asks, runtime.ml.models)]
     if read.sql is not None:
         times, problems, notes = window_times(read, found, inputs)
-        errors = [*found.problems, *unsupported(found.constructs, never=True), *problems]
+        errors = [*found.problems, *unsupported(found.constructs, never=True), *problems, *misused(found.asks)]
         diagnostics += as_diagnostics(errors, declared.label, read.origin_at)
-        here = unsupported(found.constructs, never=False)
         diagnostics += as_diagnostics(here, declared.label, read.origin_at, Severity.WARNING)
-        diagnostics += notes
+        diagnostics += [*notes, *output_notes(declared, found.asks)]
     diagnostics += _unlike_inputs(read, inputs)
     materialized, decided_by = materialization(model, found.constructs, gateway, reads_once=found.reads_once)
     diagnostics += placement_notes(declared, materialized, gateway)
@@ -101,9 +104,10 @@ def model_node(
         key=model.key,
         event_time=event_time,
         assumed_times=times,
-        stateful=bool(found.constructs),
+        stateful=any(construct.name not in MODEL_CALLS for construct in found.constructs),
         decided_by=decided_by,
-        hindrances=tuple(dict.fromkeys(p.subject for p in unsupported(found.constructs, never=False))),
+        hindrances=tuple(dict.fromkeys(problem.subject for problem in here)),
+        asks={call.model: answers(model).get(call.model) for call in found.asks},
         column_origins=found.origins,
         masks=masks,
         classification=levels,
@@ -129,9 +133,8 @@ def _has_topic(model: written.Model, materialized: str, is_masked: bool) -> bool
 
 def _studied(read: ReadModel, inputs: Mapping[str, Node], memory: Memory) -> Study:
     if read.sql is not None:
-        answers = {name: kind for name, kind in map(_answer, read.declared.value.ml_outputs.items()) if kind}
         columns = {node_id: inputs[node_id].columns if node_id in inputs else None for node_id in read.inputs}
-        return memory.study(read.sql, columns, answers)
+        return memory.study(read.sql, columns, answers(read.declared.value))
     if read.declared.value.sql is None and len(inputs) == 1:
         (node,) = inputs.values()
         same = {c.name: (ColumnOrigin(node.id, c.name.casefold(), "same"),) for c in node.columns or ()}
@@ -167,12 +170,6 @@ def _unlike_inputs(read: ReadModel, inputs: Mapping[str, Node]) -> Iterator[Diag
         if node.materialized == "sink":
             text, hint = f"`{node.name}` is a sink: nothing can be read from it", "read what it reads"
             yield Diagnostic("invalid-value", text, declared.origin, declared.label, hint)
-
-
-def _answer(output: tuple[str, written.MlOutput]) -> tuple[str, str | None]:
-    name, answer = output
-    fields = [f"`{c.name}`: {spark_type(c.type or 'STRING')}" for c in answer.columns]
-    return name, spark_type(f"STRUCT<{', '.join(fields)}>")
 
 
 def _unknown_classified(declared: Declared[written.Model], columns: Columns | None) -> Iterator[Diagnostic]:

@@ -3,15 +3,18 @@
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from penstock.connectors.contract import Sink, Source
 from penstock.connectors.topic import TopicColumn, TopicSink, TopicSource
 from penstock.graph.graph import EventTime, Graph, Node
 from penstock.manifest.describe import dag, elements
+from penstock.manifest.ml import asked_models
 from penstock.manifest.model import (
     About,
+    AskedModel,
     EventTimeSpec,
     Input,
     Manifest,
@@ -27,12 +30,14 @@ from penstock.project.stream_project import Model
 from penstock.project.stream_project import Source as ProjectSource
 from penstock.sql.dialects import PROJECT
 from penstock.sql.mask import masked, parameters
+from penstock.sql.ml import with_functions
 from penstock.sql.query import rename_tables, select_all, tables
 from penstock.sql.translate import to_spark
 
 
-def compile(graph: Graph) -> Manifest:
-    queries = _project_queries(graph) if graph.format == "project" else _pipeline_queries(graph)
+def compile(graph: Graph, digests: Mapping[str, str] = MappingProxyType({})) -> Manifest:
+    """`digests` tell what the files of `runtime.ml` hold."""
+    queries = _project_queries(graph, digests) if graph.format == "project" else _pipeline_queries(graph)
     spark = graph.runtime.spark
     return Manifest(
         project=_about(graph),
@@ -82,10 +87,10 @@ def _topics(graph: Graph) -> Iterator[TopicSpec]:
             )
 
 
-def _project_queries(graph: Graph) -> Iterator[QuerySpec]:
+def _project_queries(graph: Graph, digests: Mapping[str, str]) -> Iterator[QuerySpec]:
     for node in graph.nodes.values():
         if isinstance(node.element, Model) and node.inputs and has_query(node):
-            assembly = _Assembly(graph, node)
+            assembly = _Assembly(graph, node, digests)
             assembly.add_model(node, node.id)
             within = [graph[step.node] for step in assembly.steps]
             yield QuerySpec(
@@ -96,6 +101,7 @@ def _project_queries(graph: Graph) -> Iterator[QuerySpec]:
                 stateful=any(n.stateful for n in within),
                 conf=_conf(node.element),
                 hindrances=tuple(dict.fromkeys(word for n in within for word in n.hindrances)),
+                asks=tuple(assembly.asks.values()),
             )
 
 
@@ -121,10 +127,12 @@ class _Assembly:
     Spark wants every streaming reader of a query under its own name, so a node that is read twice becomes two inputs.
     """
 
-    def __init__(self, graph: Graph, model: Node) -> None:
+    def __init__(self, graph: Graph, model: Node, digests: Mapping[str, str]) -> None:
         self.graph = graph
         self.inputs: list[Input] = []
         self.steps: list[Step] = []
+        self.asks: dict[str, AskedModel] = {}
+        self._digests = digests
         self._uses: Counter[str] = Counter()
         self._times: dict[str, EventTime] = dict(model.assumed_times)
 
@@ -132,6 +140,9 @@ class _Assembly:
         query = node.query or select_all(node.inputs, PROJECT)
         self._times.update(node.assumed_times)
         renamed = rename_tables(query, self._use)
+        if asked := asked_models(node, self.graph, self._digests):
+            self.asks.update({model.function: model for model in asked.values()})
+            renamed = with_functions(renamed, {name: model.function for name, model in asked.items()})
         sql = to_spark(masked(renamed, node.columns, node.masks))
         known_later = {name: Parameter(kind=p.kind, of=p.of) for name, p in parameters(node.masks).items()}
         self.steps.append(Step(view=view, node=node.id, sql=sql, parameters=known_later))

@@ -93,6 +93,20 @@ class Step(Part):
     parameters: dict[str, Parameter] = {}
 
 
+class AskedModel(Part):
+    """A model of machine learning that the SQL of a query calls as a function.
+
+    `content` tells what its file held; None if it was not there. `answer` is the struct that the project declares, None
+    if that is left to the file.
+    """
+
+    function: str
+    model: str
+    path: str
+    content: str | None
+    answer: str | None
+
+
 class Output(Part):
     """A view written to a sink."""
 
@@ -117,6 +131,7 @@ class QuerySpec(Part):
     """Spark properties of this query alone."""
     hindrances: tuple[str, ...] = ()
     """Constructs of its SQL that cannot be run."""
+    asks: tuple[AskedModel, ...] = ()
 
     def to_document(self) -> dict[str, Any]:
         """For keeping: the same when read back, without secrets."""

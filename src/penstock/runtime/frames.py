@@ -12,6 +12,7 @@ from penstock.connectors.contract import Source
 from penstock.connectors.registry import source_from
 from penstock.manifest.model import Input, Manifest, QuerySpec
 from penstock.runtime.filling import Filling
+from penstock.runtime.ml.functions import MlFunctions
 from penstock.sql.dialects import quoted
 from penstock.sql.translate import OPERATION
 from penstock.sql.types import Column, Columns
@@ -26,6 +27,7 @@ class Frames:
         self.filling = filling
         self._spark = spark
         self._columns: dict[str, Columns] = {}
+        self._functions = MlFunctions(root, spark)
 
     def session(
         self, poll_ms: int = 10, partitions: int | None = None, conf: Mapping[str, str] = MappingProxyType({})
@@ -50,11 +52,15 @@ class Frames:
 
     def _columns_of(self, node_id: str, producer: QuerySpec) -> Columns:
         if node_id not in self._columns:
-            session = self.session()
-            self.open_inputs(producer, self.sources(producer), session)
-            frame = self.run_steps(producer, session)[producer.outputs[0].view]
+            frame = self.tried(producer)
             self._columns[node_id] = tuple(Column(c.name, _ddl(c.dataType)) for c in frame.schema)
         return self._columns[node_id]
+
+    def tried(self, query: QuerySpec) -> DataFrame:
+        """What a query with one output puts out, as Spark understands it; nothing is started."""
+        session = self.session()
+        self.open_inputs(query, self.sources(query), session)
+        return self.run_steps(query, session)[query.outputs[0].view]
 
     def open_inputs(self, query: QuerySpec, sources: Sequence[Source], session: SparkSession) -> dict[str, DataFrame]:
         """The query's streams by view name, each registered as that view."""
@@ -69,10 +75,13 @@ class Frames:
 
     def run_steps(self, query: QuerySpec, session: SparkSession) -> dict[str, DataFrame]:
         """Every view of the query, the steps applied in order."""
+        self._functions.register(query.asks, session)
         for step in query.steps:
             parameters = self.filling.parameters(step)
             rows = session.sql(step.sql, args=parameters) if parameters else session.sql(step.sql)
             rows.createOrReplaceTempView(quoted(step.view))
+            if query.asks:
+                self._functions.check(rows, query.asks)
         views = {*(i.view for i in query.inputs), *(s.view for s in query.steps)}
         return {view: session.table(quoted(view)) for view in views}
 

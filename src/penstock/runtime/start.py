@@ -67,6 +67,9 @@ class Run:
 
     def prepare(self) -> None:
         """Everything that must be so before the first query starts."""
+        for query in self.plan.queries:
+            if query.asks:
+                self._try(query)
         for step in self.plan.steps:
             match step:
                 case CreateTopic(topic):
@@ -133,6 +136,16 @@ class Run:
         failure = live.failures[0] if live.failures else failure_of(error)
         self.board.ended(live.spec.name, "failed", error=failure.message)
         raise failure.during(f"query `{live.spec.name}`")
+
+    def _try(self, spec: QuerySpec) -> None:
+        """Compare what the models of a query take and give with its SQL, before anything is changed."""
+        try:
+            self._frames.tried(spec)
+        except PenstockError as error:
+            error.during(f"query `{spec.name}`")
+            raise
+        except SPARK_ERRORS as error:
+            raise failure_of(error).during(f"query `{spec.name}`") from error
 
     def _start(self, spec: QuerySpec, *, drain: bool) -> None:
         try:

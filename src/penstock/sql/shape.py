@@ -125,7 +125,7 @@ def _constructs(tree: exp.Expr) -> Iterator[Construct]:
             case exp.MatchRecognize():
                 yield Construct("MATCH_RECOGNIZE", offset_of(node), "match in a window: SESSION with FILTER aggregates")
             case exp.Anonymous() if node.name.upper() in MODEL_CALLS:
-                yield Construct(node.name.upper(), offset_of(node), "score the rows in a consumer of the topic")
+                yield Construct(node.name.upper(), offset_of(node))
             case exp.AggFunc() | exp.Anonymous() if _ungrouped_aggregate(node):
                 word = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
                 way_out = "group by a window over the event time"

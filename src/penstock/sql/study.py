@@ -10,6 +10,7 @@ from sqlglot.errors import OptimizeError
 
 from penstock.sql.columns import analyse
 from penstock.sql.dialects import PROJECT
+from penstock.sql.ml import ModelCall, model_calls, name_models
 from penstock.sql.origins import ColumnOrigin, InputColumn, Origins, Way
 from penstock.sql.query import PARSER_FAILURES, Problem, Query, bind, has_subqueries, parse, tables
 from penstock.sql.shape import Construct, Window, stateful_constructs, windows
@@ -34,11 +35,13 @@ class Study:
     """Whether every row that goes in is looked at once: no union, and one table."""
     passes_all: bool = False
     """Whether it is `SELECT *` over one table, so that columns come out as they go in."""
+    asks: tuple[ModelCall, ...] = ()
+    """The calls that ask a model of machine learning."""
 
 
 def bound(sql: str, node_ids: Sequence[str]) -> Query:
     """The query of a model; nothing is parsed before somebody looks."""
-    return bind(Query(sql, PROJECT), {node_id.casefold(): node_id for node_id in node_ids})
+    return name_models(bind(Query(sql, PROJECT), {node_id.casefold(): node_id for node_id in node_ids}))
 
 
 def study(sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[str, str]) -> Study:
@@ -77,10 +80,11 @@ def _studied(sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[st
         return Study(False, tuple(problems), constructs, calls)
     once = len(tables(parsed)) == 1
     passes_all = once and [type(e) for e in parsed.tree.selects] == [exp.Star] and not has_subqueries(parsed)
-    analysis = analyse(bind(parsed, known), inputs, answers)
+    asks = model_calls(parsed)
+    analysis = analyse(name_models(bind(parsed, known)), inputs, answers)
     times = analysis.times if len(analysis.times) == len(calls) else (None,) * len(calls)
     return Study(
-        True, analysis.problems, constructs, calls, times, analysis.columns, analysis.origins, once, passes_all
+        True, analysis.problems, constructs, calls, times, analysis.columns, analysis.origins, once, passes_all, asks
     )
 
 
@@ -101,6 +105,7 @@ def to_json(found: Study) -> dict[str, Any]:
         "columns": None if found.columns is None else [[c.name, c.type] for c in found.columns],
         "reads_once": found.reads_once,
         "passes_all": found.passes_all,
+        "asks": [[c.function, c.model, c.offset, c.arguments, c.as_table] for c in found.asks],
         "origins": {name: [[o.input, o.name, o.way] for o in listed] for name, listed in found.origins.items()},
     }
 
@@ -131,6 +136,10 @@ def from_json(kept: Mapping[str, Any]) -> Study:
         },
         _is(bool, kept["reads_once"]),
         _is(bool, kept["passes_all"]),
+        tuple(
+            ModelCall(_text(function), _text(model), _is(int, offset), _is(int, arguments), _is(bool, as_table))
+            for function, model, offset, arguments, as_table in kept["asks"]
+        ),
     )
 
 
