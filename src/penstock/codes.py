@@ -57,6 +57,7 @@ CODES: Final[Mapping[str, str]] = {
     "event-time-assumed": "A window is over a column that nobody declared as event time. It is taken as such, with 5 seconds for late rows.",
     "event-time-missing": "`event_time.column` names a column that the source, or the model, does not have.",
     "window-without-event-time": "A time window needs a stream with event time. Declare `event_time` on the source.",
+    "realtime-unsupported": "`trigger: realtime` stands on a model whose query Spark's real-time mode does not take. The message has every reason.",
     "ml-model-missing": "The file that `runtime.ml` names for a model of machine learning is not there. Queries that ask it cannot run.",
     "gateway-absent": "`virtual_topic` without a gateway becomes a view inside the queries that read it; other consumers cannot see it.",
     # Governance

@@ -57,8 +57,9 @@ class Node:
     `column_origins` has the columns of inputs that each output is made from, `classification` how delicate each output
     is by itself or by what it is made from, and `covered` the outputs in which nothing of that can be read any more.
     `assumed_times` has the event time of inputs that nobody declared; `hindrances` is what keeps the query from
-    running; `asks` has the models of machine learning that it asks, each with the answer that is declared. `unfilled`
-    is a pipeline's connector as it was written, if it refers to variables.
+    running; `asks` has the models of machine learning that it asks, each with the answer that is declared;
+    `operators` are the constructs that keep state. `unfilled` is a pipeline's connector as it was written, if it
+    refers to variables.
     """
 
     id: str
@@ -75,6 +76,7 @@ class Node:
     event_time: EventTime | None = None
     assumed_times: Mapping[str, EventTime] = field(default_factory=dict)
     stateful: bool = False
+    operators: tuple[str, ...] = ()
     decided_by: str | None = None
     hindrances: tuple[str, ...] = ()
     asks: Mapping[str, str | None] = field(default_factory=dict)

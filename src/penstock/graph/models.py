@@ -1,6 +1,7 @@
 """Models of a project as nodes: what they read, what they put out, how they are materialized."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from penstock.errors import Diagnostic, Severity, did_you_mean
 from penstock.graph.analysis import as_diagnostics, missing_key
@@ -11,6 +12,7 @@ from penstock.graph.memory import Memory
 from penstock.graph.ml import answers, hindered, misused, output_notes
 from penstock.graph.names import known_only, unknown
 from penstock.graph.read_model import ReadModel
+from penstock.graph.realtime import REALTIME, trigger_notes, unqualified
 from penstock.graph.sources import declared_columns
 from penstock.graph.times import event_time as output_time
 from penstock.graph.times import window_times
@@ -90,6 +92,7 @@ def model_node(
     levels, covered = classified(model, found.origins, inputs, masks)
     columns = found.columns and masked_columns(found.columns, masks)
     event_time, notes = output_time(declared, columns, found.origins, inputs, {m.column for m in masks})
+    operators = tuple(dict.fromkeys(c.name for c in found.constructs if c.name not in MODEL_CALLS))
     topic = topic_settings(model, defaults) if _has_topic(model, materialized, bool(masks)) else None
     node = Node(
         f"model.{model.name}",
@@ -104,7 +107,8 @@ def model_node(
         key=model.key,
         event_time=event_time,
         assumed_times=times,
-        stateful=any(construct.name not in MODEL_CALLS for construct in found.constructs),
+        stateful=bool(operators),
+        operators=operators,
         decided_by=decided_by,
         hindrances=tuple(dict.fromkeys(problem.subject for problem in here)),
         asks={call.model: answers(model).get(call.model) for call in found.asks},
@@ -119,6 +123,11 @@ def model_node(
         description=model.description,
     )
     diagnostics += notes
+    if model.advanced.spark.trigger is not None:
+        asked = model.advanced.spark.trigger == "realtime"
+        reasons = unqualified(node, nodes, kafka=runtime.kafka is not None) if asked else ()
+        node = replace(node, hindrances=(*node.hindrances, REALTIME)) if reasons else node
+        diagnostics += trigger_notes(declared, node, reasons)
     diagnostics += topic_name_mistakes(declared) if topic else []
     diagnostics += missing_key(model.key, node, declared.origin_of("key"), declared.label_of("key"))
     return node, [*diagnostics, *_broken_contract(declared, columns), *_unknown_classified(declared, columns)]

@@ -5,7 +5,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from penstock.connectors.contract import Sink, Source
 from penstock.connectors.topic import TopicColumn, TopicSink, TopicSource
@@ -16,6 +16,7 @@ from penstock.manifest.model import (
     About,
     AskedModel,
     EventTimeSpec,
+    Every,
     Input,
     Manifest,
     Output,
@@ -26,7 +27,7 @@ from penstock.manifest.model import (
     TopicSpec,
 )
 from penstock.manifest.outside import connectors, gateway_rules, has_query, schemas
-from penstock.project.stream_project import Model
+from penstock.project.stream_project import Interval, Model
 from penstock.project.stream_project import Source as ProjectSource
 from penstock.sql.dialects import PROJECT
 from penstock.sql.mask import masked, parameters
@@ -102,6 +103,7 @@ def _project_queries(graph: Graph, digests: Mapping[str, str]) -> Iterator[Query
                 conf=_conf(node.element),
                 hindrances=tuple(dict.fromkeys(word for n in within for word in n.hindrances)),
                 asks=tuple(assembly.asks.values()),
+                trigger=_trigger(node.element),
             )
 
 
@@ -119,6 +121,14 @@ def _conf(model: Model) -> dict[str, str]:
     if job.state_backend is not None:
         conf["spark.sql.streaming.stateStore.providerClass"] = _STATE_STORES[job.state_backend]
     return conf
+
+
+def _trigger(model: Model) -> Every | Literal["realtime"] | None:
+    match model.advanced.spark.trigger:
+        case Interval(interval_ms=interval_ms):
+            return Every(interval_ms=interval_ms)
+        case trigger:
+            return trigger
 
 
 class _Assembly:

@@ -115,6 +115,12 @@ class Output(Part):
     sink: dict[str, Any]
 
 
+class Every(Part):
+    """A batch at regular times."""
+
+    interval_ms: int
+
+
 class QuerySpec(Part):
     """One streaming query: one checkpoint, one offset log.
 
@@ -131,6 +137,8 @@ class QuerySpec(Part):
     """Spark properties of this query alone."""
     hindrances: tuple[str, ...] = ()
     """Constructs of its SQL that cannot be run."""
+    trigger: Every | Literal["realtime"] | None = None
+    """When a batch begins; None for at once."""
     asks: tuple[AskedModel, ...] = ()
 
     def to_document(self) -> dict[str, Any]:

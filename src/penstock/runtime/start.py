@@ -13,7 +13,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from penstock.clients.batches import BatchRef
 from penstock.connectors.registry import sink_from
 from penstock.errors import PenstockError, PlanRefused, QueryFailed, ServiceError
-from penstock.manifest.model import Output, QuerySpec, TopicSpec
+from penstock.manifest.model import Every, Output, QuerySpec, TopicSpec
 from penstock.plan.place import Place
 from penstock.plan.state import StateStore, forget_query, record_query
 from penstock.plan.steps import (
@@ -185,6 +185,8 @@ class Run:
         )
         if drain or all(source.bounded for source in sources):
             writer = writer.trigger(availableNow=True)
+        elif isinstance(spec.trigger, Every):
+            writer = writer.trigger(processingTime=f"{spec.trigger.interval_ms} milliseconds")
         self.board.started(spec.name)
         return _Live(spec, writer.start(), failures)
 

@@ -46,9 +46,19 @@ class ModelConnector(Frozen):
         return {"type": self.type, "from": node_id, **tasks, **self.config}
 
 
+class Interval(Frozen):
+    """A batch at regular times."""
+
+    interval_ms: Whole = Field(ge=1)
+    """How long from the start of one batch to that of the next. A batch that takes longer is followed at once."""
+
+
 class SparkJob(Frozen):
     """How the model's query runs. `flink` is the same section."""
 
+    trigger: Interval | Literal["realtime"] | None = None
+    """When a batch begins: as soon as the one before is done, or every `{interval_ms: …}`. `realtime` is Spark's
+    real-time mode, without batches; `validate` says why a query cannot have it."""
     parallelism: Whole | None = Field(None, ge=1)
     """How many tasks work on grouped or joined rows at once (`spark.sql.shuffle.partitions` of this query)."""
     state_backend: Literal["rocksdb", "hashmap"] | None = None
