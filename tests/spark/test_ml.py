@@ -1,6 +1,7 @@
 """Models of machine learning, asked by SQL: real ONNX files, run by Spark, compared with NumPy."""
 
 import math
+import sys
 from decimal import Decimal
 from typing import Any
 
@@ -214,6 +215,12 @@ def test_a_file_that_is_no_model_is_told_from_one(running: Running) -> None:
     error = refused(running, f'SELECT id, {PREDICT} AS p FROM {{{{ source("payments") }}}}', TWO)
     assert (error.code, type(error)) == ("ml-model-unreadable", ServiceError)
     assert "models/fraud.onnx" in error.message
+
+
+def test_without_onnxruntime_the_error_says_what_to_install(fraud: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)  # as if it were not installed
+    error = refused(fraud, f'SELECT id, {PREDICT} AS p FROM {{{{ source("payments") }}}}', TWO)
+    assert (error.code, error.hint) == ("package-missing", 'pip install "penstock[ml]"')
 
 
 def test_a_model_whose_file_is_not_there_is_refused_by_plan(running: Running) -> None:
