@@ -56,7 +56,7 @@ def some_rows(count: int, keys: int, seed: int) -> pa.Table:
 def cost(operator: Operator, rows: int, keys: int, repeat: int) -> tuple[float, float, int]:
     """Milliseconds of a turn, of its state to bytes and back, and the bytes."""
     before, new = some_rows(2 * rows, keys, 1), some_rows(rows, keys, 2)
-    kernel = kernel_for(operator, [new.schema])
+    kernel = kernel_for(operator, (new.schema,))
     state: Tables = kernel.turn({}, [before], Clock(0)).state
     turns, bytes_ = [], []
     for _ in range(repeat):

@@ -62,6 +62,8 @@ CODES: Final[Mapping[str, str]] = {
     "event-time-missing": "`event_time.column` names a column that the source, or the model, does not have.",
     "window-invalid": "A window cannot be made as it is written: its lengths, its arguments, or what is grouped by do not fit.",
     "window-without-event-time": "A time window needs a stream with event time. Declare `event_time` on the source.",
+    "realtime-unsupported": "`trigger: realtime` stands on a model whose query Spark's real-time mode does not take. The message has every reason.",
+    "ml-model-missing": "The file that `runtime.ml` names for a model of machine learning is not there. Queries that ask it cannot run.",
     "gateway-absent": "`virtual_topic` without a gateway becomes a view inside the queries that read it; other consumers cannot see it.",
     # Governance
     "access-denied": "A model is read by somebody whom its `access` does not allow.",
@@ -76,6 +78,8 @@ CODES: Final[Mapping[str, str]] = {
     "rebuild-refused": "The change does not fit the query's checkpoint. Allow it by name with `--allow-rebuild NAME`.",
     "already-running": "Another process runs this project. Stop it first, with `penstock stop`.",
     "schema-unknown": "The columns of a source are neither declared nor found in its files, or the schema registry does not have them.",
+    "ml-model-unreadable": "The file of a model of machine learning is not one that onnxruntime can run.",
+    "ml-model-mismatch": "A model of machine learning takes or gives something else than the SQL or `ml_outputs` says. The message names both sides.",
     "not-writable": "A directory or file that must be written cannot be.",
     "target-exists": "`init` and `docs generate` do not overwrite what they did not write: the directory has content already.",
     # Services

@@ -20,6 +20,8 @@ ELSEWHERE = {
     "rebuild-refused": "tests/unit/test_plan.py",
     "already-running": "tests/process/test_run.py",
     "schema-unknown": "tests/unit/test_connectors.py",
+    "ml-model-unreadable": "tests/spark/test_ml.py",
+    "ml-model-mismatch": "tests/spark/test_ml.py",
     "not-writable": "tests/unit/test_state.py",
     "target-exists": "tests/site/test_write.py",
     "java-missing": "tests/process/test_run.py",

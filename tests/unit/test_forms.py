@@ -420,6 +420,7 @@ EVERYTHING = """
         gateway: {admin_url: a, proxy_bootstrap: b, username: u, password: p, virtual_cluster: v}
         console: {url: c, api_key: k}
       spark: {master: "local[2]", config: {spark.x: 1}}
+      ml: {models: {F: {path: f.onnx}}}
     defaults:
       topic: {partitions: 1, replication_factor: 1, config: {a: 1}}
       models: {cluster: c, flink_cluster: c, topic: {partitions: 2, replication_factor: 1, config: {b: 2}}}
@@ -484,7 +485,8 @@ EVERYTHING = """
         waivers: [{rule: models.require_owner, reason: r, until: 2999-01-01}]
         advanced:
           topic: {name: clean.v1, partitions: 3, replication_factor: 1, config: {retention.ms: 5}}
-          spark: {parallelism: 2, state_backend: rocksdb, state_ttl_ms: 5, checkpoint_interval_ms: 5,
+          spark: {trigger: {interval_ms: 5}, parallelism: 2, state_backend: rocksdb, state_ttl_ms: 5,
+            checkpoint_interval_ms: 5,
             checkpoint_timeout_ms: 5, checkpoint_min_pause_ms: 0, max_concurrent_checkpoints: 1,
             restart_strategy: r, checkpoint: {a: 1}, state: {a: 1}, restart: {a: 1}, resources: {a: 1},
             savepoint: {a: 1}}

@@ -75,8 +75,6 @@ STATEFUL = [
     (f"SELECT q.n FROM (SELECT id, COUNT(*) AS n FROM {S} GROUP BY id) q", "GROUP BY without a window"),
     (f"WITH c AS (SELECT DISTINCT id FROM {S}) SELECT id FROM c", "SELECT DISTINCT"),
     (f"SELECT id FROM {S} UNION ALL SELECT MAX(id) AS id FROM {T}", "an aggregate without GROUP BY"),
-    (f"SELECT id, ML_PREDICT(fraud, note) AS p FROM {S}", "ML_PREDICT"),
-    (f"SELECT id, ml_evaluate(fraud, note) AS p FROM {S}", "ML_EVALUATE"),
 ]
 
 
@@ -121,6 +119,13 @@ def test_sql_that_keeps_state_runs_on_spark_and_the_construct_is_named(
     assert decided_by is not None
     assert decided_by.startswith("the SQL keeps state: ")
     assert construct in decided_by.removeprefix("the SQL keeps state: ").split(", ")
+
+
+@pytest.mark.parametrize("function", ["ML_PREDICT", "ml_evaluate"])
+def test_sql_that_asks_a_model_runs_on_spark_and_keeps_no_state(project_graph: Link, function: str) -> None:
+    text = GATEWAY + SOURCES + model(f"SELECT id, {function}(fraud, note) AS p FROM {S}")
+    assert decision(project_graph, text) == ("spark", f"the SQL asks a model: {function.upper()}")
+    assert not project_graph(text)["model.m"].stateful
 
 
 def test_every_construct_is_named_once(project_graph: Link) -> None:

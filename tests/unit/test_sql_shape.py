@@ -88,7 +88,6 @@ def test_an_inner_join_has_memory_and_runs(join: str) -> None:
         ("SELECT a FROM t EXCEPT SELECT a FROM u", "EXCEPT"),
         ("SELECT a FROM t WHERE a IN (SELECT a FROM u)", "IN (SELECT …)"),
         ("SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a)", "EXISTS (SELECT …)"),
-        ("SELECT ML_PREDICT('m', a) AS p FROM t", "ML_PREDICT"),
     ],
 )
 def test_what_cannot_run_as_a_stream_is_refused_with_a_way_out(text: str, name: str) -> None:

@@ -11,6 +11,7 @@ from penstock.errors import Diagnostic, Origin, PlanRefused, ProjectInvalid, Sev
 from penstock.graph.graph import Graph, Node
 from penstock.graph.link import link
 from penstock.graph.memory import Memory
+from penstock.graph.ml import model_files
 from penstock.graph.schemas import ask_registry, discover
 from penstock.manifest.compile import compile
 from penstock.manifest.model import Manifest
@@ -49,6 +50,8 @@ class Checked:
     notes: tuple[Diagnostic, ...]
     environment: Environment | None
     environ: Environ
+    digests: Mapping[str, str]
+    """What the files of `runtime.ml` hold."""
 
     @property
     def place(self) -> Place:
@@ -72,6 +75,7 @@ def check(target: Target | Path, *, ignore_runtime: bool = False, governed: bool
     project, notes = parse(documents, target.variables)
     diagnostics += notes
     graph = None
+    digests: Mapping[str, str] = {}
     if project is not None:
         if target.ask_registry:
             diagnostics += ask_registry(project, documents.root)
@@ -80,6 +84,8 @@ def check(target: Target | Path, *, ignore_runtime: bool = False, governed: bool
         if target.remember:
             memory.save()
         diagnostics += notes
+        digests, notes = model_files(project, documents.root)
+        diagnostics += notes
     counted = [d for d in diagnostics if not (ignore_runtime and d.path.partition(".")[0] == "runtime")]
     if not governed:
         counted = [replace(d, severity=Severity.WARNING) if d.code in GOVERNANCE else d for d in counted]
@@ -87,7 +93,7 @@ def check(target: Target | Path, *, ignore_runtime: bool = False, governed: bool
     if graph is None or has_errors(ordered):
         raise ProjectInvalid(ordered)
     environment = project.environment if isinstance(project, StreamProject) else None
-    return Checked(documents.root, graph, ordered, environment, documents.environ)
+    return Checked(documents.root, graph, ordered, environment, documents.environ, digests)
 
 
 def _strictly(diagnostic: Diagnostic) -> Diagnostic:
@@ -96,7 +102,7 @@ def _strictly(diagnostic: Diagnostic) -> Diagnostic:
 
 
 def compiled(checked: Checked) -> Manifest:
-    return compile(checked.graph)
+    return compile(checked.graph, checked.digests)
 
 
 def planned(

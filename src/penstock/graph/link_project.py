@@ -39,7 +39,7 @@ def link_project(
     ordered, cycles = topological({node_id: model.inputs for node_id, model in models.items()})
     diagnostics.extend(cycle_diagnostics(cycles, lambda node_id: models[node_id].declared))
     for node_id in ordered:
-        node, notes = model_node(models[node_id], nodes, project.runtime.has_gateway, project.defaults, memory)
+        node, notes = model_node(models[node_id], nodes, project.runtime, project.defaults, memory)
         nodes[node_id] = node
         diagnostics.extend(notes)
     tests: list[DataTest] = [test for node in nodes.values() for test in column_tests(node)]

@@ -6,6 +6,7 @@ from penstock.connectors import registry
 from penstock.errors import Diagnostic, Severity
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
+from penstock.sql.functions import MODEL_CALLS
 from penstock.sql.shape import Construct
 
 
@@ -25,7 +26,8 @@ def materialization(
         return "virtual_topic", "`gateway.virtual_topic` is given"
     if constructs:
         names = ", ".join(dict.fromkeys(construct.name for construct in constructs))
-        return "spark", f"the SQL keeps state: {names}"
+        why = "asks a model" if all(construct.name in MODEL_CALLS for construct in constructs) else "keeps state"
+        return "spark", f"the SQL {why}: {names}"
     if model.sql is None:
         return "topic", "neither SQL nor `from`: a topic that others fill"
     if gateway and reads_once:

@@ -1,6 +1,7 @@
 """Models of a project as nodes: what they read, what they put out, how they are materialized."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from penstock.errors import Diagnostic, Severity, did_you_mean
 from penstock.graph.analysis import as_diagnostics, missing_key
@@ -9,21 +10,25 @@ from penstock.graph.graph import EventTime, Node
 from penstock.graph.masking import applied_masks, classified
 from penstock.graph.materialization import foreign_connector, materialization, placement_notes
 from penstock.graph.memory import Memory
+from penstock.graph.ml import answers, hindered, misused, output_notes
 from penstock.graph.names import known_only, unknown
 from penstock.graph.read_model import ReadModel
+from penstock.graph.realtime import REALTIME, trigger_notes, unqualified
 from penstock.graph.sources import declared_columns
 from penstock.graph.times import output_times, window_times
 from penstock.graph.topics import topic_name_mistakes, topic_settings
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
+from penstock.project.runtime import Runtime
 from penstock.project.template import Rendered, Templates
 from penstock.sql.carving.stages import Flow
+from penstock.sql.functions import MODEL_CALLS
 from penstock.sql.mask import masked_columns
 from penstock.sql.origins import ColumnOrigin
 from penstock.sql.query import union_by_name
 from penstock.sql.shape import unsupported
 from penstock.sql.study import Study, bound
-from penstock.sql.types import Columns, spark_type
+from penstock.sql.types import Columns
 
 
 def read_model(
@@ -64,22 +69,23 @@ def _unused_from(declared: Declared[written.Model], rendered: Rendered, known: C
 
 
 def model_node(
-    read: ReadModel, nodes: Mapping[str, Node], gateway: bool, defaults: written.Defaults, memory: Memory
+    read: ReadModel, nodes: Mapping[str, Node], runtime: Runtime, defaults: written.Defaults, memory: Memory
 ) -> tuple[Node, list[Diagnostic]]:
-    declared, model = read.declared, read.declared.value
+    declared, model, gateway = read.declared, read.declared.value, runtime.has_gateway
     inputs = {node_id: nodes[node_id] for node_id in read.inputs if node_id in nodes}
     found = _studied(read, inputs, memory)
     diagnostics: list[Diagnostic] = []
     times: dict[str, EventTime] = {}
     change_key, keyless = keyed_by(found, model.key)
-    hindrances = [*unsupported(found.constructs, never=False), *filter(None, (found.hindrance, keyless))]
+    here = [*unsupported(found.constructs, never=False), *filter(None, (found.hindrance, keyless))]
+    here += hindered(found.asks, runtime.ml.models)
     if read.sql is not None:
         times, problems, notes = window_times(read, found, inputs)
-        errors = [*found.problems, *unsupported(found.constructs, never=True), *problems]
+        errors = [*found.problems, *unsupported(found.constructs, never=True), *problems, *misused(found.asks)]
         diagnostics += as_diagnostics(errors, declared.label, read.origin_at)
-        diagnostics += as_diagnostics(hindrances, declared.label, read.origin_at, Severity.WARNING)
+        diagnostics += as_diagnostics(here, declared.label, read.origin_at, Severity.WARNING)
         diagnostics += as_diagnostics(unbounded_state(found), declared.label, read.origin_at, Severity.WARNING)
-        diagnostics += notes
+        diagnostics += [*notes, *output_notes(declared, found.asks)]
     diagnostics += _unlike_inputs(read, inputs)
     materialized, decided_by = materialization(model, found.constructs, gateway, reads_once=found.reads_once)
     diagnostics += placement_notes(declared, materialized, gateway)
@@ -91,6 +97,7 @@ def model_node(
     columns = found.columns and masked_columns(found.columns, masks)
     hidden, view = {m.column for m in masks}, materialized == "virtual_topic"
     (event_time, *further), notes = output_times(declared, columns, found, inputs, times, hidden, view=view)
+    operators = tuple(dict.fromkeys(c.name for c in found.constructs if c.name not in MODEL_CALLS))
     topic = topic_settings(model, defaults) if _has_topic(model, materialized, bool(masks)) else None
     node = Node(
         f"model.{model.name}",
@@ -106,12 +113,14 @@ def model_node(
         event_time=event_time,
         further_times=tuple(time for time in further if time is not None),
         asked_times=times,
-        stateful=bool(found.constructs),
+        stateful=bool(operators),
+        operators=operators,
         decided_by=decided_by,
-        hindrances=tuple(dict.fromkeys(p.subject for p in hindrances)),
+        hindrances=tuple(dict.fromkeys(problem.subject for problem in here)),
         flow="changes" if found.flow == "signed" and materialized != "virtual_topic" else found.flow,
         change_key=change_key,
         on_error=model.on_error or defaults.on_error,
+        asks={call.model: answers(model).get(call.model) for call in found.asks},
         column_origins=found.origins,
         masks=masks,
         classification=levels,
@@ -123,6 +132,11 @@ def model_node(
         description=model.description,
     )
     diagnostics += notes
+    if model.advanced.spark.trigger is not None:
+        asked = model.advanced.spark.trigger == "realtime"
+        reasons = unqualified(node, nodes, kafka=runtime.kafka is not None) if asked else ()
+        node = replace(node, hindrances=(*node.hindrances, REALTIME)) if reasons else node
+        diagnostics += trigger_notes(declared, node, reasons)
     diagnostics += topic_name_mistakes(declared) if topic else []
     diagnostics += missing_key(model.key, node, declared.origin_of("key"), declared.label_of("key"))
     return node, [*diagnostics, *_broken_contract(declared, columns), *_unknown_classified(declared, columns)]
@@ -137,12 +151,12 @@ def _has_topic(model: written.Model, materialized: str, is_masked: bool) -> bool
 
 def _studied(read: ReadModel, inputs: Mapping[str, Node], memory: Memory) -> Study:
     if read.sql is not None:
-        answers = {name: kind for name, kind in map(_answer, read.declared.value.ml_outputs.items()) if kind}
         columns = {node_id: inputs[node_id].columns if node_id in inputs else None for node_id in read.inputs}
         model = read.declared.value
         flows = {node_id: flow_of(inputs[node_id]) if node_id in inputs else Flow() for node_id in read.inputs}
         nested = model.materialized == "virtual_topic"
-        return memory.study(read.sql, columns, answers, flows, model.advanced.spark.state_ttl_ms, nested=nested)
+        ttl_ms = model.advanced.spark.state_ttl_ms
+        return memory.study(read.sql, columns, answers(model), flows, ttl_ms, nested=nested)
     if read.declared.value.sql is None and len(inputs) == 1:
         (node,) = inputs.values()
         same = {c.name: (ColumnOrigin(node.id, c.name.casefold(), "same"),) for c in node.columns or ()}
@@ -178,12 +192,6 @@ def _unlike_inputs(read: ReadModel, inputs: Mapping[str, Node]) -> Iterator[Diag
         if node.materialized == "sink":
             text, hint = f"`{node.name}` is a sink: nothing can be read from it", "read what it reads"
             yield Diagnostic("invalid-value", text, declared.origin, declared.label, hint)
-
-
-def _answer(output: tuple[str, written.MlOutput]) -> tuple[str, str | None]:
-    name, answer = output
-    fields = [f"`{c.name}`: {spark_type(c.type or 'STRING')}" for c in answer.columns]
-    return name, spark_type(f"STRUCT<{', '.join(fields)}>")
 
 
 def _unknown_classified(declared: Declared[written.Model], columns: Columns | None) -> Iterator[Diagnostic]:

@@ -3,20 +3,22 @@
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from penstock.connectors.contract import Source
 from penstock.graph.flows import flow_of
 from penstock.graph.graph import EventTime, Graph, Node
-from penstock.manifest.model import EventTimeSpec, Input, KeyedStep, Parameter, Step
+from penstock.manifest.ml import asked_models
+from penstock.manifest.model import AskedModel, EventTimeSpec, Input, KeyedStep, Parameter, Step
 from penstock.project.stream_project import Model
 from penstock.project.stream_project import Source as ProjectSource
 from penstock.sql.carving.carve import carve
 from penstock.sql.carving.stages import Flow, SqlStage
 from penstock.sql.dialects import PROJECT
 from penstock.sql.mask import masked, parameters
+from penstock.sql.ml import with_functions
 from penstock.sql.query import rename_tables, select_all
 from penstock.sql.translate import name_projections, needs_time, spark_text
 from penstock.sql.types import spelled
@@ -28,11 +30,15 @@ class Assembly:
     Spark wants every streaming reader of a query under its own name, so a node that is read twice becomes two inputs.
     """
 
-    def __init__(self, graph: Graph, model: Node, read: Callable[[Node], dict[str, Any]]) -> None:
+    def __init__(
+        self, graph: Graph, model: Node, read: Callable[[Node], dict[str, Any]], digests: Mapping[str, str]
+    ) -> None:
         self.graph = graph
         self.inputs: list[Input] = []
         self.steps: list[Step | KeyedStep] = []
+        self.asks: dict[str, AskedModel] = {}
         self.timed = False
+        self._digests = digests
         self._model = model
         self._read = read
         self._uses: Counter[str] = Counter()
@@ -46,6 +52,9 @@ class Assembly:
         time = self._times.get(node.id) or node.event_time if node.materialized == "virtual_topic" else None
         self._times.update({**self._asked_through(node, time), **node.asked_times})
         renamed = rename_tables(query, self._use)
+        if asked := asked_models(node, self.graph, self._digests):
+            self.asks.update({model.function: model for model in asked.values()})
+            renamed = with_functions(renamed, {name: model.function for name, model in asked.items()})
         tree = name_projections(masked(renamed, node.columns, node.masks).take_tree())
         ttl_ms = node.element.advanced.spark.state_ttl_ms
         readable = {entry.view for entry in self.inputs}

@@ -1,9 +1,10 @@
 """compile: Graph -> Manifest. Nodes become queries: one a materialised model, one a set of sinks that share sources."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, Literal
 
 from penstock.connectors.contract import Sink, Source
 from penstock.connectors.topic import TopicColumn, TopicSink, TopicSource
@@ -12,6 +13,7 @@ from penstock.manifest.assembly import Assembly, reader
 from penstock.manifest.describe import dag, elements
 from penstock.manifest.model import (
     About,
+    Every,
     Input,
     KeyedStep,
     Manifest,
@@ -22,14 +24,15 @@ from penstock.manifest.model import (
     TopicSpec,
 )
 from penstock.manifest.outside import connectors, gateway_rules, has_query, schemas
-from penstock.project.stream_project import Model
+from penstock.project.stream_project import Interval, Model
 from penstock.project.stream_project import Source as ProjectSource
 from penstock.sql.query import tables
 from penstock.sql.translate import to_spark
 
 
-def compile(graph: Graph) -> Manifest:
-    queries = _project_queries(graph) if graph.format == "project" else _pipeline_queries(graph)
+def compile(graph: Graph, digests: Mapping[str, str] = MappingProxyType({})) -> Manifest:
+    """`digests` tell what the files of `runtime.ml` hold."""
+    queries = _project_queries(graph, digests) if graph.format == "project" else _pipeline_queries(graph)
     spark = graph.runtime.spark
     return Manifest(
         project=_about(graph),
@@ -79,10 +82,10 @@ def _topics(graph: Graph) -> Iterator[TopicSpec]:
             )
 
 
-def _project_queries(graph: Graph) -> Iterator[QuerySpec]:
+def _project_queries(graph: Graph, digests: Mapping[str, str]) -> Iterator[QuerySpec]:
     for node in graph.nodes.values():
         if isinstance(node.element, Model) and node.inputs and has_query(node):
-            assembly = Assembly(graph, node, partial(_topic_source, graph=graph))
+            assembly = Assembly(graph, node, partial(_topic_source, graph=graph), digests)
             flow = assembly.add_model(node, node.id)
             within = [graph[step.node] for step in assembly.steps]
             yield QuerySpec(
@@ -101,6 +104,8 @@ def _project_queries(graph: Graph) -> Iterator[QuerySpec]:
                 timed=assembly.timed,
                 conf=_conf(node.element),
                 hindrances=tuple(dict.fromkeys(word for n in within for word in n.hindrances)),
+                asks=tuple(assembly.asks.values()),
+                trigger=_trigger(node.element),
             )
 
 
@@ -118,6 +123,14 @@ def _conf(model: Model) -> dict[str, str]:
     if job.state_backend is not None:
         conf["spark.sql.streaming.stateStore.providerClass"] = _STATE_STORES[job.state_backend]
     return conf
+
+
+def _trigger(model: Model) -> Every | Literal["realtime"] | None:
+    match model.advanced.spark.trigger:
+        case Interval(interval_ms=interval_ms):
+            return Every(interval_ms=interval_ms)
+        case trigger:
+            return trigger
 
 
 def _topic_source(node: Node, graph: Graph) -> dict[str, Any]:

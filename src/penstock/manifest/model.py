@@ -114,6 +114,20 @@ class KeyedStep(Part):
     operator: Annotated[Operator, Field(discriminator="kind")]
 
 
+class AskedModel(Part):
+    """A model of machine learning that the SQL of a query calls as a function.
+
+    `content` tells what its file held; None if it was not there. `answer` is the struct that the project declares, None
+    if that is left to the file.
+    """
+
+    function: str
+    model: str
+    path: str
+    content: str | None
+    answer: str | None
+
+
 class Output(Part):
     """A view written to a sink."""
 
@@ -122,6 +136,12 @@ class Output(Part):
     sink: dict[str, Any]
     fold: tuple[str, ...] | None = None
     """Rows that come and go become changes by this key; by whole rows if it is empty."""
+
+
+class Every(Part):
+    """A batch at regular times."""
+
+    interval_ms: int
 
 
 class QuerySpec(Part):
@@ -142,6 +162,9 @@ class QuerySpec(Part):
     """Spark properties of this query alone."""
     hindrances: tuple[str, ...] = ()
     """Constructs of its SQL that cannot be run."""
+    trigger: Every | Literal["realtime"] | None = None
+    """When a batch begins; None for at once."""
+    asks: tuple[AskedModel, ...] = ()
 
     def to_document(self) -> dict[str, Any]:
         """For keeping: the same when read back, without secrets."""

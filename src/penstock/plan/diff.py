@@ -135,6 +135,10 @@ def _differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, boo
         yield "it is written to another place or in another way", False
     if before.conf != after.conf:
         yield "its parallelism or its state backend changed", stateful
+    if before.trigger != after.trigger:
+        yield "its trigger changed", False
+    if before.asks != after.asks:
+        yield "a model that it asks is another one", False
     if before.fan_out != after.fan_out:
         yield "its rows are shared out in another way", False
 
@@ -193,6 +197,17 @@ def _not_runnable(manifest: Manifest, chosen: list[QuerySpec], restricted: bool)
             hint = "`penstock validate` tells what to do about each; or choose others with --select"
             params = {"query": query.name, "subject": query.hindrances[0]}
             yield Diagnostic("sql-unsupported", text, hint=hint, params=params)
+        if query.trigger == "realtime" and not query.hindrances:
+            text = f"`{query.name}` asks for real-time mode, which has no batches, and all sinks here take batches"
+            hint = "leave `trigger` out, or choose others with --select"
+            yield Diagnostic("not-runnable-here", text, hint=hint, params={"query": query.name})
+        for asked in query.asks:
+            if asked.content is None:
+                text = f"`{query.name}` asks `{asked.model}`, and its file `{asked.path}` is not there"
+                hint = "put it there, change `runtime.ml`, or choose others with --select"
+                yield Diagnostic(
+                    "ml-model-missing", text, hint=hint, params={"query": query.name, "model": asked.model}
+                )
     for connector in manifest.connectors if not restricted else ():
         text = f"`{connector.name}` needs Kafka Connect, which cannot be run from here"
         hint = f"`penstock compile` writes its configuration for {connector.connector_class}; or use --select"

@@ -44,7 +44,7 @@ class StreamProject:
     """A project as written, element by element."""
 
     header: written.ProjectHeader
-    runtime: Runtime
+    runtime_section: Declared[Runtime]
     defaults: written.Defaults
     rules: Declared[written.Rules]
     templates: Templates
@@ -60,6 +60,10 @@ class StreamProject:
     @property
     def name(self) -> str:
         return self.header.name
+
+    @property
+    def runtime(self) -> Runtime:
+        return self.runtime_section.value
 
 
 class ProjectReader(RemarkingReader):
@@ -106,10 +110,12 @@ class ProjectReader(RemarkingReader):
 
     # Sections
 
-    def _where(self, main: Document, documents: Documents) -> tuple[Runtime, Environment | None, Mapping[str, Any]]:
+    def _where(
+        self, main: Document, documents: Documents
+    ) -> tuple[Declared[Runtime], Environment | None, Mapping[str, Any]]:
         """The runtime: of the environment that was chosen, else of the project."""
         if documents.environment is None:
-            return self._section(main, "runtime", Runtime) or Runtime(), None, {}
+            return self._runtime(main), None, {}
         name, document = documents.environment
         if "runtime" in main.value:
             text = f"the project has environments, and `{name}` says where it runs"
@@ -117,12 +123,13 @@ class ProjectReader(RemarkingReader):
             origin = main.origin("runtime", key=True)
             self.note("no-effect", origin, "runtime", text, hint, severity=Severity.WARNING, field="runtime")
         if not self.is_mapping(document, (), tuple(written.EnvironmentFile.model_fields), "an environment"):
-            return Runtime(), Environment(name, "", asks_first=True, allow_destructive=False), {}
+            nowhere = Declared(Runtime(), document, ("runtime",), "runtime")
+            return nowhere, Environment(name, "", asks_first=True, allow_destructive=False), {}
         if "runtime" not in document.value:
             hint = "add `runtime:`; leave it empty to run on this machine"
             text = "an environment needs this section"
             self.note("missing-field", document.origin(), "runtime", text, hint, field="runtime")
-        runtime = self._section(document, "runtime", Runtime) or Runtime()
+        runtime = self._runtime(document)
         said = self._section(document, "environment", written.EnvironmentHeader) or written.EnvironmentHeader()
         safety = self._section(document, "safety", written.Safety) or written.Safety()
         own = self._section(document, "vars", _Vars)
@@ -133,6 +140,10 @@ class ProjectReader(RemarkingReader):
         asks_first = said.protected if safety.confirm_apply is None else safety.confirm_apply
         chosen = Environment(name, said.description, asks_first, safety.allow_destructive)
         return runtime, chosen, own.values() if own else {}
+
+    def _runtime(self, document: Document) -> Declared[Runtime]:
+        value = self._section(document, "runtime", Runtime) or Runtime()
+        return Declared(value, document, ("runtime",), "runtime")
 
     def _section(self, document: Document, key: str, model: type[M]) -> M | None:
         if key not in document.value or (document.value[key] is None and key != "project"):

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, SecretStr, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
 from penstock.config import Frozen
 
@@ -186,6 +186,20 @@ class Spark(Frozen):
     """Any Spark property; it wins over the defaults."""
 
 
+class MlModel(Frozen):
+    """A model of machine learning."""
+
+    path: str = Field(min_length=1)
+    """Its file, in the format ONNX. A relative path begins at the directory of the project."""
+
+
+class Ml(Frozen):
+    """Machine learning."""
+
+    models: dict[str, MlModel] = {}
+    """The models that `ML_PREDICT` and `ML_EVALUATE` ask, by name."""
+
+
 class Runtime(Frozen):
     """The systems that the project runs on. Empty means: this machine, with directories as topics."""
 
@@ -201,6 +215,8 @@ class Runtime(Frozen):
     """Conduktor's products."""
     spark: Spark = Spark()
     """Where and how Spark runs."""
+    ml: Ml = Ml()
+    """Models of machine learning."""
 
     @property
     def has_gateway(self) -> bool:

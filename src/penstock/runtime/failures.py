@@ -13,6 +13,7 @@ SPARK_ERRORS: Final = (PySparkException, Py4JError)
 """What a call into Spark can raise. Errors that pyspark has no class for arrive as those of py4j."""
 
 _NOISE: Final = re.compile(r"\s*SQLSTATE: \w+|^(?:[\w.$]+(?:Exception|Error): )+|;?\s*$")
+_TRACEBACK: Final = "Traceback (most recent call last):"
 _LONGEST: Final = 600
 
 
@@ -38,6 +39,8 @@ def _messages(error: PySparkException | Py4JError) -> Iterator[str]:
 
 
 def _plain(message: str) -> str:
-    """The first line that says something, without the names of Java classes."""
-    first = next((line.strip() for line in message.splitlines() if line.strip()), "")
-    return _NOISE.sub("", first).strip()
+    """The first line that says something, without the names of Java classes; of a traceback of Python, the last."""
+    lines = [plain for line in message.splitlines() if (plain := _NOISE.sub("", line.strip()).strip())]
+    if "[PYTHON_EXCEPTION]" in message and any(line.endswith(_TRACEBACK) for line in lines):
+        return f"[PYTHON_EXCEPTION] {lines[-1]}"
+    return lines[0] if lines else ""

@@ -15,6 +15,7 @@ from penstock.manifest.model import Input, KeyedStep, Manifest, QuerySpec, Step
 from penstock.runtime import beats
 from penstock.runtime.filling import Filling
 from penstock.runtime.keyed import operate
+from penstock.runtime.ml.functions import MlFunctions
 from penstock.runtime.times import converted, watermarked
 from penstock.sql.carving.stages import ORDERED
 from penstock.sql.dialects import quoted
@@ -42,6 +43,7 @@ class Frames:
         self._now_ms = now_ms
         self._beats_of = beats_of
         self._columns: dict[str, Columns] = {}
+        self._functions = MlFunctions(root, spark)
 
     def session(
         self,
@@ -73,12 +75,16 @@ class Frames:
 
     def _columns_of(self, node_id: str, producer: QuerySpec) -> Columns:
         if node_id not in self._columns:
-            session = self.session()
-            self.open_inputs(producer, self.sources(producer), session)
             (output,) = producer.outputs
-            frame = folded(self.run_steps(producer, session)[output.view], output.fold)
+            frame = folded(self.tried(producer), output.fold)
             self._columns[node_id] = tuple(Column(c.name, _ddl(c.dataType)) for c in frame.schema)
         return self._columns[node_id]
+
+    def tried(self, query: QuerySpec) -> DataFrame:
+        """What a query with one output puts out, as Spark understands it; nothing is started."""
+        session = self.session()
+        self.open_inputs(query, self.sources(query), session)
+        return self.run_steps(query, session)[query.outputs[0].view]
 
     def open_inputs(self, query: QuerySpec, sources: Sequence[Source], session: SparkSession) -> dict[str, DataFrame]:
         """The query's streams by view name, each registered as that view."""
@@ -104,6 +110,7 @@ class Frames:
 
     def run_steps(self, query: QuerySpec, session: SparkSession) -> dict[str, DataFrame]:
         """Every view of the query, the steps applied in order."""
+        self._functions.register(query.asks, session)
         for step in query.steps:
             match step:
                 case Step():
@@ -112,6 +119,8 @@ class Frames:
                 case KeyedStep():
                     rows = operate(step, [session.table(quoted(view)) for view in step.inputs])
             rows.createOrReplaceTempView(quoted(step.view))
+            if query.asks:
+                self._functions.check(rows, query.asks)
         views = {*(i.view for i in query.inputs), *(s.view for s in query.steps)}
         return {view: session.table(quoted(view)) for view in views}
 

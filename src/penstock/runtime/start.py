@@ -15,7 +15,7 @@ from penstock.clients.batches import BatchRef
 from penstock.connectors.contract import Source
 from penstock.connectors.registry import sink_from
 from penstock.errors import PenstockError, PlanRefused, QueryFailed, ServiceError
-from penstock.manifest.model import Output, QuerySpec, TopicSpec
+from penstock.manifest.model import Every, Output, QuerySpec, TopicSpec
 from penstock.plan.place import Place
 from penstock.plan.state import StateStore, forget_query, record_query
 from penstock.plan.steps import (
@@ -82,6 +82,9 @@ class Run:
 
     def prepare(self) -> None:
         """Everything that must be so before the first query starts."""
+        for query in self.plan.queries:
+            if query.asks:
+                self._try(query)
         for step in self.plan.steps:
             match step:
                 case CreateTopic(topic):
@@ -151,6 +154,16 @@ class Run:
         self.board.ended(live.spec.name, "failed", error=failure.message)
         raise failure.during(f"query `{live.spec.name}`")
 
+    def _try(self, spec: QuerySpec) -> None:
+        """Compare what the models of a query take and give with its SQL, before anything is changed."""
+        try:
+            self._frames.tried(spec)
+        except PenstockError as error:
+            error.during(f"query `{spec.name}`")
+            raise
+        except SPARK_ERRORS as error:
+            raise failure_of(error).during(f"query `{spec.name}`") from error
+
     def _start(self, spec: QuerySpec, *, drain: bool) -> None:
         try:
             self._live[spec.name] = self._launch(spec, drain=drain)
@@ -191,6 +204,8 @@ class Run:
         )
         if drain or all(source.bounded for source in sources):
             writer = writer.trigger(availableNow=True)
+        elif isinstance(spec.trigger, Every):
+            writer = writer.trigger(processingTime=f"{spec.trigger.interval_ms} milliseconds")
         self.board.started(spec.name)
         return _Live(spec, writer.start(), failures, IdleWatch(spec, self._place.beats(spec.name)))
 

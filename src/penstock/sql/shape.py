@@ -127,7 +127,7 @@ def _constructs(tree: exp.Expr, followed: Followed) -> Iterator[Construct]:
                 way_out = "match in a window: SESSION with FILTER aggregates, or LAG over the event time"
                 yield Construct("MATCH_RECOGNIZE", offset_of(node), way_out, never=True)
             case exp.Anonymous() if node.name.upper() in MODEL_CALLS:
-                yield Construct(node.name.upper(), offset_of(node), "score the rows in a consumer of the topic")
+                yield Construct(node.name.upper(), offset_of(node))
             case exp.AggFunc() | exp.Anonymous() if _ungrouped_aggregate(node):
                 word = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
                 way_out = "group by a key, or by a window over the event time"

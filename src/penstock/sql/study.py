@@ -13,6 +13,7 @@ from penstock.sql.carving.carve import carve
 from penstock.sql.carving.stages import Flow, FlowKind
 from penstock.sql.columns import WindowTime, analyse
 from penstock.sql.dialects import PROJECT
+from penstock.sql.ml import ModelCall, model_calls, name_models
 from penstock.sql.origins import ColumnOrigin, InputColumn, Origins, Way
 from penstock.sql.query import PARSER_FAILURES, Problem, Query, bind, has_subqueries, parse, tables
 from penstock.sql.shape import Construct, Window, stateful_constructs, windows
@@ -50,11 +51,13 @@ class Study:
     """Constructs whose state grows for ever, with their offsets."""
     hindrance: Problem | None = None
     """Why it cannot run as a stream, though it is sound."""
+    asks: tuple[ModelCall, ...] = ()
+    """The calls that ask a model of machine learning."""
 
 
 def bound(sql: str, node_ids: Sequence[str]) -> Query:
     """The query of a model; nothing is parsed before somebody looks."""
-    return bind(Query(sql, PROJECT), {node_id.casefold(): node_id for node_id in node_ids})
+    return name_models(bind(Query(sql, PROJECT), {node_id.casefold(): node_id for node_id in node_ids}))
 
 
 def study(
@@ -108,7 +111,8 @@ def _studied(sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[st
     problems += [*mistakes(parsed.tree), *misuses(parsed.tree)]
     once = len(tables(parsed)) == 1 and not calls
     passes_all = once and [type(e) for e in parsed.tree.selects] == [exp.Star] and not has_subqueries(parsed)
-    analysis = analyse(bind(parsed, known), inputs, answers)
+    asks = model_calls(parsed)
+    analysis = analyse(name_models(bind(parsed, known)), inputs, answers)
     times = analysis.times if len(analysis.times) == len(calls) else (None,) * len(calls)
     return Study(
         True,
@@ -121,6 +125,7 @@ def _studied(sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[st
         once,
         passes_all,
         analysis.window_times,
+        asks=asks,
     )
 
 
@@ -160,6 +165,7 @@ def to_json(found: Study) -> dict[str, Any]:
         "window_times": {
             name: [end.over.input, end.over.name, end.part, end.behind_ms] for name, end in found.window_times.items()
         },
+        "asks": [[c.function, c.model, c.offset, c.arguments, c.as_table] for c in found.asks],
         "origins": {name: [[o.input, o.name, o.way] for o in listed] for name, listed in found.origins.items()},
     }
 
@@ -199,6 +205,10 @@ def from_json(kept: Mapping[str, Any]) -> Study:
         tuple(_text(name) for name in kept["change_key"]),
         tuple((_text(name), _is(int, offset)) for name, offset in kept["unbounded"]),
         None if kept["hindrance"] is None else _problem(kept["hindrance"]),
+        tuple(
+            ModelCall(_text(function), _text(model), _is(int, offset), _is(int, arguments), _is(bool, as_table))
+            for function, model, offset, arguments, as_table in kept["asks"]
+        ),
     )
 
 

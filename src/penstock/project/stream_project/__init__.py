@@ -1,6 +1,6 @@
 """The project format: what can be written in `stream_project.yml` and in the files beside it."""
 
-from penstock.project.stream_project.advanced import Advanced, ModelConnector, SparkJob, Topic
+from penstock.project.stream_project.advanced import Advanced, Interval, ModelConnector, SparkJob, Topic
 from penstock.project.stream_project.environment import EnvironmentFile, EnvironmentHeader, Safety
 from penstock.project.stream_project.exposure import Exposure, Sla
 from penstock.project.stream_project.header import Defaults, ProjectHeader, TopicDefaults, Variables
@@ -33,6 +33,7 @@ __all__ = [
     "EventTime",
     "Exposure",
     "Freshness",
+    "Interval",
     "Mask",
     "Materialized",
     "MlOutput",

@@ -1,8 +1,8 @@
 """Settings of a model that most do without."""
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from penstock.config import Frozen, Whole
 
@@ -46,9 +46,37 @@ class ModelConnector(Frozen):
         return {"type": self.type, "from": node_id, **tasks, **self.config}
 
 
+class Interval(Frozen):
+    """A batch at regular times."""
+
+    interval_ms: Whole = Field(ge=1)
+    """How long from the start of one batch to that of the next. A batch that takes longer is followed at once."""
+
+
+def _kind_of_trigger(value: object) -> str:
+    return "a mapping" if isinstance(value, dict | Interval) else "a word"
+
+
+def _realtime_only(value: object) -> object:
+    if value != "realtime":
+        raise ValueError(f"`{value}` is neither `realtime` nor `{{interval_ms: …}}`")
+    return value
+
+
+Trigger = Annotated[
+    Annotated[Interval, Tag("a mapping")]
+    | Annotated[Literal["realtime"], BeforeValidator(_realtime_only), Tag("a word")],
+    Discriminator(_kind_of_trigger),
+]
+"""When a batch begins."""
+
+
 class SparkJob(Frozen):
     """How the model's query runs. `flink` is the same section."""
 
+    trigger: Trigger | None = None
+    """When a batch begins: as soon as the one before is done, or every `{interval_ms: …}`. `realtime` is Spark's
+    real-time mode, without batches; `validate` says why a query cannot have it."""
     parallelism: Whole | None = Field(None, ge=1)
     """How many tasks work on grouped or joined rows at once (`spark.sql.shuffle.partitions` of this query)."""
     state_backend: Literal["rocksdb", "hashmap"] | None = None

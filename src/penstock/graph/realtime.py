@@ -1,0 +1,69 @@
+"""Which queries Spark's real-time mode takes, and why it does not take the others.
+
+Spark 4.2 has a list of what it takes: Kafka as source and sink, and operators that keep no state, move no rows between
+tasks and run in the JVM. Anything else ends the query when it starts.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from penstock.errors import Diagnostic, Severity
+from penstock.graph.graph import Node
+from penstock.project import stream_project as written
+from penstock.project.declared import Declared
+from penstock.sql.query import tables
+
+REALTIME: Final = "real-time mode"
+_PLACE: Final = ("advanced", "spark", "trigger")
+
+
+def unqualified(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> tuple[str, ...]:
+    """Every reason why the query of a model cannot run in real-time mode; `kafka` is whether topics are Kafka's.
+
+    Views that the query reads are part of it.
+    """
+    return tuple(_reasons(node, nodes, kafka=kafka))
+
+
+def _reasons(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> Iterator[str]:
+    if not kafka:
+        yield "its topics are directories, and only those of Kafka can be read and written so"
+    if isinstance(node.element, written.Model) and not node.writes_topic and node.element.advanced.connector:
+        yield f"it writes with `{node.element.advanced.connector.type}`, and not into a topic"
+    within = list(_within(node, nodes))
+    for operator in dict.fromkeys(name for part in within for name in part.operators):
+        yield f"{operator} keeps state"
+    if any(part.asks for part in within):
+        yield "it asks a model of machine learning, which runs in Python"
+    reads = Counter(name for part in within for name in _reads(part) if not _is_view(nodes.get(name)))
+    for name in (name for name, count in reads.items() if count > 1):
+        yield f"it reads `{name.partition('.')[2]}` more than once"
+
+
+def trigger_notes(declared: Declared[written.Model], node: Node, reasons: tuple[str, ...]) -> Iterator[Diagnostic]:
+    """What is to be said about a model's trigger."""
+    origin, path = declared.origin_of(*_PLACE), declared.label_of(*_PLACE)
+    if reasons:
+        text = f"`{node.name}` cannot run in real-time mode: {'; '.join(reasons)}"
+        hint = "leave `trigger` out to run as fast as batches go"
+        yield Diagnostic("realtime-unsupported", text, origin, path, hint, Severity.WARNING, {"query": node.name})
+    if _is_view(node) and declared.value.advanced.spark.trigger is not None:
+        text, hint = "a view has no query of its own", "set it on the models that read it"
+        yield Diagnostic("no-effect", text, origin, path, hint, Severity.WARNING, {"field": "trigger"})
+
+
+def _within(node: Node, nodes: Mapping[str, Node]) -> Iterator[Node]:
+    """The model and the views that are part of its query, as often as they are read."""
+    yield node
+    for name in _reads(node):
+        if (read := nodes.get(name)) is not None and _is_view(read):
+            yield from _within(read, nodes)
+
+
+def _reads(node: Node) -> list[str]:
+    return [table.name for table in tables(node.query)] if node.query is not None else list(node.inputs)
+
+
+def _is_view(node: Node | None) -> bool:
+    return node is not None and node.materialized == "virtual_topic"

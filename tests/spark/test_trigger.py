@@ -1,0 +1,48 @@
+"""The trigger that Spark is given, asked of Spark itself."""
+
+from typing import Any
+
+from penstock.cli.line import check, compiled, planned
+from penstock.plan.state import SqliteStore
+from penstock.runtime.start import start
+from tests.spark.running import ORDERS, Running, order
+
+
+def written(running: Running, advanced: str) -> Running:
+    sql = "SELECT id FROM {{ source('orders') }}"
+    model = f'project: {{name: p}}\nmodels: [{{name: m, sql: "{sql}", advanced: {advanced}}}]\n'
+    return running.write({"sources/orders.yml": ORDERS, "stream_project.yml": model})
+
+
+def trigger_of(running: Running) -> str:
+    """The trigger of the query `m` while it runs."""
+    checked = check(running.root)
+    plan = planned(checked, compiled(checked))
+    run = start(plan, running.spark, checked.place, SqliteStore(checked.place.state_file), environ=checked.environ)
+    seen: list[str] = []
+
+    def look() -> None:
+        query: Any = run._live["m"].query
+        seen.append(str(query._jsq.streamingQuery().trigger()))
+        run.stop()
+
+    try:
+        run.run_on(look)
+    finally:
+        run.close()
+    return seen[0]
+
+
+def test_a_batch_begins_at_once_unless_an_interval_is_given(running: Running) -> None:
+    assert trigger_of(written(running, "{}")) == "ProcessingTimeTrigger(0)"
+    assert (
+        trigger_of(written(running, "{spark: {trigger: {interval_ms: 3600000}}}")) == "ProcessingTimeTrigger(3600000)"
+    )
+
+
+def test_run_once_does_not_wait_for_an_interval(running: Running) -> None:
+    written(running, "{spark: {trigger: {interval_ms: 3600000}}}")
+    for number in (1, 2):
+        running.drop("orders.v1", f"{number}.jsonl", [order(number)])
+        running.run()
+    assert sorted(row["id"] for row in running.topic("m")) == [1, 2]

@@ -1,0 +1,131 @@
+"""When batches begin: `advanced.spark.trigger`, and what Spark's real-time mode takes."""
+
+import pytest
+
+from penstock.errors import Severity
+from penstock.graph.realtime import unqualified
+from penstock.manifest.model import Every
+from penstock.plan.diff import diff
+from penstock.plan.explain import explain
+from penstock.plan.state import NOTHING, Checkpoint, Deployed
+from tests.support import codes, errors, only, spot
+from tests.unit.conftest import MAIN, Check, Compile, Link
+
+KAFKA = "{kafka: {bootstrap_servers: 'localhost:9092'}}"
+FILTER = "SELECT id FROM {{ source('s') }} WHERE id > 1"
+WINDOW = "SELECT COUNT(*) AS n FROM {{ source('s') }} GROUP BY TUMBLE(at, INTERVAL '1' HOUR)"
+
+
+def text(sql: str, trigger: str = "realtime", runtime: str = KAFKA, more: str = "") -> str:
+    return (
+        f"project: {{name: p}}\nruntime: {runtime}\nsources:\n"
+        "  - {name: s, topic: s.v1, columns: [{name: id}, {name: at, type: TIMESTAMP}], event_time: {column: at}}\n"
+        "  - {name: t, topic: t.v1, columns: [{name: id}]}\n"
+        f'models:\n  - name: m\n    sql: "{sql}"\n    advanced: {{spark: {{trigger: {trigger}}}}}\n{more}'
+    )
+
+
+def reasons(link: Link, written: str) -> list[str]:
+    graph = link(written)
+    return list(unqualified(graph["model.m"], graph.nodes, kafka=graph.runtime.kafka is not None))
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        FILTER,
+        "SELECT id FROM {{ source('s') }} UNION ALL SELECT id FROM {{ source('t') }}",
+        "SELECT e.x FROM {{ source('s') }} CROSS JOIN UNNEST(ARRAY[id, id]) AS e(x)",
+    ],
+)
+def test_what_keeps_no_state_qualifies_from_kafka_to_kafka(project_graph: Link, sql: str) -> None:
+    assert reasons(project_graph, text(sql)) == []
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        (WINDOW, "GROUP BY keeps state"),
+        ("SELECT s.id FROM {{ source('s') }} s JOIN {{ source('t') }} t ON s.id = t.id", "JOIN keeps state"),
+        ("SELECT DISTINCT id FROM {{ source('s') }}", "SELECT DISTINCT keeps state"),
+        ("SELECT ML_PREDICT('F', id) AS p FROM {{ source('s') }}", "which runs in Python"),
+        (
+            "SELECT id FROM {{ source('s') }} UNION ALL SELECT id FROM {{ source('s') }}",
+            "it reads `s` more than once",
+        ),
+    ],
+)
+def test_what_does_not_qualify_has_its_reason(project_graph: Link, sql: str, said: str) -> None:
+    (reason,) = reasons(project_graph, text(sql))
+    assert reason.endswith(said)
+
+
+def test_directories_do_not_qualify(project_graph: Link) -> None:
+    (reason,) = reasons(project_graph, text(FILTER, runtime="{}"))
+    assert "directories" in reason
+
+
+def test_another_sink_does_not_qualify(project_graph: Link) -> None:
+    written = text(FILTER).replace("{spark: {trigger: realtime}}", "{connector: print, spark: {trigger: realtime}}")
+    assert reasons(project_graph, written) == ["it writes with `print`, and not into a topic"]
+
+
+def test_a_view_is_part_of_the_queries_that_read_it(project_graph: Link) -> None:
+    sql = "SELECT n FROM {{ ref('v') }} UNION ALL SELECT n FROM {{ ref('v') }}"
+    view = f'  - name: v\n    sql: "{WINDOW}"\n    materialized: virtual_topic\n'
+    assert reasons(project_graph, text(sql, more=view)) == ["GROUP BY keeps state", "it reads `s` more than once"]
+
+
+def test_every_reason_is_in_one_warning_at_the_trigger_and_plan_refuses(
+    check: Check, project_manifest: Compile
+) -> None:
+    written = text(WINDOW, runtime="{}")
+    found = only(check({MAIN: written})[1])
+    assert (found.code, found.severity, found.origin) == (
+        "realtime-unsupported",
+        Severity.WARNING,
+        spot(MAIN, written, "realtime"),
+    )
+    assert "directories" in found.message
+    assert "GROUP BY keeps state" in found.message
+    (refusal,) = diff(project_manifest(written), NOTHING).refusals
+    assert (refusal.code, refusal.params["subject"]) == ("sql-unsupported", "real-time mode")
+
+
+def test_what_qualifies_is_refused_as_long_as_sinks_take_batches(check: Check, project_manifest: Compile) -> None:
+    assert check({MAIN: text(FILTER)})[1] == ()
+    refusals = diff(project_manifest(text(FILTER)), NOTHING).refusals
+    assert {(r.code, r.params.get("connector")) for r in refusals} == {
+        ("not-runnable-here", "kafka"),
+        ("not-runnable-here", None),
+    }
+
+
+def test_a_trigger_on_a_view_has_no_effect(check: Check) -> None:
+    written = text(FILTER, "{interval_ms: 5}").replace(
+        "    advanced:", "    materialized: virtual_topic\n    advanced:"
+    )
+    found = check({MAIN: written.replace(KAFKA, "{}")})[1]
+    assert codes(found) == ["gateway-absent", "no-effect"]
+    assert found[1].path == "models.m.advanced.spark.trigger"
+
+
+@pytest.mark.parametrize("trigger", ["fast", "5", "{interval_ms: 0}", "{interval_ms: yes}", "{interval: 5}", "{}"])
+def test_anything_else_is_refused(check: Check, trigger: str) -> None:
+    found = errors(check({MAIN: text(FILTER, trigger, "{}")})[1])
+    assert found
+    assert all(d.path.startswith("models.m.advanced.spark.trigger") for d in found)
+
+
+# The manifest and the plan
+
+
+@pytest.mark.parametrize("sql", [FILTER, WINDOW])
+def test_another_trigger_is_a_restart_and_never_a_rebuild(project_manifest: Compile, sql: str) -> None:
+    before, after = (project_manifest(text(sql, f"{{interval_ms: {ms}}}", "{}")) for ms in (5, 10))
+    assert before.query("m").trigger == Every(interval_ms=5)
+    committed = {"m": Checkpoint(begun=True, unfinished=False)}
+    deployed = Deployed({"m": before.query("m")}, frozenset({"m"}), frozenset({"m"}), committed)
+    (line,) = map(explain, diff(after, deployed).steps)
+    assert (line.action, line.sign) == ("restart", "~")
+    assert "its trigger changed" in line.reason
