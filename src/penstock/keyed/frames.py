@@ -60,6 +60,18 @@ def starts(keys: Ints) -> Flags:
     return flags
 
 
+def begins(first: Flags) -> Ints:
+    """For each row the place of the first of its stretch; `first` says which rows begin one."""
+    places: Ints = np.flatnonzero(first)[np.cumsum(first) - 1]
+    return places
+
+
+def ends(first: Flags) -> Ints:
+    """For each row the place behind the last of its stretch."""
+    places: Ints = np.append(np.flatnonzero(first), len(first))[np.cumsum(first)]
+    return places
+
+
 def _differences(values: Ints, frame: Frame) -> Ints:
     running: Ints = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(values)])
     return running[frame.stop] - running[frame.start]

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from penstock.keyed.codes import Flags, Ints, codes
-from penstock.keyed.frames import Frame, call_type, over_frame, starts, take
+from penstock.keyed.frames import Frame, begins, call_type, ends, over_frame, starts, take
 from penstock.keyed.kernel import Clock, Tables, Turn
 from penstock.keyed.operators import NOW, Over, OverCall
 from penstock.keyed.rows import arrived, once, pick
@@ -83,12 +83,18 @@ class OverKernel:
         rows = self._sorted(going, keys, clock)
         touched = np.zeros(count, dtype=np.bool_)
         touched[came_keys] = True
-        values, kept = self._look_back(*_going_on(history, history_keys, ended), rows, clock)
-        more, partitions = self._run_on(*_going_on(partitions, partition_keys, ended), rows, touched, clock)
-        output, held = self._look_ahead(held, held_keys, ended, rows, values | more)
-        tables = {"waiting": staying, "history": kept, "partitions": partitions, "held": held}
+        kept = {"waiting": staying}
+        values: Values = {}
+        if "history" in self.tables:
+            found, kept["history"] = self._look_back(*_going_on(history, history_keys, ended), rows, clock)
+            values |= found
+        if "partitions" in self.tables:
+            going_on = _going_on(partitions, partition_keys, ended)
+            found, kept["partitions"] = self._run_on(*going_on, rows, touched, clock)
+            values |= found
+        output, kept["held"] = self._look_ahead(held, held_keys, ended, rows, values)
         return Turn(
-            state={name: tables[name] for name in self.tables},
+            state={name: kept[name] for name in self.tables},
             output=output,
             late=inputs[0].num_rows - came.num_rows,
             wake_ms=None if told.time is None else wake_ms(micros(staying, told.time)),
@@ -100,7 +106,7 @@ class OverKernel:
             at = np.full(going.num_rows, clock.now_ms * 1000)
         else:
             at = micros(going, self.operator.time)
-        order = np.argsort(ranks(keys, at, np.unique(at)), kind="stable")
+        order = np.lexsort((at, keys))
         return _Rows(going.take(pa.array(order)).combine_chunks(), keys[order], at[order])
 
     def _look_back(self, history: pa.Table, history_keys: Ints, rows: _Rows, clock: Clock) -> tuple[Values, pa.Table]:
@@ -113,10 +119,10 @@ class OverKernel:
         table, keys = table.take(pa.array(order)).combine_chunks(), keys[order]
         here = _inverse(order)[len(history_keys) :]
         at = table.column(AT).to_numpy()
-        steps = np.unique(at)
-        place = np.maximum.accumulate(ranks(keys, at, steps))  # time stands still where a clock went back
-        first = starts(keys)
-        begin = np.flatnonzero(first)[np.cumsum(first) - 1][here]
+        begin = begins(starts(keys))[here]
+
+        reaches = {call.range_ms for call in calls if call.range_ms is not None}
+        ranges = {reach: self._range(reach * 1000, keys, at, here) for reach in reaches}
 
         values: Values = {}
         for call in calls:
@@ -128,17 +134,21 @@ class OverKernel:
             if call.range_ms is None:
                 frame = Frame(np.maximum(begin, here - (call.rows or 0)), here + 1)
             else:
-                since = steps[place[here] - keys[here] * len(steps)] - call.range_ms * 1000
-                start = np.searchsorted(place, keys[here] * len(steps) + np.searchsorted(steps, since))
-                frame = Frame(start, self._stop(place, here))
+                frame = ranges[call.range_ms]
             values[call.name] = over_frame(call, self._summable(call, seen), _weights(call, seen), frame)
         return values, table.filter(pa.array(self._still_seen(calls, keys, at, clock)))
+
+    def _range(self, reach: int, keys: Ints, at: Ints, here: Ints) -> Frame:
+        """The rows of the partition that are at most so much older. Where a clock went back, time stands still."""
+        steps = np.unique(at)
+        place = np.maximum.accumulate(ranks(keys, at, steps))
+        since = np.searchsorted(steps, steps[place[here] - keys[here] * len(steps)] - reach)
+        return Frame(np.searchsorted(place, keys[here] * len(steps) + since), self._stops(keys, at)[here])
 
     def _still_seen(self, calls: Sequence[OverCall], keys: Ints, at: Ints, clock: Clock) -> Flags:
         """Which rows are among the last ones of their partition, or not too old."""
         longest = max((call.offset if call.function == "lag" else call.rows or 0 for call in calls), default=0)
-        ends = np.searchsorted(keys, keys, side="right")
-        kept: Flags = ends - np.arange(len(keys)) <= longest
+        kept: Flags = ends(starts(keys)) - np.arange(len(keys)) <= longest
         reach = max((call.range_ms for call in calls if call.range_ms is not None), default=None)
         if reach is not None:
             now = clock.now_ms - 1 if self.operator.time is None else clock.watermark_ms
@@ -150,15 +160,14 @@ class OverKernel:
     ) -> tuple[Values, pa.Table]:
         """Calls over all rows from the start: what they were so far is taken for a row before the new ones."""
         first = starts(rows.keys)
-        begins, segment = np.flatnonzero(first), np.cumsum(first) - 1
+        heads, segment = np.flatnonzero(first), np.cumsum(first) - 1
         slot = np.full(len(touched), -1)
         slot[partition_keys] = np.arange(len(partition_keys))
-        known = slot[rows.keys[begins]]
+        known = slot[rows.keys[heads]]
         here = np.arange(len(rows.keys)) + segment + 1
-        order = np.argsort(np.concatenate([rows.keys[begins], rows.keys]), kind="stable")
-        start = (begins + np.arange(len(begins)) + (known < 0))[segment]
-        place = ranks(rows.keys, rows.at, np.unique(rows.at))
-        stop = self._stop(place, np.arange(len(place))) + segment + 1
+        order = np.argsort(np.concatenate([rows.keys[heads], rows.keys]), kind="stable")
+        start = (heads + np.arange(len(heads)) + (known < 0))[segment]
+        stop = self._stops(rows.keys, rows.at) + segment + 1
 
         values: Values = {}
         for number, call in enumerate(self._calls("partitions")):
@@ -172,9 +181,9 @@ class OverKernel:
             frame = Frame(start, here + 1 if call.function == "row_number" else stop)
             values[call.name] = over_frame(call, both, weights, frame)
 
-        ends = pa.array(np.append(begins[1:], len(rows.keys))[: len(begins)] - 1)
-        done = [rows.table.column(name).take(ends) for name in self.operator.partition]
-        done += [pa.array(np.full(len(ends), clock.now_ms)), *(column.take(ends) for column in values.values())]
+        tails = pa.array(ends(first)[heads] - 1)
+        done = [rows.table.column(name).take(tails) for name in self.operator.partition]
+        done += [pa.array(np.full(len(tails), clock.now_ms)), *(column.take(tails) for column in values.values())]
         seen_now = np.where(touched[partition_keys], clock.now_ms, partitions.column(NOW).to_numpy())
         partitions = partitions.set_column(partitions.column_names.index(NOW), NOW, pa.array(seen_now))
         others = np.ones(len(partition_keys), dtype=np.bool_)
@@ -192,23 +201,25 @@ class OverKernel:
         order = np.argsort(keys, kind="stable")
         table = pa.concat_tables([held, pick(table, held.column_names)]).take(pa.array(order)).combine_chunks()
         keys, here = keys[order], np.arange(len(keys))
-        ends = np.searchsorted(keys, keys, side="right")
+        stop = ends(starts(keys))
         leads = list(self._calls("held"))
-        ready = (keys >= len(ended)) | (here + max((call.offset for call in leads), default=0) < ends)
+        ready = (keys >= len(ended)) | (here + max((call.offset for call in leads), default=0) < stop)
 
         columns = [table.column(name) for name in self.operator.columns]
         numbers = iter(range(len(self.operator.calls)))
         for call in self.operator.calls:
             if call.function == "lead":
-                ahead = np.where(here + call.offset < ends, here + call.offset, -1)
+                ahead = np.where(here + call.offset < stop, here + call.offset, -1)
                 columns.append(_or_default(call, _argument(call, table), ahead, table))
             else:
                 columns.append(table.column(f"{CALL}{next(numbers)}"))
         return pa.table(columns, schema=self.output).filter(pa.array(ready)), table.filter(pa.array(~ready))
 
-    def _stop(self, place: Ints, here: Ints) -> Ints:
-        """Behind the last row of the same time; as rows arrive, each has a time of its own."""
-        return here + 1 if self.operator.time is None else np.searchsorted(place, place[here], side="right")
+    def _stops(self, keys: Ints, at: Ints) -> Ints:
+        """For each row the place behind the last one of its time; as rows arrive, each has a time of its own."""
+        if self.operator.time is None:
+            return np.arange(1, len(keys) + 1)
+        return ends(starts(keys) | starts(at))
 
     def _calls(self, table: str) -> Iterator[OverCall]:
         """The calls that need this table."""

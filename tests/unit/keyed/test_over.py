@@ -177,33 +177,23 @@ def last(output: pa.Table) -> dict[int, Any]:
     return {values[0]: values[-1] for values in tuples(output)}
 
 
-@pytest.mark.parametrize("turns", [1, 5, 24], ids=["at once", "in parts", "one by one"])
-@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.name)
-def test_however_rows_are_dealt_out_the_answer_is_the_same(call: OverCall, turns: int) -> None:
+@pytest.mark.parametrize("turns", [1, 7, 60], ids=["at once", "in parts", "one by one"])
+def test_however_rows_are_dealt_out_the_answer_is_the_same(turns: int) -> None:
     random = Random(5)
     rows = [
-        row(
-            id,
-            1 + id // 2,
-            p=random.choice("xy"),
-            i=random.choice([None, 1, -7, 90]),
-            f=random.choice([None, 0.5, -3.0]),
-        )
-        | {
-            "d": random.choice([None, Decimal("0.01"), Decimal("-12.5")]),
-            "s": random.choice([None, "b", "aa"]),
-            "l": [id],
-        }
-        for id in range(24)
+        row(id, 1 + id // 2, p=random.choice("xy"), i=random.choice([None, 1, -7]), f=random.choice([None, 0.5, -3.0]))
+        | {"d": random.choice([None, Decimal("0.01"), Decimal("-12.50")]), "s": random.choice([None, "b"]), "l": [id]}
+        for id in range(60)
     ]
-    run, found = runner(told(call)), {}
+    run = runner(told(*CALLS))
+    found = []
     for turn in range(turns):
-        part = rows[turn * 24 // turns : (turn + 1) * 24 // turns]
-        found |= last(run.turn(in_order(part), watermark=max(part[0]["ts"] // 1000 - 1, 0)).output)
-    found |= last(run.turn([], watermark=100).output)
-    model = Model(told(call))
+        part = rows[turn * 60 // turns : (turn + 1) * 60 // turns]
+        found += tuples(run.turn(in_order(part), watermark=part[0]["ts"] // 1000 - 1).output)
+    found += tuples(run.turn([], watermark=100).output)
+    model = Model(told(*CALLS))
     model.turn(rows, 0, 0)
-    assert found == {values[0]: values[-1] for values in model.turn([], 0, 100)[0]}
+    assert counted(found) == counted(model.turn([], 0, 100)[0])
 
 
 def test_rows_of_one_time_share_the_default_frame() -> None:
