@@ -86,7 +86,8 @@ class VersionJoinKernel:
     ) -> tuple[pa.Table, Ints, Ints]:
         """All versions in the order of arrival, the codes of their keys, and of those of the left rows that go.
 
-        Versions of a key that no row came for within the time to live are forgotten first.
+        No version has a null in its key, so a left row with one finds none. Versions of a key that no row came for
+        within the time to live are forgotten first.
         """
         told = self.operator
         new = pick(new, self._right_names())
@@ -103,7 +104,7 @@ class VersionJoinKernel:
             touched[touching_keys] = True
             seen = pc.if_else(pa.array(touched[keys]), clock.now_ms, versions.column(NOW))
             versions = versions.set_column(versions.column_names.index(NOW), NOW, seen.cast(pa.int64()))
-        return versions, keys, np.where(without_null(going, told.left_key), going_keys, -1)
+        return versions, keys, going_keys
 
     def _joined(self, going: pa.Table, versions: pa.Table, found: Ints) -> pa.Table:
         """Left rows with the versions at the places found, where -1 is none."""
@@ -127,7 +128,7 @@ class VersionJoinKernel:
 
 def _of_key(found: Ints, keys: Ints, order: Ints, wanted: Ints) -> Ints:
     """The places that were found, where the key there is the one that was wanted; elsewhere -1."""
-    hit = (found >= 0) & (np.append(keys, -1)[found] == wanted) & (wanted >= 0)
+    hit = np.append(keys, -1)[found] == wanted
     return np.where(hit, np.append(order, -1)[found], -1)
 
 

@@ -104,7 +104,7 @@ def net(output: pa.Table) -> Counter[str]:
 
 @pytest.mark.parametrize("kind", ["inner", "left", "right", "full"])
 @given(TURNS, st.sampled_from([None, 3]), st.integers(0, 99))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_what_comes_out_is_what_makes_the_old_join_the_new_one(
     kind: Kind, turns: list[tuple[list[Row], list[Row], int]], ttl: int | None, seed: int
 ) -> None:

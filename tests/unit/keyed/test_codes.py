@@ -5,6 +5,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -56,6 +57,12 @@ def test_zeros_are_equal_and_so_are_maps_in_another_order() -> None:
     (found,), count = codes([(table, ["zero", "map"])])
     assert found.tolist() == [0, 0]
     assert count == 1
+
+
+def test_all_that_is_not_a_number_is_equal() -> None:
+    bits = np.array([0x7FF8000000000000, 0x7FF8000000000001, -0x8000000000000], dtype=np.int64)
+    (found,), _ = codes([(pa.table({"nan": bits.view(np.float64)}), ["nan"])])
+    assert found.tolist() == [0, 0, 0]
 
 
 def test_numbers_of_two_sizes_meet() -> None:

@@ -65,10 +65,11 @@ def runner(told: Over, seed: int = 0) -> Runner:
     return Runner(OverKernel(told, (SCHEMA,)), (SCHEMA,), Random(seed))
 
 
+TIMES = [time * 1000 + more for time in range(12) for more in (0, 1, 999)]
 ROWS = st.fixed_dictionaries(
     {
         "p": st.sampled_from(["x", "x", "y", None]),
-        "ts": st.one_of(st.none(), *[st.integers(0, 24).map(lambda half: half * 500)] * 9),
+        "ts": st.one_of(st.none(), *[st.sampled_from(TIMES)] * 9),
         "i": st.sampled_from([None, -3, 1, 2, 2**31 - 1]),
         "f": st.sampled_from([None, -0.5, 1.0, 8.25]),
         "d": st.sampled_from([None, Decimal("-999.99"), Decimal("0.01"), Decimal("999.99")]),
@@ -77,6 +78,11 @@ ROWS = st.fixed_dictionaries(
     }
 )
 TURNS = st.lists(st.tuples(st.lists(ROWS, max_size=7), st.integers(0, 5), st.integers(0, 3)), max_size=7)
+
+RANGES = [call for call in CALLS if call.range_ms is not None]
+SOME_CALLS = st.one_of(
+    *(st.lists(st.sampled_from(calls), min_size=1, max_size=6, unique=True) for calls in ([*CALLS, *LEADS], RANGES))
+)
 
 
 @dataclass
@@ -149,12 +155,12 @@ class Model:
 
 
 @pytest.mark.parametrize("timed", [True, False], ids=["by time", "by arrival"])
-@given(TURNS, st.booleans(), st.sampled_from([None, 3]), st.integers(0, 99))
-@settings(max_examples=40, deadline=None)
+@given(TURNS, SOME_CALLS, st.sampled_from([None, 3]), st.integers(0, 99))
+@settings(max_examples=50, deadline=None)
 def test_each_row_has_the_calls_over_its_partition(
-    timed: bool, turns: list[tuple[list[Row], int, int]], leads: bool, ttl: int | None, seed: int
+    timed: bool, turns: list[tuple[list[Row], int, int]], calls: list[OverCall], ttl: int | None, seed: int
 ) -> None:
-    operator = told(*CALLS, *(LEADS if leads else ()), timed=timed, ttl_ms=ttl)
+    operator = told(*calls, timed=timed, ttl_ms=ttl)
     run, model = runner(operator, seed), Model(operator)
     for number, row in enumerate(row for rows, *_ in turns for row in rows):
         row["id"] = number
@@ -257,6 +263,33 @@ def test_a_partition_that_no_row_comes_for_starts_anew() -> None:
     assert tuples(run.turn([row(2, 1, s="two")], now=9).output) == [(1, "x", "two", 1)]
     assert tuples(run.turn([row(3, 1, s="three")], now=19).output) == [(2, "x", "x", 2)]
     assert tuples(run.turn([row(4, 1, s="four")], now=20).output) == [(3, "x", "four", 1)]
+
+
+def test_a_partition_is_touched_when_rows_come_that_must_wait() -> None:
+    run = runner(told(OverCall("number", "row_number"), ttl_ms=10))
+    run.turn([row(1, 1)], now=0, watermark=0)
+    assert last(run.turn([], now=1, watermark=1).output) == {1: 1}
+    run.turn([row(2, 5)], now=8, watermark=1)
+    assert last(run.turn([], now=17, watermark=5).output) == {2: 2}
+    run.turn([row(3, 9)], now=26, watermark=5)
+    assert last(run.turn([], now=36, watermark=9).output) == {3: 1}
+
+
+@pytest.mark.parametrize("timed", [True, False], ids=["by time", "by arrival"])
+def test_a_range_reaches_exactly_as_far_as_it_says(timed: bool) -> None:
+    run = runner(told(OverCall("recent", "count", range_ms=3), timed=timed))
+    found: dict[int, Any] = {}
+    for time in (1, 2, 4, 5, 9):
+        found |= last(run.turn([row(time, time)], now=time, watermark=time - 1 if timed else None).output)
+    found |= last(run.turn([], now=9, watermark=9 if timed else None).output)
+    assert found == {1: 1, 2: 2, 4: 3, 5: 3, 9: 1}
+
+
+def test_a_range_reaches_to_the_microsecond() -> None:
+    run = runner(told(OverCall("recent", "count", range_ms=3)))
+    run.turn([{**row(id, 0), "ts": time} for id, time in enumerate([1000, 1001, 4001])], watermark=0)
+    run.turn([], watermark=4)
+    assert last(run.turn([], watermark=5).output) == {2: 2}
 
 
 def test_without_partitions_all_rows_are_one() -> None:

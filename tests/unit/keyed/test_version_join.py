@@ -133,7 +133,7 @@ def _ids(turns: list[tuple[list[Row], list[Row], int, int]]) -> None:
 
 @pytest.mark.parametrize("timed", [True, False], ids=["by time", "by arrival"])
 @given(TURNS, st.booleans(), st.sampled_from([None, 3]), st.integers(0, 99))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_each_row_meets_the_version_of_its_time_however_versions_come(
     timed: bool, turns: list[tuple[list[Row], list[Row], int, int]], keep: bool, ttl: int | None, seed: int
 ) -> None:
