@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import assert_never
+from typing import Final, assert_never
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -45,6 +45,10 @@ from penstock.runtime.progress import ProgressBoard, QueryListener
 from penstock.runtime.rejects import keep, stop_at
 from penstock.runtime.times import faults
 from penstock.sql.dialects import quoted
+
+
+AT_ONCE: Final = max(2, os.cpu_count() or 2)
+"""How many queries are drained at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +103,13 @@ class Run:
                     assert_never(step)
 
     def run_once(self, idle: Callable[[], None]) -> None:
-        """Process what is there, wave by wave: a query begins when those it reads from are done."""
+        """Process what is there, wave by wave: a query begins when those it reads from are done.
+
+        Only a few run at a time: each wants cores, and some want Python processes that must answer in time.
+        """
         for wave in waves(self.plan.queries):
             for query in wave:
+                self._wait(idle, until_fewer_than=AT_ONCE)
                 if not self._stopping.is_set():
                     self._start(query, drain=True)
             self._wait(idle)
@@ -126,8 +134,8 @@ class Run:
             self._record(live.spec)
         self._live.clear()
 
-    def _wait(self, idle: Callable[[], None]) -> None:
-        while self._live and not self._stopping.is_set():
+    def _wait(self, idle: Callable[[], None], until_fewer_than: int = 1) -> None:
+        while len(self._live) >= until_fewer_than and not self._stopping.is_set():
             for name, live in list(self._live.items()):
                 ended = not _is_active(live.query)
                 self._record(live.spec)
