@@ -13,6 +13,7 @@ from sqlglot.schema import MappingSchema
 
 from penstock.errors import did_you_mean
 from penstock.sql.functions import decimal_type, group_windows, is_trusted, tell_types
+from penstock.sql.operands import kinds, numbered
 from penstock.sql.origins import InputColumn, Known, Origins, origin_of, origins, passed
 from penstock.sql.query import Problem, Query, offset_of
 from penstock.sql.translate import name_projections
@@ -24,13 +25,14 @@ class Analysis:
     """`columns` is None when the inputs do not tell.
 
     `origins` has the input columns that each output is made from. `times` has, for each call of a group window in the
-    order of the text, the input column it is over.
+    order of the text, the input column it is over. `operands` are types that the translation depends on.
     """
 
     columns: Columns | None
     origins: Mapping[str, Origins]
     times: tuple[InputColumn | None, ...] = ()
     problems: tuple[Problem, ...] = ()
+    operands: tuple[str | None, ...] = ()
 
 
 NOTHING_KNOWN = Analysis(None, {})
@@ -43,7 +45,9 @@ def analyse(
     problems = tuple(problem for scope in traverse_scope(query.tree) for problem in _unresolved(scope, inputs))
     if problems:
         return Analysis(None, {}, problems=problems)
-    written = name_projections(query.take_tree())
+    taken = query.take_tree()
+    typed_nodes = numbered(taken)
+    written = name_projections(taken)
     spelled = _spellings(written, inputs)
     written_names = [(e.output_name, offset_of(e)) for e in written.selects]
     known: dict[str, object] = {
@@ -91,7 +95,10 @@ def analyse(
         )
         for name, same in zip(tree.named_selects, _sides(typed), strict=True)
     )
-    return Analysis(columns, {spelled.get(name, name): found for name, found in traced.items()}, times)
+    operands = kinds(typed, typed_nodes, _computed_type)
+    return Analysis(
+        columns, {spelled.get(name, name): found for name, found in traced.items()}, times, operands=operands
+    )
 
 
 def _is_fields(projection: exp.Expr) -> bool:

@@ -10,6 +10,7 @@ from sqlglot.errors import OptimizeError
 
 from penstock.sql.columns import analyse
 from penstock.sql.dialects import PROJECT
+from penstock.sql.operands import told
 from penstock.sql.origins import ColumnOrigin, InputColumn, Origins, Way
 from penstock.sql.query import PARSER_FAILURES, Problem, Query, bind, has_subqueries, parse, tables
 from penstock.sql.shape import Construct, Window, stateful_constructs, windows
@@ -34,11 +35,14 @@ class Study:
     """Whether every row that goes in is looked at once: no union, and one table."""
     passes_all: bool = False
     """Whether it is `SELECT *` over one table, so that columns come out as they go in."""
+    operands: tuple[str | None, ...] = ()
+    """Types that the translation depends on; see `sql.operands`."""
 
 
-def bound(sql: str, node_ids: Sequence[str]) -> Query:
+def bound(sql: str, node_ids: Sequence[str], operands: Sequence[str | None] = ()) -> Query:
     """The query of a model; nothing is parsed before somebody looks."""
-    return bind(Query(sql, PROJECT), {node_id.casefold(): node_id for node_id in node_ids})
+    query = bind(Query(sql, PROJECT), {node_id.casefold(): node_id for node_id in node_ids})
+    return query.edited(told(operands)) if any(operands) else query
 
 
 def study(sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[str, str]) -> Study:
@@ -80,7 +84,16 @@ def _studied(sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[st
     analysis = analyse(bind(parsed, known), inputs, answers)
     times = analysis.times if len(analysis.times) == len(calls) else (None,) * len(calls)
     return Study(
-        True, analysis.problems, constructs, calls, times, analysis.columns, analysis.origins, once, passes_all
+        True,
+        analysis.problems,
+        constructs,
+        calls,
+        times,
+        analysis.columns,
+        analysis.origins,
+        once,
+        passes_all,
+        analysis.operands,
     )
 
 
@@ -101,6 +114,7 @@ def to_json(found: Study) -> dict[str, Any]:
         "columns": None if found.columns is None else [[c.name, c.type] for c in found.columns],
         "reads_once": found.reads_once,
         "passes_all": found.passes_all,
+        "operands": list(found.operands),
         "origins": {name: [[o.input, o.name, o.way] for o in listed] for name, listed in found.origins.items()},
     }
 
@@ -131,6 +145,7 @@ def from_json(kept: Mapping[str, Any]) -> Study:
         },
         _is(bool, kept["reads_once"]),
         _is(bool, kept["passes_all"]),
+        tuple(_is((str, type(None)), kind) for kind in kept["operands"]),
     )
 
 

@@ -5,8 +5,9 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.sql.dialects import SPARK
+from penstock.sql.dialects import PROJECT, SPARK
 from penstock.sql.query import Query
+from penstock.sql.rewriting import flink_functions
 
 OPERATION: Final = "_gs_op"
 """The column that tells inserts, updates and deletes apart in a pipeline: `i`, `u`, `d`."""
@@ -52,13 +53,14 @@ def group_windows(tree: exp.Query) -> exp.Query:
     return rewritten
 
 
-RULES: Final[tuple[Rule, ...]] = (name_projections, group_windows)
+RULES: Final[tuple[Rule, ...]] = (name_projections, flink_functions, group_windows)
 
 
 def to_spark(query: Query) -> str:
     tree = query.take_tree()
     for rule in RULES:
-        tree = rule(tree)
+        if query.dialect is PROJECT or rule is not flink_functions:
+            tree = rule(tree)
     return tree.sql(SPARK, identify=True, comments=False)
 
 
