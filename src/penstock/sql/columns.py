@@ -12,7 +12,9 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 from sqlglot.schema import MappingSchema
 
 from penstock.errors import did_you_mean
+from penstock.sql.calls import wrong_arguments, wrong_calls
 from penstock.sql.functions import decimal_type, group_windows, is_trusted, tell_types
+from penstock.sql.keys import unsteady_keys
 from penstock.sql.operands import kinds, numbered
 from penstock.sql.origins import InputColumn, Known, Origins, origin_of, origins, passed
 from penstock.sql.query import Problem, Query, offset_of
@@ -42,7 +44,11 @@ def analyse(
     query: Query, inputs: Mapping[str, Columns | None], answers: Mapping[str, str] = MappingProxyType({})
 ) -> Analysis:
     """`answers` are the types that models of machine learning answer with, by name."""
-    problems = tuple(problem for scope in traverse_scope(query.tree) for problem in _unresolved(scope, inputs))
+    problems = (
+        *(problem for scope in traverse_scope(query.tree) for problem in _unresolved(scope, inputs)),
+        *wrong_calls(query),
+        *unsteady_keys(query),
+    )
     if problems:
         return Analysis(None, {}, problems=problems)
     taken = query.take_tree()
@@ -95,9 +101,12 @@ def analyse(
         )
         for name, same in zip(tree.named_selects, _sides(typed), strict=True)
     )
-    operands = kinds(typed, typed_nodes, _computed_type)
     return Analysis(
-        columns, {spelled.get(name, name): found for name, found in traced.items()}, times, operands=operands
+        columns,
+        {spelled.get(name, name): found for name, found in traced.items()},
+        times,
+        tuple(wrong_arguments(typed)),
+        kinds(typed, typed_nodes, _computed_type),
     )
 
 

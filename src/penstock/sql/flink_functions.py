@@ -54,7 +54,7 @@ TEXTS: Final[Mapping[str, Function]] = {
         "text", "STRING", ("COALESCE(IF(_1 LIKE '\"%\"', GET_JSON_OBJECT(CONCAT('[', _1, ']'), '$[0]'), NULL), _1)",)
     ),
     "LTRIM": Function("text text?", "STRING", ("LTRIM(_1)", "TRIM(LEADING _2 FROM _1)")),
-    "PARSE_URL": Function("text text text?", "STRING", ("TRY_PARSE_URL(_1, _2)", "TRY_PARSE_URL(_1, _2, _3)")),
+    "PARSE_URL": Function("string string string?", "STRING", ("TRY_PARSE_URL(_1, _2)", "TRY_PARSE_URL(_1, _2, _3)")),
     "PRINTF": Function("text any*", "STRING"),
     "REGEXP": Function("text text", "BOOLEAN", ("_1 RLIKE _2",)),
     "REGEXP_EXTRACT": Function(
@@ -64,24 +64,24 @@ TEXTS: Final[Mapping[str, Function]] = {
     ),
     "REGEXP_REPLACE": Function("text text text", "STRING", ("REGEXP_REPLACE(_1, _2, _3_plain)",)),
     "RTRIM": Function("text text?", "STRING", ("RTRIM(_1)", "TRIM(TRAILING _2 FROM _1)")),
-    "SHA224": Function("text", "STRING", ("SHA2(_1, 224)",)),
-    "SHA256": Function("text", "STRING", ("SHA2(_1, 256)",)),
-    "SHA384": Function("text", "STRING", ("SHA2(_1, 384)",)),
-    "SHA512": Function("text", "STRING", ("SHA2(_1, 512)",)),
+    "SHA224": Function("bytes", "STRING", ("SHA2(_1, 224)",)),
+    "SHA256": Function("bytes", "STRING", ("SHA2(_1, 256)",)),
+    "SHA384": Function("bytes", "STRING", ("SHA2(_1, 384)",)),
+    "SHA512": Function("bytes", "STRING", ("SHA2(_1, 512)",)),
     "SPLIT": Function("text text", "ARRAY<STRING>", ("SPLIT(_1, _2_literal)",)),
     "SPLIT_INDEX": Function("text text whole", "STRING", ("GET(SPLIT(NULLIF(_1, ''), _2_literal), _3)",)),
     "STR_TO_MAP": Function(
-        "text text? text?",
+        "string string? string?",
         "MAP<STRING, STRING>",
         ("STR_TO_MAP(_1, ',', '=')", "STR_TO_MAP(_1, _2, '=')", "STR_TO_MAP(_1, _2, _3)"),
     ),
-    "TO_BASE64": Function("text", "STRING", ("BASE64(CAST(_1 AS BINARY))",)),
+    "TO_BASE64": Function("bytes", "STRING", ("BASE64(CAST(_1 AS BINARY))",)),
     "URL_DECODE": Function("text", "STRING", ("TRY_URL_DECODE(_1)",)),
 }
 
 TIMES: Final[Mapping[str, Function]] = {
     "CONVERT_TZ": Function(
-        "text text text",
+        "time text text",
         "STRING",
         ("DATE_FORMAT(CONVERT_TIMEZONE(_2, _3, TRY_CAST(_1 AS TIMESTAMP_NTZ)), 'yyyy-MM-dd HH:mm:ss')",),
     ),
@@ -152,9 +152,9 @@ COLLECTIONS: Final[Mapping[str, Function]] = {
 JSON: Final[Mapping[str, Function]] = {
     "JSON_ARRAY": Function("any*", "STRING"),
     "JSON_ARRAYAGG": Function("any option*", "STRING"),
-    "JSON_EXISTS": Function("text text option*", "BOOLEAN"),
-    "JSON_QUERY": Function("text text option*", "STRING"),
-    "JSON_VALUE": Function("text text option*", "STRING"),
+    "JSON_EXISTS": Function("string string option*", "BOOLEAN"),
+    "JSON_QUERY": Function("string string option*", "STRING"),
+    "JSON_VALUE": Function("string string option*", "STRING"),
     "JSON_STRING": Function("any", "STRING", (f"IF(_1 IS NULL, NULL, {_JSON_OF})",)),
 }
 

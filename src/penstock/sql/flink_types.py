@@ -54,7 +54,8 @@ def _annotate_call(annotator: Any, call: exp.Expr) -> exp.Expr:
         return _set(annotator, call, returning.to)
     match returns:
         case "element":
-            inner = arguments[0].type.expressions if arguments and arguments[0].type is not None else []
+            whole = arguments[0].type if arguments else None
+            inner = whole.expressions if whole is not None and whole.this is exp.DType.ARRAY else []
             return _set(annotator, call, inner[0] if inner else exp.DType.UNKNOWN)
         case "_1" | "_2":
             place = int(returns[1]) - 1

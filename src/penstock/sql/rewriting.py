@@ -77,19 +77,26 @@ def _local_time(node: exp.Expr) -> exp.Expr | None:
 
 def _truncated(node: exp.Expr) -> exp.Expr:
     """TRUNCATE towards zero. Spark gives a decimal, which is led back to the type of the number where that is known."""
-    number, digits = node.expressions[0], exp.Literal.number(0)
-    if len(node.expressions) > 1:
-        digits = node.expressions[1]
-    made = filled("IF(_1 < 0, CEIL(_1, _2), FLOOR(_1, _2))", number, digits)
+    number = node.expressions[0]
+    digits: exp.Expr = node.expressions[1] if len(node.expressions) > 1 else exp.Literal.number(0)
+    written = isinstance(digits.this if isinstance(digits, exp.Neg) else digits, exp.Literal)
+    template = "IF(_1 < 0, CEIL(_1, _2), FLOOR(_1, _2))" if written else _SHIFTED
+    made = filled(template, number, digits)
     kind = kind_of(node)
     return exp.cast(made, kind) if kind is not None and not kind.startswith("DECIMAL") else made
+
+
+_SHIFTED: Final = "SIGN(_1) * FLOOR(ABS(_1) * POWER(10, _2)) / POWER(10, _2)"
+"""For digits that are known only when the query runs."""
 
 
 def _sorted(node: exp.Expr) -> exp.Expr:
     """ARRAY_SORT, which puts nulls first when it goes upwards; the places of nulls can be chosen."""
     array, *choices = node.expressions
-    if len(choices) < 2:
+    if len(choices) < 2 and all(isinstance(choice, exp.Boolean) for choice in choices):
         return call("SORT_ARRAY", *(a.copy() for a in node.expressions))
+    if len(choices) == 1:
+        choices *= 2
     return filled(
         "CASE WHEN _2 AND _3 THEN SORT_ARRAY(_1) WHEN _2 THEN ARRAY_SORT(_1) WHEN _3 THEN REVERSE(ARRAY_SORT(_1)) "
         "ELSE SORT_ARRAY(_1, FALSE) END",
