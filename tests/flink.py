@@ -48,6 +48,12 @@ def groups() -> dict[str, list[Fixture]]:
     return {name: [Fixture(**fields) for fields in group] for name, group in read.items()}
 
 
+def differences() -> list[tuple[Fixture, Any]]:
+    """What Spark gives, and with it what Flink would."""
+    read = yaml.safe_load((FILE.parent / "flink_differences.yml").read_text(encoding="utf-8"))
+    return [(Fixture(**{k: v for k, v in d.items() if k != "in_flink"}), d["in_flink"]) for d in read]
+
+
 @cache
 def fixtures() -> list[Fixture]:
     return [fixture for group in groups().values() for fixture in group]

@@ -17,7 +17,7 @@ from penstock.sql.spark_names import SPARK_NAMES
 from penstock.sql.study import bound
 from penstock.sql.translate import to_spark
 from penstock.sql.types import Column, Columns, spark_type
-from tests.flink import ONE_ROW, ROWS, Fixture, analysed, groups, shown, translated
+from tests.flink import ONE_ROW, ROWS, Fixture, analysed, differences, groups, shown, translated
 
 JSON = '{"a": {"b": [1, 2]}, "s": "[x]", "n": null}'
 ROW = (
@@ -43,11 +43,14 @@ def _together(session: SparkSession, listed: list[Fixture]) -> DataFrame:
         raise
 
 
-GROUPS = groups()
+GROUPS = groups() | {
+    "differences": [fixture for fixture, _ in differences() if not fixture.rows],
+    "differences of aggregates": [fixture for fixture, _ in differences() if fixture.rows],
+}
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_every_result_is_that_of_flink(spark: SparkSession, group: str) -> None:
+def test_every_result_is_the_one_that_is_told(spark: SparkSession, group: str) -> None:
     session = spark.newSession()
     listed = GROUPS[group]
     if listed[0].rows:

@@ -1,5 +1,7 @@
 """Functions of Flink SQL as Spark SQL: the texts. `tests/spark/test_flink_functions.py` runs them."""
 
+from pathlib import Path
+
 import pytest
 import yaml
 from sqlglot import exp
@@ -8,7 +10,7 @@ from penstock.sql.dialects import PROJECT
 from penstock.sql.flink_functions import SPECIAL, TABLE
 from penstock.sql.operators import OPERATORS
 from penstock.sql.query import Query
-from tests.flink import FILE, Fixture, analysed, fixtures, translated
+from tests.flink import FILE, Fixture, analysed, differences, fixtures, translated
 
 
 def test_each_expression_becomes_the_spark_sql_of_its_fixture(request: pytest.FixtureRequest) -> None:
@@ -35,6 +37,12 @@ def test_every_function_and_operator_with_a_rule_has_a_fixture() -> None:
     assert TABLE.keys() - calls == set()
     classes = {type(node) for tree in trees for node in tree.walk()}
     assert OPERATORS.keys() - classes == {exp.ILike}, "ILIKE shares its rule with LIKE"
+
+
+def test_the_documentation_has_every_difference() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "sql.md").read_text(encoding="utf-8")
+    assert [fixture.flink for fixture, _ in differences() if f"`{fixture.flink}`" not in text] == []
+    assert [fixture.flink for fixture, otherwise in differences() if repr(otherwise) == repr(fixture.gives)] == []
 
 
 def test_every_number_of_arguments_has_a_fixture() -> None:

@@ -22,7 +22,10 @@ FLINK_NAMES: Final = frozenset({*TABLE, *SPECIAL, *ABSENT, *GROUP_WINDOWS, *_WIN
 def wrong_calls(query: Query) -> Iterator[Problem]:
     """Functions that do not exist, that nothing can stand for, or that are given too much or too little."""
     in_flink = query.dialect is PROJECT
-    for node in query.tree.find_all(exp.Func):
+    for node in query.tree.find_all(exp.Func, exp.Overlaps):
+        if in_flink and (absent := _absent_form(node)) is not None:
+            yield absent
+            continue
         name = _name(node)
         if not name or isinstance(node.parent, exp.Dot):
             continue
@@ -36,6 +39,16 @@ def wrong_calls(query: Query) -> Iterator[Problem]:
             yield Problem("sql-unknown-function", f"there is no function `{name}`", _start(node), hint, name)
         elif in_flink and word in TABLE and isinstance(node, exp.Anonymous):
             yield from _miscounted(node, word)
+
+
+def _absent_form(node: exp.Expr) -> Problem | None:
+    if isinstance(node, exp.Overlaps):
+        hint = "compare the ends: start1 < end2 AND start2 < end1"
+        return Problem("sql-unsupported", "OVERLAPS cannot run as a stream here", offset_of(node), hint, "OVERLAPS")
+    if isinstance(node, exp.Cast) and node.to.this is exp.DType.TIME:
+        hint = "use TIMESTAMP, or a text: DATE_FORMAT(…, 'HH:mm:ss')"
+        return Problem("sql-unsupported", "a TIME cannot run as a stream here", offset_of(node), hint, "TIME")
+    return None
 
 
 def _name(node: exp.Expr) -> str:
