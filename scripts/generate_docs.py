@@ -29,6 +29,8 @@ from penstock.connectors.registry import all_connectors
 from penstock.project import stream_project
 from penstock.project.forms import FORMS, INERT
 from penstock.project.runtime import Runtime
+from penstock.sql.calls import signature
+from penstock.sql.flink_functions import AGGREGATES, COLLECTIONS, JSON, NUMBERS, TEXTS, TIMES
 from penstock.transforms.registry import TRANSFORMS
 
 ROOT = Path(__file__).parent.parent
@@ -52,6 +54,7 @@ def generated() -> Iterator[tuple[str, str]]:
     yield "docs/reference/connectors.md", connectors()
     yield "docs/reference/project.md", project_format()
     yield "docs/reference/commands.md", commands()
+    yield "docs/reference/functions.md", functions()
     yield "docs/schema/stream_project.schema.json", _json(project_schema())
     yield "docs/schema/pipeline.schema.json", _json(pipeline_schema())
     with tempfile.TemporaryDirectory() as folder:
@@ -66,6 +69,22 @@ def diagnostics() -> str:
     rows = "\n".join(f"| `{code}` | {text} |" for code, text in CODES.items())
     head = "# Diagnostics\n\nEvery message of `penstock` carries one of these codes."
     return f"{SOURCE_NOTE}\n{head}\n\n| code | what it means |\n|---|---|\n{rows}\n"
+
+
+def functions() -> str:
+    groups = {"Texts": TEXTS, "Times": TIMES, "Numbers": NUMBERS, "Collections": COLLECTIONS, "JSON": JSON}
+    lines = [SOURCE_NOTE, "# Functions that are translated", ""]
+    lines += ["Functions of Flink SQL that Spark lacks or understands otherwise. [SQL](../sql.md) tells the rest.", ""]
+    for title, listed in {**groups, "Aggregates": AGGREGATES}.items():
+        lines += [f"## {title}", "", "| function | gives | in Spark |", "|---|---|---|"]
+        for name, function in sorted(listed.items()):
+            gives = {None: "", "element": "an element", "_1": "the first argument's type", "_2": "the choices' type"}
+            text = (
+                f"`{function.spark[-1]}`".replace("|", "\\|") if function.spark else "made when the arguments are known"
+            )
+            lines.append(f"| `{signature(name)}` | {gives.get(function.returns, function.returns)} | {text} |")
+        lines.append("")
+    return "\n".join(lines)
 
 
 def connectors() -> str:

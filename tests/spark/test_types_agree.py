@@ -8,6 +8,7 @@ from pyspark.sql.types import StructType
 from penstock.sql.columns import analyse
 from penstock.sql.dialects import PROJECT
 from penstock.sql.query import Query, parse
+from penstock.sql.study import bound
 from penstock.sql.translate import to_spark
 from penstock.sql.types import Column, spark_type
 
@@ -34,9 +35,11 @@ CURRENT_TIMESTAMP | CURRENT_DATE | YEAR(at) | MONTH(day) | DAYOFWEEK(at) | HOUR(
 DATE_FORMAT(at, 'yyyy') | TO_DATE(s) | TO_TIMESTAMP(s) | UNIX_TIMESTAMP(at) | FROM_UNIXTIME(b) | DATE_TRUNC('HOUR', at)
 at + INTERVAL '1' HOUR | at - INTERVAL '1' DAY | day + INTERVAL '1' DAY | DATE_ADD(day, 1) | DATEDIFF(day, day) | QUARTER(at)
 1 | 1.5 | 'x' | TRUE | NULL | 10000000000 | 1e3
-a[0] | mp['k'] | st.x | st.y | SIZE(a) | CARDINALITY(a) | ARRAY_CONTAINS(a, 'x') | ARRAY(1, 2) | MAP_KEYS(mp) | MAP_VALUES(mp)
+a[1] | mp['k'] | st.x | st.y | SIZE(a) | CARDINALITY(a) | ARRAY_CONTAINS(a, 'x') | ARRAY(1, 2) | MAP_KEYS(mp) | MAP_VALUES(mp)
 WEEKOFYEAR(day) | DATEDIFF(HOUR, at, at) | TRUNC(day, 'MM') | CASE WHEN t THEN f ELSE i END | IF(t, i, s) | CASE WHEN t THEN 1 ELSE 'a' END
 ARRAY('a', 1) | at - at | day - day | ARRAY_POSITION(a, 'x') | MAP_FROM_ARRAYS(a, ai) | 12345678901234567890 | TIMESTAMPDIFF(SECOND, at, at)
+i / si | (i + b) / 2 | AVG(ti) | FLOOR(at TO DAY) | CEIL(day TO MONTH) | TIMESTAMPADD(DAY, 1, day) | TIMESTAMPADD(HOUR, 1, day)
+JSON_VALUE(s, '$.a') | JSON_VALUE(s, '$.a' RETURNING DOUBLE) | SPLIT_INDEX(s, ',', 0) | a[i] | TRUNCATE(d, 1) | TRUNCATE(n, 1) | GREATEST(i, d)
 ARRAY_DISTINCT(a) | ELEMENT_AT(a, 1) | UUID() | RAND() | HEX(i) | TO_JSON(st) | SHA2(s, 256) | ENCODE(s, 'utf-8') | ASCII(s)
 """.replace("\n", " | ").split(" | ")
 AGGREGATES = """
@@ -60,10 +63,10 @@ def test_a_type_that_is_claimed_is_the_one_that_spark_finds(session: SparkSessio
     text = f"SELECT {expression} AS x FROM t"
     parsed = parse(text, PROJECT)
     assert isinstance(parsed, Query)
-    columns = analyse(parsed, {"t": COLUMNS}).columns
-    assert columns is not None
-    claimed = columns[0].type
-    field = session.sql(to_spark(Query(text, PROJECT))).schema[0]
+    analysis = analyse(parsed, {"t": COLUMNS})
+    assert analysis.columns is not None
+    claimed = analysis.columns[0].type
+    field = session.sql(to_spark(bound(text, ["t"], analysis.operands))).schema[0]
     found = StructType([field]).toDDL().removeprefix("x ").removesuffix(" NOT NULL")
     assert claimed is None or claimed == spark_type(found), f"claimed {claimed}, and Spark finds {found}"
 

@@ -25,7 +25,7 @@ from penstock.sql.carving.stages import Flow
 from penstock.sql.functions import MODEL_CALLS
 from penstock.sql.mask import masked_columns
 from penstock.sql.origins import ColumnOrigin
-from penstock.sql.query import union_by_name
+from penstock.sql.query import Query, union_by_name
 from penstock.sql.shape import unsupported
 from penstock.sql.study import Study, bound
 from penstock.sql.types import Columns
@@ -107,7 +107,7 @@ def model_node(
         declared.origin,
         inputs=tuple(inputs),
         materialized=materialized,
-        query=bound(sql, tuple(inputs)) if (sql := read.sql or _united(read, inputs)) and found.sound else None,
+        query=_bound(read.sql or _united(read, inputs), inputs, found),
         columns=columns,
         key=model.key,
         event_time=event_time,
@@ -166,6 +166,10 @@ def _studied(read: ReadModel, inputs: Mapping[str, Node], memory: Memory) -> Stu
     if read.declared.value.sql is None and not read.inputs:
         return Study(True, columns=declared_columns(read.declared, "STRING")[0])
     return Study(False)
+
+
+def _bound(sql: str | None, inputs: Mapping[str, Node], found: Study) -> Query | None:
+    return bound(sql, tuple(inputs), found.operands) if sql and found.sound else None
 
 
 def _united(read: ReadModel, inputs: Mapping[str, Node]) -> str | None:

@@ -46,7 +46,6 @@ from penstock.runtime.rejects import keep, stop_at
 from penstock.runtime.times import faults
 from penstock.sql.dialects import quoted
 
-
 AT_ONCE: Final = max(2, os.cpu_count() or 2)
 """How many queries are drained at a time."""
 

@@ -12,7 +12,10 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 from sqlglot.schema import MappingSchema
 
 from penstock.errors import did_you_mean
+from penstock.sql.calls import wrong_arguments, wrong_calls
 from penstock.sql.functions import decimal_type, is_trusted, tell_types
+from penstock.sql.keys import unsteady_keys
+from penstock.sql.operands import kinds, numbered
 from penstock.sql.origins import InputColumn, Known, Origins, origin_of, origins, passed
 from penstock.sql.query import Problem, Query, offset_of
 from penstock.sql.translate import name_projections
@@ -36,7 +39,8 @@ class Analysis:
     """`columns` is None when the inputs do not tell.
 
     `origins` has the input columns that each output is made from. `times` has, for each window in the order of the
-    text, the input column it is over; `window_times` has the outputs that are ends of windows.
+    text, the input column it is over; `window_times` has the outputs that are ends of windows. `operands` are types
+    that the translation depends on.
     """
 
     columns: Columns | None
@@ -44,6 +48,7 @@ class Analysis:
     times: tuple[InputColumn | None, ...] = ()
     window_times: Mapping[str, WindowTime] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
+    operands: tuple[str | None, ...] = ()
 
 
 NOTHING_KNOWN = Analysis(None, {})
@@ -55,10 +60,16 @@ def analyse(
     """`answers` are the types that models of machine learning answer with, by name."""
     scopes = traverse_scope(query.tree)
     problems = tuple(problem for scope in scopes for problem in _taken_window_names(scope, inputs))
-    problems = problems or tuple(problem for scope in scopes for problem in _unresolved(scope, inputs))
+    problems = problems or (
+        *(problem for scope in scopes for problem in _unresolved(scope, inputs)),
+        *wrong_calls(query),
+        *unsteady_keys(query),
+    )
     if problems:
         return Analysis(None, {}, problems=problems)
-    written = name_projections(query.take_tree())
+    taken = query.take_tree()
+    typed_nodes = numbered(taken)
+    written = name_projections(taken)
     spelled = _spellings(written, inputs)
     written_names = [(e.output_name, offset_of(e)) for e in written.selects]
     known: dict[str, object] = {
@@ -108,7 +119,14 @@ def analyse(
         for name, same in zip(tree.named_selects, _sides(typed), strict=True)
     )
     ends = {spelled.get(name, name): end for name, end in _window_outputs(tree, followed, names)}
-    return Analysis(columns, {spelled.get(name, name): found for name, found in traced.items()}, times, ends)
+    return Analysis(
+        columns,
+        {spelled.get(name, name): found for name, found in traced.items()},
+        times,
+        ends,
+        tuple(wrong_arguments(typed)),
+        kinds(typed, typed_nodes, _computed_type),
+    )
 
 
 def _is_fields(projection: exp.Expr) -> bool:

@@ -1,22 +1,35 @@
 """The SQL that people write: Flink SQL in projects, Postgres-like SQL in pipelines."""
 
 import logging
-from typing import Final
+from typing import ClassVar, Final
 
 from sqlglot.dialects.dialect import Dialect, DialectType
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.dialects.spark import Spark
 from sqlglot.tokenizer_core import Token, TokenType
 
+from penstock.sql.flink_tokens import as_spark_reads
+from penstock.sql.flink_types import METADATA
 from penstock.sql.window_tables import as_subqueries
 
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # what it has to say is said as diagnostics
 
 
+WRITTEN: Final = "written"
+"""Where a call of a function keeps the name that people wrote."""
+
+
 class Flink(Spark):
     """Flink SQL as a small difference to Spark SQL, which shares its quoting and most of its types."""
 
+    ORIGINAL_NAME_META_KEY = WRITTEN
+    TYPED_DIVISION = True
+    EXPRESSION_METADATA = {**Spark.EXPRESSION_METADATA, **METADATA}
+    UNESCAPED_SEQUENCES: dict[str, str] = {}
+
     class Tokenizer(Spark.Tokenizer):
+        STRING_ESCAPES = ["'"]  # a backslash is a character like any other
+        RAW_STRINGS: ClassVar[list[str | tuple[str, str]]] = []
         KEYWORDS = {
             **Spark.Tokenizer.KEYWORDS,
             "BYTES": TokenType.BINARY,
@@ -28,10 +41,18 @@ class Flink(Spark):
 
     def tokenize(self, sql: str, dialect: DialectType = None) -> list[Token]:
         """The parser cannot be taught more by a subclass, because it is compiled."""
-        return as_subqueries(super().tokenize(sql, dialect))
+        return as_spark_reads(as_subqueries(self.tokenizer(dialect).tokenize(sql)))
+
+
+class _Template(Flink):
+    """Spark SQL that is written here: functions stay as they are, and a backslash is a backslash."""
+
+    def tokenize(self, sql: str, dialect: DialectType = None) -> list[Token]:
+        return as_spark_reads(self.tokenizer(dialect).tokenize(sql), keeps=bool)
 
 
 PROJECT: Final[Dialect] = Flink()
+TEMPLATE: Final[Dialect] = _Template()
 PIPELINE: Final[Dialect] = Postgres()
 SPARK: Final[Dialect] = Spark()
 

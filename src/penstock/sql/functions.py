@@ -1,4 +1,4 @@
-"""Functions of Flink SQL that the parser has no class for: which they are, and what they give."""
+"""Functions that windows and models are called by, and types that inference gets wrong for Spark."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -6,22 +6,8 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.sql.types import data_type
-from penstock.sql.window_tables import SPANS
 
 MODEL_CALLS: Final = frozenset({"ML_PREDICT", "ML_EVALUATE"})
-_RETURNS: Final[Mapping[str, str]] = {
-    **{f"{w}_{part}": "TIMESTAMP" for w in SPANS for part in ("START", "END", "ROWTIME", "PROCTIME")},
-    **dict.fromkeys(("PROCTIME", "TO_TIMESTAMP_LTZ", "LOCALTIMESTAMP", "TIMESTAMPADD"), "TIMESTAMP"),
-    **dict.fromkeys(("JSON_QUERY", "JSON_VALUE", "JSON_OBJECT", "JSON_ARRAY", "JSON_STRING", "LISTAGG"), "STRING"),
-    **dict.fromkeys(("CONVERT_TZ", "DATE_FORMAT", "FROM_UNIXTIME", "SPLIT_INDEX", "TO_BASE64", "UUID"), "STRING"),
-    **dict.fromkeys(("OVERLAY", "PARSE_URL", "PRINTF", "REGEXP_EXTRACT", "URL_DECODE", "URL_ENCODE"), "STRING"),
-    **dict.fromkeys(("JSON_EXISTS", "IS_JSON", "REGEXP", "IS_ALPHA", "IS_DIGIT", "IS_DECIMAL"), "BOOLEAN"),
-    **dict.fromkeys(("CHAR_LENGTH", "CHARACTER_LENGTH", "RAND_INTEGER", "CARDINALITY", "ARRAY_POSITION"), "INT"),
-    **dict.fromkeys(("LOG2", "LOG10", "COT", "RAND", "PI", "E"), "DOUBLE"),
-    **dict.fromkeys(("UNIX_TIMESTAMP", "TIMESTAMPDIFF", "CURRENT_WATERMARK"), "BIGINT"),
-    "STR_TO_MAP": "MAP<STRING, STRING>",
-    "FROM_BASE64": "BINARY",
-}
 
 
 def tell_types(tree: exp.Expr, answers: Mapping[str, str]) -> None:
@@ -47,8 +33,6 @@ def _type_of(node: exp.Expr, answers: Mapping[str, str]) -> str | None:
             return _number_type(node.name)
         case exp.Anonymous() if node.name.upper() in MODEL_CALLS and node.expressions:
             return answers.get(node.expressions[0].name)
-        case exp.Anonymous():
-            return _RETURNS.get(node.name.upper())
         case _:
             return None
 
@@ -76,7 +60,6 @@ def is_trusted(projection: exp.Expr) -> bool:
 
 _NEVER_RIGHT: Final = (
     exp.DateDiff,
-    exp.TimestampDiff,
     exp.TsOrDsDiff,
     exp.WeekOfYear,
     exp.DateTrunc,
@@ -98,7 +81,7 @@ def _is_doubtful(node: exp.Expr) -> bool:
         case exp.Coalesce():
             return not _is_widest(node, [node.this, *node.expressions])
         case exp.Extract():
-            return node.name.upper() == "SECOND"
+            return node.name.upper() == "SECOND" and not _has_type(node, exp.DType.BIGINT)
         case exp.Case():
             given = [branch.args["true"] for branch in node.args["ifs"]]
             default = node.args.get("default")
@@ -115,7 +98,7 @@ def _is_doubtful(node: exp.Expr) -> bool:
             return not isinstance(node.parent, exp.Add | exp.Sub | exp.Anonymous)
         case exp.Sub() if _has_type(node.left, *_TEMPORAL) and _has_type(node.right, *_TEMPORAL):
             return not isinstance(node.right, exp.Interval)
-        case exp.DateDiff() | exp.TimestampDiff() | exp.TsOrDsDiff() | exp.WeekOfYear() | exp.DateTrunc():
+        case exp.DateDiff() | exp.TsOrDsDiff() | exp.WeekOfYear() | exp.DateTrunc():
             return True
         case exp.Map() | exp.ArrayPosition():
             return True

@@ -201,10 +201,24 @@ def _syntax_problem(text: str, error: ParseError) -> Problem:
     before = sum(len(row) for row in text.splitlines(keepends=True)[: line - 1])
     offset = max(before, before + end_column - len(word))
     near = f" near `{word.strip()}`" if word.strip() else ""
+    if (miscounted := _miscounted(str(detail.get("description")))) is not None:
+        return Problem("sql-argument", miscounted, offset, "docs/sql.md tells what each function takes")
     hint = "look here and just before for a missing comma, bracket or keyword"
     return Problem("sql-syntax", f"{_plain(detail.get('description'))}{near}", offset, hint, subject=word.strip())
 
 
+def _miscounted(description: str) -> str | None:
+    """The parser's words about a call with too many arguments, or too few."""
+    if found := _TOO_MANY.search(description):
+        return f"the function takes {found[2]} argument{'s' * (found[2] != '1')}, and is given {found[1]}"
+    if found := _MISSING.match(description):
+        kind = getattr(exp, found[2], None)
+        if isinstance(kind, type) and issubclass(kind, exp.Func) and not issubclass(kind, exp.Cast | exp.Binary):
+            return f"an argument of {kind.sql_name()} is missing"
+    return None
+
+
+_TOO_MANY: Final = re.compile(r"number of provided arguments \((\d+)\) is greater than .* \((\d+)\)")
 _MISSING: Final = re.compile(r"Required keyword: '(\w+)' missing for <class '[\w.]*?(\w+)'>")
 
 

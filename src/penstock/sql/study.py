@@ -14,6 +14,7 @@ from penstock.sql.carving.stages import Flow, FlowKind
 from penstock.sql.columns import WindowTime, analyse
 from penstock.sql.dialects import PROJECT
 from penstock.sql.ml import ModelCall, model_calls, name_models
+from penstock.sql.operands import told
 from penstock.sql.origins import ColumnOrigin, InputColumn, Origins, Way
 from penstock.sql.query import PARSER_FAILURES, Problem, Query, bind, has_subqueries, parse, tables
 from penstock.sql.shape import Construct, Window, stateful_constructs, windows
@@ -53,11 +54,14 @@ class Study:
     """Why it cannot run as a stream, though it is sound."""
     asks: tuple[ModelCall, ...] = ()
     """The calls that ask a model of machine learning."""
+    operands: tuple[str | None, ...] = ()
+    """Types that the translation depends on; see `sql.operands`."""
 
 
-def bound(sql: str, node_ids: Sequence[str]) -> Query:
+def bound(sql: str, node_ids: Sequence[str], operands: Sequence[str | None] = ()) -> Query:
     """The query of a model; nothing is parsed before somebody looks."""
-    return name_models(bind(Query(sql, PROJECT), {node_id.casefold(): node_id for node_id in node_ids}))
+    query = name_models(bind(Query(sql, PROJECT), {node_id.casefold(): node_id for node_id in node_ids}))
+    return query.edited(told(operands)) if any(operands) else query
 
 
 def study(
@@ -126,6 +130,7 @@ def _studied(sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[st
         passes_all,
         analysis.window_times,
         asks=asks,
+        operands=analysis.operands,
     )
 
 
@@ -166,6 +171,7 @@ def to_json(found: Study) -> dict[str, Any]:
             name: [end.over.input, end.over.name, end.part, end.behind_ms] for name, end in found.window_times.items()
         },
         "asks": [[c.function, c.model, c.offset, c.arguments, c.as_table] for c in found.asks],
+        "operands": list(found.operands),
         "origins": {name: [[o.input, o.name, o.way] for o in listed] for name, listed in found.origins.items()},
     }
 
@@ -209,6 +215,7 @@ def from_json(kept: Mapping[str, Any]) -> Study:
             ModelCall(_text(function), _text(model), _is(int, offset), _is(int, arguments), _is(bool, as_table))
             for function, model, offset, arguments, as_table in kept["asks"]
         ),
+        tuple(_is((str, type(None)), kind) for kind in kept["operands"]),
     )
 
 

@@ -5,8 +5,9 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.sql.dialects import SPARK
+from penstock.sql.dialects import PROJECT, SPARK
 from penstock.sql.query import Query
+from penstock.sql.rewriting import flink_functions
 from penstock.sql.spark_windows import spark_windows
 from penstock.sql.windows import follow
 
@@ -25,11 +26,12 @@ def name_projections(tree: exp.Query) -> exp.Query:
     return tree
 
 
-RULES: Final[tuple[Rule, ...]] = (name_projections,)
+RULES: Final[tuple[Rule, ...]] = (name_projections, flink_functions)
+PIPELINE_RULES: Final[tuple[Rule, ...]] = (name_projections,)
 
 
 def to_spark(query: Query, time: str | None = None) -> str:
-    return spark_text(query.take_tree(), time)
+    return spark_text(query.take_tree(), time, RULES if query.dialect is PROJECT else PIPELINE_RULES)
 
 
 def needs_time(tree: exp.Query) -> bool:
@@ -37,9 +39,9 @@ def needs_time(tree: exp.Query) -> bool:
     return tree.find(exp.Join) is not None or bool(follow(tree).made)
 
 
-def spark_text(tree: exp.Query, time: str | None = None) -> str:
+def spark_text(tree: exp.Query, time: str | None = None, rules: tuple[Rule, ...] = RULES) -> str:
     """The tree, which is used up, as Spark SQL. `time` is an output that is to stay event time for readers."""
-    for rule in RULES:
+    for rule in rules:
         tree = rule(tree)
     tree = spark_windows(tree, time)
     return tree.sql(SPARK, identify=True, comments=False)

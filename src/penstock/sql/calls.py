@@ -1,0 +1,191 @@
+"""Calls of functions, checked before anything runs: names that nobody knows, and arguments that cannot be right."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from sqlglot import exp
+
+from penstock.errors import nearest
+from penstock.sql.dialects import PROJECT, WRITTEN
+from penstock.sql.flink_functions import ABSENT, SPECIAL, TABLE
+from penstock.sql.functions import MODEL_CALLS, is_trusted
+from penstock.sql.query import Problem, Query, offset_of
+from penstock.sql.spark_names import SPARK_NAMES
+from penstock.sql.types import type_text
+from penstock.sql.window_tables import SPANS
+
+_WINDOW_PARTS: Final = frozenset(
+    f"{window}_{part}" for window in SPANS for part in ("START", "END", "ROWTIME", "PROCTIME")
+)
+FLINK_NAMES: Final = frozenset({*TABLE, *SPECIAL, *ABSENT, *SPANS, *_WINDOW_PARTS, *MODEL_CALLS})
+
+
+def wrong_calls(query: Query) -> Iterator[Problem]:
+    """Functions that do not exist, that nothing can stand for, or that are given too much or too little."""
+    in_flink = query.dialect is PROJECT
+    for node in query.tree.find_all(exp.Func, exp.Overlaps):
+        if in_flink and (absent := _absent_form(node)) is not None:
+            yield absent
+            continue
+        name = _name(node)
+        if not name or isinstance(node.parent, exp.Dot):
+            continue
+        word = name.upper()
+        if in_flink and word in ABSENT:
+            text = f"{word} cannot run as a stream here"
+            yield Problem("sql-unsupported", text, _start(node), ABSENT[word], word)
+        elif word not in SPARK_NAMES and not (in_flink and word in FLINK_NAMES):
+            close = nearest(word, SPARK_NAMES | FLINK_NAMES if in_flink else SPARK_NAMES)
+            hint = f"did you mean `{close}`?" if close else "docs/sql.md tells which functions there are"
+            yield Problem("sql-unknown-function", f"there is no function `{name}`", _start(node), hint, name)
+        elif in_flink and word in TABLE and isinstance(node, exp.Anonymous):
+            yield from _miscounted(node, word)
+
+
+def _absent_form(node: exp.Expr) -> Problem | None:
+    if isinstance(node, exp.Overlaps):
+        hint = "compare the ends: start1 < end2 AND start2 < end1"
+        return Problem("sql-unsupported", "OVERLAPS cannot run as a stream here", offset_of(node), hint, "OVERLAPS")
+    if isinstance(node, exp.Cast) and node.to.this is exp.DType.TIME:
+        hint = "use TIMESTAMP, or a text: DATE_FORMAT(…, 'HH:mm:ss')"
+        return Problem("sql-unsupported", "a TIME cannot run as a stream here", offset_of(node), hint, "TIME")
+    return None
+
+
+def _name(node: exp.Expr) -> str:
+    """The name of a function as it was written; empty for what is no plain call."""
+    if isinstance(node, exp.Anonymous):
+        return node.name
+    written = node.meta.get(WRITTEN)
+    return written if isinstance(written, str) else ""
+
+
+def _start(node: exp.Expr) -> int:
+    start = node.meta.get("start")
+    return start if isinstance(start, int) else offset_of(node)
+
+
+def _miscounted(call: exp.Anonymous, word: str) -> Iterator[Problem]:
+    function = TABLE[word]
+    given = sum(not isinstance(argument, exp.Kwarg) for argument in call.expressions)
+    if given < function.fewest or (function.most is not None and given > function.most):
+        text = f"{word} takes {_number(function.fewest, function.most)}, and is given {given}"
+        yield Problem("sql-argument", text, _start(call), f"it is written {signature(word)}", word)
+
+
+def signature(word: str) -> str:
+    """How a function is called: `SPLIT_INDEX(text, text, whole)`."""
+    shown = [
+        _ARGUMENTS.get(a.rstrip("?*"), a.rstrip("?*")) + ", …" * a.endswith("*") for a in TABLE[word].takes.split()
+    ]
+    optional = sum(a.endswith("?") for a in TABLE[word].takes.split())
+    needed, more = shown[: len(shown) - optional], shown[len(shown) - optional :]
+    listed = ", ".join(needed) + "".join(f"[, {a}" if needed or n else f"[{a}" for n, a in enumerate(more))
+    return f"{word}({listed}{']' * len(more)})"
+
+
+_ARGUMENTS: Final = {"whole": "integer", "bool": "boolean", "string": "text", "bytes": "text", "option": "clause"}
+
+
+def _number(fewest: int, most: int | None) -> str:
+    if fewest == most:
+        return "no arguments" if not most else f"{most} argument{'s' * (most > 1)}"
+    return f"at least {fewest} arguments" if most is None else f"{fewest} to {most} arguments"
+
+
+# Types of arguments
+
+_NUMBERS: Final = frozenset({*exp.DataType.NUMERIC_TYPES})
+_NESTED: Final = frozenset({exp.DType.ARRAY, exp.DType.MAP, exp.DType.STRUCT})
+_TIMES: Final = frozenset(
+    {exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMPNTZ, exp.DType.DATE}
+)
+_BYTES: Final = frozenset({exp.DType.BINARY, exp.DType.VARBINARY})
+_TEXTS: Final = frozenset(exp.DataType.TEXT_TYPES)
+_TRUTH: Final = frozenset({exp.DType.BOOLEAN})
+_EVERYTHING: Final = _NUMBERS | _NESTED | _TIMES | _BYTES | _TEXTS | _TRUTH
+
+_REFUSED: Final[Mapping[str, frozenset[exp.DType]]] = {
+    "text": _NESTED,
+    "string": _EVERYTHING - _TEXTS,
+    "bytes": _EVERYTHING - _TEXTS - _BYTES,
+    "number": _TRUTH | _TIMES | _BYTES | _NESTED,
+    "whole": _TRUTH | _TIMES | _BYTES | _NESTED,
+    "summand": _TRUTH | {exp.DType.DATE} | _BYTES | _NESTED,
+    "time": _NUMBERS | _TRUTH | _BYTES | _NESTED,
+    "array": _EVERYTHING - {exp.DType.ARRAY},
+    "map": _EVERYTHING - {exp.DType.MAP},
+    "collection": _EVERYTHING - {exp.DType.ARRAY, exp.DType.MAP},
+    "bool": _EVERYTHING - _TRUTH,
+}
+"""What Spark does not take for a kind of argument."""
+
+_WORDS: Final[Mapping[str, tuple[str, str]]] = {
+    "text": ("a text", "JSON_STRING(…) makes a text of it"),
+    "string": ("a text", "write CAST(… AS STRING)"),
+    "bytes": ("a text", "write CAST(… AS STRING)"),
+    "number": ("a number", "write CAST(… AS DOUBLE), or CASE WHEN … THEN 1 ELSE 0 END"),
+    "whole": ("a whole number", "write CAST(… AS INT)"),
+    "summand": ("a number", "write CAST(… AS DOUBLE), or CASE WHEN … THEN 1 ELSE 0 END"),
+    "time": ("a time", "TO_TIMESTAMP_LTZ(…, 3) makes one of milliseconds, TO_TIMESTAMP(…) one of a text"),
+    "array": ("an array", "SPLIT(…, ',') makes one of a text, ARRAY[…] of values"),
+    "map": ("a map", "STR_TO_MAP(…) makes one of a text, MAP[…] of values"),
+    "collection": ("an array or a map", "use CHAR_LENGTH for a text"),
+    "bool": ("TRUE or FALSE", "write a comparison"),
+}
+
+_BY_CLASS: Final[Mapping[type[exp.Expr], tuple[tuple[str, str], ...]]] = {
+    **dict.fromkeys((exp.Sum, exp.Avg), (("this", "summand"),)),
+    **dict.fromkeys(
+        (exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop, exp.Abs, exp.Sqrt, exp.Exp, exp.Ln),
+        (("this", "number"),),
+    ),
+    **dict.fromkeys((exp.Round, exp.Sign), (("this", "number"),)),
+    **dict.fromkeys((exp.Upper, exp.Lower, exp.Trim, exp.Initcap, exp.Length, exp.Substring), (("this", "text"),)),
+    **dict.fromkeys((exp.Left, exp.Right), (("this", "text"), ("expression", "whole"))),
+    **dict.fromkeys((exp.MD5, exp.SHA, exp.SHA2), (("this", "bytes"),)),
+    exp.GroupConcat: (("this", "text"),),
+    exp.Replace: (("this", "text"),),
+    exp.ArrayDistinct: (("this", "array"),),
+    exp.MapKeys: (("this", "map"),),
+    exp.Extract: (("expression", "time"),),
+    exp.TimestampDiff: (("this", "time"), ("expression", "time")),
+    exp.TimestampAdd: (("this", "time"),),
+}
+
+
+def wrong_arguments(typed: exp.Expr) -> Iterator[Problem]:
+    """Arguments of a type that the function cannot take, in a tree whose types are known."""
+    for node in typed.find_all(exp.Anonymous, exp.Bracket, *_BY_CLASS):
+        if isinstance(node, exp.Bracket):
+            yield from _before_the_first(node)
+        elif not isinstance(node, exp.Anonymous):
+            for place, kind in _BY_CLASS[type(node)]:
+                yield from _wrong(node, _label(node), node.args.get(place), kind)
+        elif (function := TABLE.get(node.name.upper())) is not None:
+            plain = [argument for argument in node.expressions if not isinstance(argument, exp.Kwarg)]
+            for position, argument in enumerate(plain):
+                yield from _wrong(node, node.name.upper(), argument, function.kind_of(position))
+
+
+def _before_the_first(node: exp.Bracket) -> Iterator[Problem]:
+    """`a[0]`: the elements of an array are counted from 1."""
+    key = node.expressions[0] if len(node.expressions) == 1 else None
+    is_array = node.this.type is not None and node.this.type.this is exp.DType.ARRAY
+    if is_array and isinstance(key, exp.Literal) and key.name == "0":
+        text, hint = "an array has no element 0", "the first one has the number 1"
+        yield Problem("sql-argument", text, offset_of(node), hint, "0")
+
+
+def _label(node: exp.Expr) -> str:
+    return (_name(node) or (node.sql_name() if isinstance(node, exp.Func) else node.key)).upper()
+
+
+def _wrong(node: exp.Expr, name: str, argument: object, kind: str) -> Iterator[Problem]:
+    if not isinstance(argument, exp.Expr) or kind not in _REFUSED:
+        return
+    value = argument.expressions[0] if isinstance(argument, exp.Distinct) and argument.expressions else argument
+    if value.type is not None and value.type.this in _REFUSED[kind] and is_trusted(value):
+        wanted, way_out = _WORDS[kind]
+        text = f"{name} takes {wanted}, and is given {type_text(value.type)}"
+        yield Problem("sql-argument", text, _start(node) or offset_of(value), way_out, name)

@@ -1,0 +1,66 @@
+"""Operators whose meaning in Flink depends on types: what `validate` finds out is told to the tree that is translated.
+
+A study keeps the kinds in the order of the nodes in the tree. The tree that is translated is parsed from the same
+text, so its nodes come in the same order.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from sqlglot import exp
+
+_CLASSES: Final = (exp.Div, exp.Avg, exp.Floor, exp.Ceil, exp.TimestampAdd, exp.Unnest, exp.Anonymous)
+_NAMES: Final = frozenset({"TRUNCATE"})
+_PLACE: Final = "operand"
+_KIND: Final = "kind"
+
+
+def _typed(tree: exp.Expr) -> Iterator[exp.Expr]:
+    nodes = tree.find_all(*_CLASSES)
+    return (n for n in nodes if not isinstance(n, exp.Anonymous) or n.name.upper() in _NAMES)
+
+
+def numbered(tree: exp.Query) -> int:
+    """Number the nodes, so that they are known again when the tree has been changed; how many there are."""
+    count = 0
+    for count, node in enumerate(_typed(tree), 1):
+        node.meta[_PLACE] = count - 1
+    return count
+
+
+def kinds(tree: exp.Expr, count: int, type_of: Callable[[exp.Expr], str | None]) -> tuple[str | None, ...]:
+    """The types of the operands, in the order of their numbers."""
+    found: list[str | None] = [None] * count
+    for node in _typed(tree) if count else ():
+        if (place := node.meta.get(_PLACE)) is not None:
+            operands = node.expressions[:1] if isinstance(node, exp.Unnest | exp.Anonymous) else [node.this]
+            both = [*operands, node.expression] if isinstance(node, exp.Div) else operands
+            types = [type_of(operand) for operand in both]
+            found[place] = types[0] if len(types) == 1 else _wider_whole(types)
+    return tuple(found)
+
+
+_WHOLE: Final = ("TINYINT", "SMALLINT", "INT", "BIGINT")
+
+
+def _wider_whole(types: Sequence[str | None]) -> str | None:
+    whole = [kind for kind in types if kind in _WHOLE]
+    return max(whole, key=_WHOLE.index) if len(whole) == len(types) > 0 else None
+
+
+def told(kinds: Sequence[str | None]) -> Callable[[exp.Query], exp.Query]:
+    """An edit that writes the kinds to their nodes."""
+
+    def edit(tree: exp.Query) -> exp.Query:
+        for node, kind in zip(_typed(tree), kinds, strict=False):
+            if kind is not None:
+                node.meta[_KIND] = kind
+        return tree
+
+    return edit
+
+
+def kind_of(node: exp.Expr) -> str | None:
+    """The type of a node's operand, where it is known."""
+    found = node.meta.get(_KIND)
+    return found if isinstance(found, str) else None

@@ -1,0 +1,127 @@
+"""Functions and operators of Flink SQL said as Spark says them, so that the results are those of Flink.
+
+One pass finds the nodes that have a rule, by class or by the name of the function; they are replaced from the inside
+outwards, so that no rule sees what another one made.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from sqlglot import exp
+
+from penstock.sql.flink_functions import TABLE
+from penstock.sql.json_calls import JSON_CALLS
+from penstock.sql.operands import kind_of
+from penstock.sql.operators import OPERATORS
+from penstock.sql.templates import call, enclosed, filled
+
+Rewrite = Callable[[exp.Expr], exp.Expr | None]
+"""What stands for a node in Spark; None where the node itself does."""
+
+
+def flink_functions(tree: exp.Query) -> exp.Query:
+    """Every function that Spark lacks or understands otherwise becomes an expression with Flink's result."""
+    found = [(node, rule) for node in tree.walk() if (rule := _rule_for(node)) is not None]
+    for node, rule in reversed(found):
+        made = rule(node)
+        if made is not None:
+            output = node.output_name if isinstance(node.parent, exp.Select) and node.arg_key == "expressions" else ""
+            node.replace(exp.alias_(made, output, quoted=True) if output else made)
+    return tree
+
+
+def _rule_for(node: exp.Expr) -> Rewrite | None:
+    if isinstance(node, exp.Anonymous):
+        name = node.name.upper()
+        return _BY_NAME.get(name) or (_from_template if name in TABLE else None)
+    return OPERATORS.get(type(node))
+
+
+def _from_template(node: exp.Expr) -> exp.Expr | None:
+    function = TABLE[node.name.upper()]
+    place = len(node.expressions) - function.fewest
+    return filled(function.spark[place], *node.expressions) if 0 <= place < len(function.spark) else None
+
+
+# By name
+
+
+def _choose(node: exp.Expr) -> exp.Expr:
+    """ELT: none where there is none."""
+    index, *choices = node.expressions
+    place = exp.Sub(this=enclosed(index.copy()), expression=exp.Literal.number(1))
+    return call("GET", call("ARRAY", *(c.copy() for c in choices)), place)
+
+
+def _renamed(name: str) -> Rewrite:
+    return lambda node: call(name, *(a.copy() for a in node.expressions))
+
+
+def _local_time(node: exp.Expr) -> exp.Expr | None:
+    """TO_TIMESTAMP_LTZ of seconds, of milliseconds, or of a text in a format."""
+    if len(node.expressions) != 2:
+        return None
+    value, how = node.expressions
+    if isinstance(how, exp.Literal) and how.is_string:
+        return filled("TRY_TO_TIMESTAMP(_1, _2)", value, how)
+    match how.name if isinstance(how, exp.Literal) else "":
+        case "0":
+            return filled("TIMESTAMP_SECONDS(_1)", value)
+        case "3":
+            return filled("TIMESTAMP_MILLIS(CAST(_1 AS BIGINT))", value)
+        case "6":
+            return filled("TIMESTAMP_MICROS(CAST(_1 AS BIGINT))", value)
+        case _:
+            return filled("TIMESTAMP_SECONDS(_1 / POWER(10, _2))", value, how)
+
+
+def _truncated(node: exp.Expr) -> exp.Expr:
+    """TRUNCATE towards zero. Spark gives a decimal, which is led back to the type of the number where that is known."""
+    number = node.expressions[0]
+    digits: exp.Expr = node.expressions[1] if len(node.expressions) > 1 else exp.Literal.number(0)
+    written = isinstance(digits.this if isinstance(digits, exp.Neg) else digits, exp.Literal)
+    template = "IF(_1 < 0, CEIL(_1, _2), FLOOR(_1, _2))" if written else _SHIFTED
+    made = filled(template, number, digits)
+    kind = kind_of(node)
+    return exp.cast(made, kind) if kind is not None and not kind.startswith("DECIMAL") else made
+
+
+_SHIFTED: Final = "SIGN(_1) * FLOOR(ABS(_1) * POWER(10, _2)) / POWER(10, _2)"
+"""For digits that are known only when the query runs."""
+
+
+def _sorted(node: exp.Expr) -> exp.Expr:
+    """ARRAY_SORT, which puts nulls first when it goes upwards; the places of nulls can be chosen."""
+    array, *choices = node.expressions
+    if len(choices) < 2 and all(isinstance(choice, exp.Boolean) for choice in choices):
+        return call("SORT_ARRAY", *(a.copy() for a in node.expressions))
+    if len(choices) == 1:
+        choices *= 2
+    return filled(
+        "CASE WHEN _2 AND _3 THEN SORT_ARRAY(_1) WHEN _2 THEN ARRAY_SORT(_1) WHEN _3 THEN REVERSE(ARRAY_SORT(_1)) "
+        "ELSE SORT_ARRAY(_1, FALSE) END",
+        array,
+        *choices,
+    )
+
+
+def _united_maps(node: exp.Expr) -> exp.Expr:
+    """MAP_UNION: of two values for one key, the later one."""
+    made: exp.Expr = node.expressions[0].copy()
+    for other in node.expressions[1:]:
+        kept = "MAP_FILTER(_1, (k, v) -> NOT ARRAY_CONTAINS(MAP_KEYS(_2), k))"
+        made = filled(f"MAP_CONCAT({kept}, _2)", made, other)
+    return made
+
+
+_BY_NAME: Final[Mapping[str, Rewrite]] = {
+    **JSON_CALLS,
+    "ARRAY_CONCAT": _renamed("CONCAT"),
+    "ARRAY_SORT": _sorted,
+    "ELT": _choose,
+    "MAP_UNION": _united_maps,
+    "PRINTF": _renamed("FORMAT_STRING"),
+    "ROW": _renamed("STRUCT"),
+    "TO_TIMESTAMP_LTZ": _local_time,
+    "TRUNCATE": _truncated,
+}
