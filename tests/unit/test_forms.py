@@ -422,6 +422,7 @@ EVERYTHING = """
       spark: {master: "local[2]", config: {spark.x: 1}}
       ml: {models: {F: {path: f.onnx}}}
     defaults:
+      on_error: dead_letter
       topic: {partitions: 1, replication_factor: 1, config: {a: 1}}
       models: {cluster: c, flink_cluster: c, topic: {partitions: 2, replication_factor: 1, config: {b: 2}}}
       tests: {flink_cluster: c, sample_size: 5}
@@ -453,7 +454,9 @@ EVERYTHING = """
           - {name: id, type: BIGINT, description: d, classification: internal, proctime: false, tests: [
               {not_null: {}}, {unique: {}}, {accepted_values: {values: [1]}}, {range: {min: 0, max: 9}}]}
           - {name: at, type: TIMESTAMP(3), classification: public}
-        event_time: {column: at, watermark: {strategy: monotonous, max_out_of_orderness_ms: 5}, allowed_lateness_ms: 1}
+        event_time: {column: at, watermark: {strategy: monotonous, max_out_of_orderness_ms: 5, idle_ms: 9},
+          allowed_lateness_ms: 1, late: drop, max_future_ms: 0}
+        on_error: skip
         freshness: {warn_after: 5m, error_after: 15m}
         waivers: [{rule: sources.require_owner, reason: r, until: 2999-01-01}]
       - {name: slow, topic: slow.v1, freshness: {warn_after_seconds: 60, max_lag_seconds: 300}}
@@ -470,7 +473,9 @@ EVERYTHING = """
         from: [{source: orders}]
         key: id
         columns: [{name: id, type: BIGINT, classification: internal}]
-        event_time: {column: at, watermark: {strategy: bounded_out_of_orderness}, allowed_lateness_ms: 1}
+        event_time: {column: at, watermark: {strategy: bounded_out_of_orderness, idle_ms: 9},
+          allowed_lateness_ms: 1, late: drop, max_future_ms: 5}
+        on_error: stop
         materialized: topic
         gateway: {virtual_topic: {name: v, compression: zstd}}
         security:
