@@ -145,6 +145,14 @@ def test_a_window_is_carried_through_what_does_not_name_it() -> None:
     assert found.endswith("(SELECT * FROM `c`) AS `d` GROUP BY `d`.`_window`")
 
 
+def test_a_join_of_equal_windows_is_one_by_the_window() -> None:
+    other = TUMBLE.replace("TABLE t", "TABLE v")
+    text = f"SELECT l.k FROM {TUMBLE} AS l JOIN {other} AS r ON r.window_start = l.window_start AND {{}}"
+    assert "AND `l`.`_window` = `r`.`_window_2`" in spark(text.format("l.window_end = r.window_end"))
+    for not_the_end in ("l.window_end = r.window_start", "l.window_end > r.window_end"):
+        assert "`_window`" not in spark(text.format(not_the_end))
+
+
 def test_a_star_beside_does_not_show_what_is_carried() -> None:
     counted = f"SELECT window_time AS moment, COUNT(*) AS n FROM {TUMBLE} GROUP BY {ENDS}, window_time"
     text = f"WITH c AS ({counted}) SELECT * FROM TABLE(TUMBLE(TABLE c, DESCRIPTOR(moment), INTERVAL '1' DAY))"

@@ -56,6 +56,10 @@ class Call:
         """Whether both speak of one window."""
         return self.kind == other.kind and self.node.expressions == other.node.expressions
 
+    def is_like(self, other: "Call") -> bool:
+        """Whether both cut time in the same way."""
+        return self.kind == other.kind and self.lengths == other.lengths
+
 
 def call_of(node: exp.Expr) -> Call | None:
     if not isinstance(node, exp.Anonymous):
