@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.sql.clauses import is_plain_filter
 from penstock.sql.dialects import PROJECT
 from penstock.sql.query import Problem, Query, parse, tables
 from penstock.sql.shape import stateful_constructs, unsupported
@@ -73,10 +74,16 @@ def test_rows_get_their_window_without_being_grouped() -> None:
     assert [(o.input, o.name, o.way) for o in found.origins["window_end"]] == [("t", "ts", "made")]
 
 
+def test_a_gateway_does_not_take_rows_in_windows_for_all_rows_of_a_table() -> None:
+    assert is_plain_filter(query("SELECT * FROM t WHERE v > 0"))
+    assert not is_plain_filter(query(f"SELECT * FROM {TUMBLE}"))
+
+
 def test_a_window_may_be_over_a_subquery_and_a_cte() -> None:
     over_subquery = f"SELECT * FROM TABLE(TUMBLE((SELECT k, ts AS at FROM t WHERE v > 0), DESCRIPTOR(at), {HOUR}))"
     over_cte = f"WITH c AS (SELECT k, ts AS at FROM t) SELECT * FROM TABLE(TUMBLE(TABLE c, DESCRIPTOR(at), {HOUR}))"
-    for text in (over_subquery, over_cte):
+    unwrapped = over_subquery.replace("TABLE(TUMBLE", "TUMBLE").removesuffix(")")
+    for text in (over_subquery, over_cte, unwrapped):
         found = studied(text)
         assert found.problems == ()
         assert [t and (t.input, t.name) for t in found.times] == [("t", "ts")]

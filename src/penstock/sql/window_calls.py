@@ -74,6 +74,10 @@ def calls_in(nodes: Iterable[exp.Expr]) -> Iterator[Call]:
     return (call for node in nodes if (call := call_of(node)) is not None)
 
 
+def has_windows(tree: exp.Expr) -> bool:
+    return any(True for _ in calls_in(tree.find_all(exp.Anonymous)))
+
+
 def own_calls(select: exp.Select) -> list[Call]:
     """The calls that stand in this SELECT, not in one inside it."""
     return [call for call in calls_in(select.find_all(exp.Anonymous)) if call.node.parent_select is select]
@@ -116,7 +120,7 @@ def _unit(span: exp.Interval) -> str:
 def mistakes(tree: exp.Expr) -> Iterator[Problem]:
     """Windows that cannot be made. What is said of several ends of one window is said once."""
     seen: set[tuple[int, str]] = set()
-    for select in tree.find_all(exp.Select):
+    for select in tree.find_all(exp.Select) if has_windows(tree) else ():
         if len(made := made_windows(select)) > 1:
             yield _problem(made[1].node, "a SELECT makes one window", "make the other one in a model of its own")
         whole = [call for call in own_calls(select) if call.part is None]
