@@ -2,6 +2,7 @@
 
 import pytest
 
+from penstock.sql.clauses import is_plain_filter
 from penstock.sql.dialects import PROJECT
 from penstock.sql.query import Problem, Query, parse, tables
 from penstock.sql.shape import stateful_constructs, unsupported
@@ -73,10 +74,16 @@ def test_rows_get_their_window_without_being_grouped() -> None:
     assert [(o.input, o.name, o.way) for o in found.origins["window_end"]] == [("t", "ts", "made")]
 
 
+def test_a_gateway_does_not_take_rows_in_windows_for_all_rows_of_a_table() -> None:
+    assert is_plain_filter(query("SELECT * FROM t WHERE v > 0"))
+    assert not is_plain_filter(query(f"SELECT * FROM {TUMBLE}"))
+
+
 def test_a_window_may_be_over_a_subquery_and_a_cte() -> None:
     over_subquery = f"SELECT * FROM TABLE(TUMBLE((SELECT k, ts AS at FROM t WHERE v > 0), DESCRIPTOR(at), {HOUR}))"
     over_cte = f"WITH c AS (SELECT k, ts AS at FROM t) SELECT * FROM TABLE(TUMBLE(TABLE c, DESCRIPTOR(at), {HOUR}))"
-    for text in (over_subquery, over_cte):
+    unwrapped = over_subquery.replace("TABLE(TUMBLE", "TUMBLE").removesuffix(")")
+    for text in (over_subquery, over_cte, unwrapped):
         found = studied(text)
         assert found.problems == ()
         assert [t and (t.input, t.name) for t in found.times] == [("t", "ts")]
@@ -143,6 +150,14 @@ def test_a_window_is_carried_through_what_does_not_name_it() -> None:
     found = spark(text)
     assert "SELECT `window_start`, `window_end`, `k`, `_window` FROM (" in found
     assert found.endswith("(SELECT * FROM `c`) AS `d` GROUP BY `d`.`_window`")
+
+
+def test_a_join_of_equal_windows_is_one_by_the_window() -> None:
+    other = TUMBLE.replace("TABLE t", "TABLE v")
+    text = f"SELECT l.k FROM {TUMBLE} AS l JOIN {other} AS r ON r.window_start = l.window_start AND {{}}"
+    assert "AND `l`.`_window` = `r`.`_window_2`" in spark(text.format("l.window_end = r.window_end"))
+    for not_the_end in ("l.window_end = r.window_start", "l.window_end > r.window_end"):
+        assert "`_window`" not in spark(text.format(not_the_end))
 
 
 def test_a_star_beside_does_not_show_what_is_carried() -> None:

@@ -11,7 +11,8 @@ def is_plain_filter(query: Query) -> bool:
     """Whether the query is `SELECT *` from one table, with a condition or without."""
     tree = query.tree
     clauses = {name for name, value in tree.args.items() if value and name not in ("expressions", "from_", "where")}
-    return isinstance(tree, exp.Select) and [e.is_star for e in tree.expressions] == [True] and clauses <= {"kind"}
+    plain = isinstance(tree, exp.Select) and [e.is_star for e in tree.expressions] == [True] and clauses <= {"kind"}
+    return plain and isinstance(tree.args["from_"].this, exp.Table)
 
 
 def filter_text(query: Query) -> str | None:

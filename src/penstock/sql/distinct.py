@@ -11,7 +11,7 @@ _SET: Final = "COLLECT_SET"
 
 def distinct_aggregates(select: exp.Select) -> list[exp.AggFunc]:
     """The aggregates over distinct values that stand in this SELECT."""
-    found = (a for a in select.find_all(exp.AggFunc) if isinstance(a.this, exp.Distinct))
+    found = (a for a in select.find_all(exp.AggFunc) if isinstance(a.this, exp.Distinct) and a.this.expressions)
     return [a for a in found if a.parent_select is select]
 
 

@@ -138,9 +138,8 @@ def _constructs(tree: exp.Expr, followed: Followed) -> Iterator[Construct]:
 
 def _grouping(group: exp.Group, followed: Followed) -> Iterator[Construct]:
     select = group.parent
-    assert isinstance(select, exp.Select)
     known = (followed.made, followed.groups, followed.half)  # half a window is reported as such
-    if not any(id(select) in windows for windows in known):
+    if not isinstance(select, exp.Select) or not any(id(select) in windows for windows in known):
         yield Construct("GROUP BY without a window", offset_of(group))
         return
     yield Construct("GROUP BY", offset_of(group))

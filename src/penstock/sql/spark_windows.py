@@ -52,6 +52,7 @@ class _Work:
         if made is not None or grouped is not None:
             spell_out_distinct(select)
         carried = self._passed_on(select)
+        self._join(select)
         if grouped is not None:
             self._group(select, grouped)
         if made is not None:
@@ -93,6 +94,24 @@ class _Work:
         """The window as a column of an input, which from now on is to carry it."""
         self.wanted[id(sources(self.followed.scopes[id(select)])[alias])].add(made)
         return exp.column(self.names[made], table=alias or None, quoted=True)
+
+    def _join(self, select: exp.Select) -> None:
+        """A join of equal windows is one by the window as well, so that Spark can forget those that are over."""
+        ends = {id(found.node): found for found in self.followed.used[id(select)]}
+        for join in select.args.get("joins") or ():
+            condition = join.args.get("on")
+            pairs: defaultdict[tuple[str, str], dict[Part, tuple[Made, Made]]] = defaultdict(dict)
+            for equal in condition.flatten() if isinstance(condition, exp.And) else ():
+                sides = [ends.get(id(equal.args.get(side))) for side in ("this", "expression")]
+                found = sorted((side for side in sides if side is not None), key=lambda side: side.alias)
+                if isinstance(equal, exp.EQ) and len(found) == 2 and found[0].column.part == found[1].column.part:
+                    part = found[0].column.part
+                    pairs[found[0].alias, found[1].alias][part] = found[0].column.made, found[1].column.made
+            for (alias, other_alias), parts in pairs.items():
+                made, other = parts.get("end", (None, None))
+                if "start" in parts and made and other and made is not other and made.call.is_like(other.call):
+                    one, two = self._column(select, made, alias), self._column(select, other, other_alias)
+                    join.set("on", exp.and_(condition, exp.EQ(this=one, expression=two), copy=False))
 
     def _group(self, select: exp.Select, made: Made) -> None:
         """By the window in place of its ends; they are said from the window."""

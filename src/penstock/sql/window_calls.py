@@ -56,6 +56,10 @@ class Call:
         """Whether both speak of one window."""
         return self.kind == other.kind and self.node.expressions == other.node.expressions
 
+    def is_like(self, other: "Call") -> bool:
+        """Whether both cut time in the same way."""
+        return self.kind == other.kind and self.lengths == other.lengths
+
 
 def call_of(node: exp.Expr) -> Call | None:
     if not isinstance(node, exp.Anonymous):
@@ -68,6 +72,10 @@ def call_of(node: exp.Expr) -> Call | None:
 
 def calls_in(nodes: Iterable[exp.Expr]) -> Iterator[Call]:
     return (call for node in nodes if (call := call_of(node)) is not None)
+
+
+def has_windows(tree: exp.Expr) -> bool:
+    return any(True for _ in calls_in(tree.find_all(exp.Anonymous)))
 
 
 def own_calls(select: exp.Select) -> list[Call]:
@@ -112,7 +120,7 @@ def _unit(span: exp.Interval) -> str:
 def mistakes(tree: exp.Expr) -> Iterator[Problem]:
     """Windows that cannot be made. What is said of several ends of one window is said once."""
     seen: set[tuple[int, str]] = set()
-    for select in tree.find_all(exp.Select):
+    for select in tree.find_all(exp.Select) if has_windows(tree) else ():
         if len(made := made_windows(select)) > 1:
             yield _problem(made[1].node, "a SELECT makes one window", "make the other one in a model of its own")
         whole = [call for call in own_calls(select) if call.part is None]

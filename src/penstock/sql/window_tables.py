@@ -55,7 +55,8 @@ def _begins_table(tokens: Sequence[Token], at: int, *, wrapped: bool) -> bool:
     if at + 2 >= len(tokens) or tokens[at].text.upper() not in SPANS or not _is(tokens, at + 1, TokenType.L_PAREN):
         return False
     named = _is(tokens, at + 3, TokenType.FARROW)
-    return wrapped or named or _is(tokens, at + 2, TokenType.TABLE)
+    queried = _is(tokens, at + 2, TokenType.L_PAREN) and _is(tokens, at + 3, TokenType.SELECT)
+    return wrapped or named or queried or _is(tokens, at + 2, TokenType.TABLE)
 
 
 def _subquery(name: Token, inside: Sequence[Token]) -> list[Token]:
@@ -112,16 +113,16 @@ _EXAMPLES: Final[Mapping[str, str]] = {
 
 def _table(data: Sequence[Token]) -> tuple[Sequence[Token], list[Sequence[Token]]]:
     """What is read, and the columns that it is parted by. Whatever else it is, the parser will say."""
-    hint = "write `TABLE name`, or a SELECT in brackets"
+    hint, start = "write `TABLE name`, or a SELECT in brackets", data[0].start
     if data[0].token_type == TokenType.TABLE:
         data = data[1:]
     elif data[0].token_type != TokenType.L_PAREN:
-        raise BadWindowTableError("a window is over a table", data[0].start, hint)
+        raise BadWindowTableError("a window is over a table", start, hint)
     keywords = (at for at, t in enumerate(data) if t.token_type == TokenType.PARTITION_BY and not _depth(data, at))
     parted = next(keywords, None)
     table, keys = (data, data[:0]) if parted is None else (data[:parted], data[parted + 1 :])
     if not table:
-        raise BadWindowTableError("a window is over a table", data[0].start if data else 0, hint)
+        raise BadWindowTableError("a window is over a table", start, hint)
     if keys and keys[0].token_type == TokenType.L_PAREN:
         keys = keys[1 : _closing(keys, 0)]
     return as_subqueries(list(table)), [key for key in _split(keys) if key]

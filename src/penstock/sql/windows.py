@@ -8,7 +8,7 @@ from sqlglot import exp
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from penstock.sql.query import Problem, offset_of
-from penstock.sql.window_calls import Call, Part, call_of, made_windows, place_of
+from penstock.sql.window_calls import Call, Part, call_of, has_windows, made_windows, place_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -77,7 +77,7 @@ class Followed:
 
 def follow(tree: exp.Expr) -> Followed:
     followed = Followed()
-    if any(made_windows(select) for select in tree.find_all(exp.Select)):
+    if has_windows(tree):
         for scope in traverse_scope(tree):
             if isinstance(scope.expression, exp.Select):
                 _follow(scope, scope.expression, followed)
