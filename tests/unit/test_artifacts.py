@@ -74,7 +74,7 @@ def test_the_files_say_what_is_wanted(folder: Path) -> None:
     assert config["connector.class"] == "io.confluent.connect.jdbc.JdbcSinkConnector"
     assert (config["topics"], config["a"]) == ("counted.v1", "${NAME:-x}")
     script = " ".join((folder / "spark/counted.sql").read_text().split())
-    assert "SELECT DISTINCT `id` FROM `source.s`" in script
+    assert "SELECT `s`.`id` AS `_k0`, UNIX_MILLIS(PENSTOCK_NOW()) AS `_now` FROM `source.s` AS `s`" in script
     assert "-- reads source.s" in script
 
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from penstock.manifest.compile import stream_name
+from penstock.manifest.assembly import stream_name
 from penstock.manifest.model import Manifest
 from tests.unit.conftest import Compile
 

@@ -105,7 +105,7 @@ def test_every_place_that_documents_use_is_a_form() -> None:
 
 WITHOUT_MEANING = {
     *("checkpoint_interval_ms", "checkpoint_timeout_ms", "restart_strategy", "flink_cluster", "allowed_lateness_ms"),
-    *("state_ttl_ms", "cluster", "version", "deprecation"),
+    *("cluster", "version", "deprecation"),
 }
 
 
@@ -305,7 +305,6 @@ INERT_VALUES: dict[str, Any] = {
     "checkpoint_timeout_ms": 5,
     "checkpoint_min_pause_ms": 5,
     "max_concurrent_checkpoints": 1,
-    "state_ttl_ms": 5,
     "version": 2,
     "deprecation": {"v1": {"sunset_date": "soon"}},
     "checkpoint": {"mode": "x"},

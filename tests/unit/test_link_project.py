@@ -344,7 +344,10 @@ def test_a_key_that_is_no_output_is_reported(project: Findings) -> None:
     [
         ('SELECT id FROM {{ source("orders") }}', "topic"),
         ('SELECT id FROM {{ source("orders") }} UNION ALL SELECT id FROM {{ source("visits") }}', "topic"),
-        ('SELECT o.id FROM {{ source("orders") }} o JOIN {{ source("visits") }} v ON o.id = v.id', "spark"),
+        (
+            "SELECT o.id FROM {{ source('orders') }} o JOIN {{ source('orders') }} v ON o.id = v.id AND o.at = v.at",
+            "spark",
+        ),
         ("SELECT COUNT(*) AS n FROM {{ source('orders') }} GROUP BY TUMBLE(at, INTERVAL '1' DAY)", "spark"),
         ("SELECT COUNT(*) AS n FROM {{ source('orders') }} GROUP BY id, SESSION(at, INTERVAL '1' DAY)", "spark"),
         ("SELECT 'GROUP BY' AS text FROM {{ source('orders') }} -- JOIN", "topic"),

@@ -15,7 +15,7 @@ from penstock.project.variables import references
 from penstock.sql.columns import analyse
 from penstock.sql.dialects import PIPELINE
 from penstock.sql.query import Problem, Query, bind, parse, tables
-from penstock.sql.shape import stateful_constructs
+from penstock.sql.shape import place_of, stateful_constructs
 from penstock.sql.translate import OPERATION, carry_operation
 from penstock.sql.types import Column, Columns
 from penstock.transforms.sql import SqlTransform
@@ -116,7 +116,7 @@ def _transform(node_id: str, read: _Read, nodes: Mapping[str, Node]) -> tuple[No
             Problem(
                 "sql-unsupported",
                 f"unsupported plan: {construct.name}",
-                construct.offset,
+                place_of(read.query, construct.name, construct.offset, construct.word),
                 "a transform projects, filters and unites; put the rest into a project's model",
                 construct.name,
             )

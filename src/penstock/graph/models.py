@@ -162,7 +162,8 @@ def _studied(read: ReadModel, inputs: Mapping[str, Node], memory: Memory) -> Stu
         same = {c.name: (ColumnOrigin(node.id, c.name.casefold(), "same"),) for c in node.columns or ()}
         return Study(True, columns=node.columns, origins=same, flow=node.flow, change_key=node.change_key)
     if (sql := _united(read, inputs)) is not None:
-        return memory.study(sql, {node_id: node.columns for node_id, node in inputs.items()}, {})
+        columns = {node_id: node.columns for node_id, node in inputs.items()}
+        return memory.study(sql, columns, {}, {node_id: flow_of(node) for node_id, node in inputs.items()})
     if read.declared.value.sql is None and not read.inputs:
         return Study(True, columns=declared_columns(read.declared, "STRING")[0])
     return Study(False)

@@ -14,7 +14,7 @@ from penstock.manifest.ml import asked_models
 from penstock.manifest.model import AskedModel, EventTimeSpec, Input, KeyedStep, Parameter, Step
 from penstock.project.stream_project import Model
 from penstock.project.stream_project import Source as ProjectSource
-from penstock.sql.carving.carve import carve
+from penstock.sql.carving.carve import Carved, carve
 from penstock.sql.carving.stages import Flow, SqlStage
 from penstock.sql.dialects import PROJECT
 from penstock.sql.mask import masked, parameters
@@ -58,7 +58,10 @@ class Assembly:
         tree = name_projections(masked(renamed, node.columns, node.masks).take_tree())
         ttl_ms = node.element.advanced.spark.state_ttl_ms
         readable = {entry.view for entry in self.inputs}
-        carved = carve(tree, view, self._flows, readable, ttl_ms, nested=node.id != self._model.id)
+        if node.hindrances:
+            carved = Carved(tree, Flow(node.flow, node.change_key))
+        else:
+            carved = carve(tree, view, self._flows, readable, ttl_ms, nested=node.id != self._model.id)
         for stage in carved.stages:
             if isinstance(stage, SqlStage):
                 self.timed = self.timed or needs_time(stage.tree)

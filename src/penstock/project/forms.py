@@ -72,7 +72,6 @@ INERT: Final[Mapping[str, Mapping[Path, str]]] = {
         (*_SPARK_JOB, "state"): "set `state_backend`, or Spark properties in `runtime.spark.config`",
         (*_SPARK_JOB, "resources"): "the size of Spark is set in `runtime.spark.config`",
         (*_SPARK_JOB, "savepoint"): "a checkpoint is kept when a query is rebuilt",
-        (*_SPARK_JOB, "state_ttl_ms"): "state of a window goes when the watermark has passed it",
         ("advanced", "flink_cluster"): _ON_SPARK,
         ("event_time", "allowed_lateness_ms"): "rows later than the watermark are dropped",
         ("version",): "it is shown in the documentation only",

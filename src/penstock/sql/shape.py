@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Final
 
 from sqlglot import exp
@@ -49,19 +48,31 @@ class Construct:
 
 
 def stateful_constructs(query: Query) -> tuple[Construct, ...]:
+    """Those that cannot run stand at their words; the places of the others are those of the first names in them."""
     found = _constructs(query.tree, follow(query.tree))
-    return tuple(sorted(map(partial(_placed, query), found), key=lambda c: c.offset))
+    placed = (replace(c, offset=place_of(query, c.name, c.offset, c.word)) if c.way_out else c for c in found)
+    return tuple(sorted(placed, key=lambda c: c.offset))
 
 
-def _placed(query: Query, construct: Construct) -> Construct:
-    """A construct stands at its word: the last one before the first name in it."""
-    if not construct.way_out:
-        return construct
-    words = {construct.name.partition(" ")[0].upper(), construct.word.upper()}
-    tokens = query.dialect.tokenize(query.text)
+def place_of(query: Query, name: str, offset: int, word: str = "") -> int:
+    """Where something stands that begins with a keyword: the last such word before its first name, or the next."""
+    words = {w for w in (name.partition(" ")[0], word.upper()) if w.isupper()}
+    tokens = query.dialect.tokenize(query.text) if words else []
     found = [t.start for t in tokens if t.text.upper() in words or t.text.upper().partition(" ")[0] in words]
-    before = [start for start in found if start <= construct.offset]
-    return replace(construct, offset=before[-1] if before else found[0] if found else construct.offset)
+    before = [start for start in found if start <= offset]
+    return before[-1] if before else found[0] if found else offset
+
+
+def over_offset(window: exp.Window) -> int:
+    """Where what stands behind OVER begins, so that this is the last such word before it."""
+    behind = [i for i in window.find_all(exp.Identifier) if "start" in i.meta and not _is_within(i, window.this)]
+    return min((i.meta["start"] for i in behind), default=offset_of(window))
+
+
+def _is_within(node: exp.Expr | None, ancestor: exp.Expr) -> bool:
+    while node is not None and node is not ancestor:
+        node = node.parent
+    return node is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +115,7 @@ def _constructs(tree: exp.Expr, followed: Followed) -> Iterator[Construct]:
             case exp.Distinct() if isinstance(node.parent, exp.Select):
                 yield Construct("SELECT DISTINCT", offset_of(node.parent))
             case exp.Window():
-                yield Construct("OVER", offset_of(node))
+                yield Construct("OVER", over_offset(node))
             case exp.Order() if isinstance(node.parent, exp.Query):
                 way_out = "a stream has no end to sort; leave it out"
                 yield Construct("ORDER BY", offset_of(node), way_out, never=True)

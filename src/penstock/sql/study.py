@@ -17,7 +17,7 @@ from penstock.sql.ml import ModelCall, model_calls, name_models
 from penstock.sql.operands import told
 from penstock.sql.origins import ColumnOrigin, InputColumn, Origins, Way
 from penstock.sql.query import PARSER_FAILURES, Problem, Query, bind, has_subqueries, parse, tables
-from penstock.sql.shape import Construct, Window, stateful_constructs, windows
+from penstock.sql.shape import Construct, Window, place_of, stateful_constructs, windows
 from penstock.sql.translate import name_projections
 from penstock.sql.types import Column, Columns, spark_type
 from penstock.sql.window_calls import PARTS, mistakes
@@ -79,7 +79,8 @@ def study(
     """
     try:
         found = _studied(sql, inputs, answers)
-        if found.sound and not found.problems and (found.constructs or any(f.kind != "rows" for f in flows.values())):
+        told = found.constructs or any(f.kind != "rows" for f in flows.values())
+        if found.sound and told and not found.problems and not any(c.way_out for c in found.constructs):
             return _with_flow(found, sql, flows, ttl_ms, nested)
         return found
     except OptimizeError as error:
@@ -135,14 +136,18 @@ def _studied(sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[st
 
 
 def _with_flow(found: Study, sql: str, flows: Mapping[str, Flow], ttl_ms: int | None, nested: bool) -> Study:
-    tree = name_projections(bound(sql, tuple(flows)).take_tree())
+    query = bound(sql, tuple(flows))
+    tree = name_projections(query.take_tree())
     carved = carve(tree, "", flows, flows, ttl_ms, nested=nested)
+    problem = carved.problem
+    if problem is not None:
+        problem = replace(problem, offset=place_of(query, problem.subject, problem.offset))
     return replace(
         found,
         flow=carved.flow.kind,
         change_key=carved.flow.key,
-        unbounded=carved.unbounded,
-        hindrance=carved.problem,
+        unbounded=tuple((name, place_of(query, name, offset)) for name, offset in carved.unbounded),
+        hindrance=problem,
     )
 
 

@@ -141,9 +141,7 @@ def _relations(bench: Bench, select: exp.Select) -> list[Relation]:
         match node:
             case exp.Subquery():
                 flow = _query(bench, node.this)
-                if not node.alias:
-                    node.set("alias", exp.TableAlias(this=exp.to_identifier(f"_t{len(found)}")))
-                found.append(Relation(node.alias, node, flow))
+                found.append(Relation(node.alias or f"_t{len(found)}", node, flow))
             case exp.Table() if not node.db and node.name.casefold() in bench.local:
                 found.append(replace(bench.local[node.name.casefold()], alias=node.alias_or_name, node=node))
             case exp.Table():
@@ -260,10 +258,15 @@ def _joined(bench: Bench, select: exp.Select, relations: list[Relation]) -> Flow
 
 
 def _in_place(bench: Bench, relations: list[Relation]) -> list[Relation]:
-    """The relations with CTEs put in where they are read: a stage of its own cannot see those of the query."""
+    """The relations with CTEs put in where they are read: a stage of its own cannot see those of the query.
+
+    By now every subquery needs the alias that its columns are called by.
+    """
     found = []
     for relation in relations:
         node = relation.node
+        if isinstance(node, exp.Subquery) and not node.alias:
+            node.set("alias", exp.TableAlias(this=exp.to_identifier(relation.alias)))
         if isinstance(node, exp.Table) and not node.db and (cte := bench.local.get(node.name.casefold())):
             alias = exp.TableAlias(this=exp.to_identifier(relation.alias, quoted=True))
             subquery = exp.Subquery(this=cte.node.copy(), alias=alias)

@@ -10,6 +10,7 @@ from penstock.sql.carving.select import packed, read_from, resolve_aliases
 from penstock.sql.carving.stages import Bench, Flow, Refusal, Relation
 
 _AGGREGATES: Final = frozenset({"COLLECT", "LISTAGG"})
+_SETS: Final = {exp.GroupingSets: "grouping_sets", exp.Rollup: "rollup", exp.Cube: "cube"}
 
 
 def is_aggregate(node: exp.Expr) -> bool:
@@ -72,8 +73,9 @@ def group(bench: Bench, select: exp.Select, relations: list[Relation], *, signed
 
 
 def _refuse_sets(clause: exp.Group) -> None:
-    for name in ("grouping_sets", "rollup", "cube"):
-        if clause.args.get(name):
+    given = [*clause.expressions, *(e for name in _SETS.values() for e in clause.args.get(name) or ())]
+    for kind, name in _SETS.items():
+        if any(isinstance(e, kind) for e in given):
             raise Refusal(name.replace("_", " ").upper(), clause, "write one model for each set of columns")
 
 
