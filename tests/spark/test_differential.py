@@ -71,7 +71,7 @@ def moment(minute: int) -> str:
 
 
 def events(rng: random.Random) -> dict[str, list[dict[str, Any]]]:
-    """Orders of a few customers in some hours, their payments, and versions of the customers; no two times are equal."""
+    """Orders of a few customers in some hours, their payments, versions of the customers; no two times are equal."""
     minutes = rng.sample(range(600), 60)
     orders = [
         {"id": n, "customer": rng.choice("abcd"), "amount": rng.randint(1, 6), "at": moment(m)}
