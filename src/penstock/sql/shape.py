@@ -11,7 +11,7 @@ from penstock.sql.functions import MODEL_CALLS, group_windows
 from penstock.sql.query import Problem, Query, offset_of
 
 _NEVER: Final = "a stream cannot know what will never come; filter in a consumer"
-_AGGREGATES: Final = frozenset({"COLLECT", "LISTAGG"})
+_AGGREGATES: Final = frozenset({"COLLECT", "JSON_ARRAYAGG", "LISTAGG"})
 
 
 _TELLING: Final = (
@@ -77,7 +77,7 @@ def windows(query: Query) -> tuple[Window, ...]:
 
 
 def _text(time: exp.Expr) -> str:
-    return time.name if isinstance(time, exp.Column) else time.sql()
+    return time.name if isinstance(time, exp.Column) else time.sql(comments=False)
 
 
 def unsupported(constructs: Iterable[Construct], *, never: bool) -> tuple[Problem, ...]:
