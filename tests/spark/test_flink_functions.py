@@ -18,6 +18,7 @@ from penstock.sql.study import bound
 from penstock.sql.translate import to_spark
 from penstock.sql.types import Column, Columns, spark_type
 from tests.flink import ONE_ROW, ROWS, Fixture, analysed, differences, groups, shown, translated
+from tests.spark.running import Running
 
 JSON = '{"a": {"b": [1, 2]}, "s": "[x]", "n": null}'
 ROW = (
@@ -168,3 +169,47 @@ def test_arguments_that_are_refused_would_be_refused_by_spark(spark: SparkSessio
                     pass
     assert taken == []
     assert refused > 250
+
+
+def test_functions_run_in_a_stream(running: Running) -> None:
+    running.write(
+        {
+            "stream_project.yml": """
+            project: {name: p}
+            sources:
+              - name: visits
+                topic: visits.v1
+                columns:
+                  - {name: id, type: BIGINT}
+                  - {name: tags, type: STRING}
+                  - {name: body, type: STRING}
+                  - {name: at, type: TIMESTAMP(3)}
+                event_time: {column: at}
+            models:
+              - name: pages
+                sql: |
+                  SELECT id / 2 AS half, tag, JSON_VALUE(body, '$.page' RETURNING INT) AS page, YEAR(at) AS `year`
+                  FROM {{ source("visits") }} CROSS JOIN UNNEST(SPLIT(tags, '|')) AS t(tag)
+                  WHERE REGEXP(body, 'page":\\s*\\d')
+              - name: hourly
+                sql: |
+                  SELECT TUMBLE_START(at, INTERVAL '1' HOUR) AS `hour`, AVG(id) AS mean, LISTAGG(tags, '+') AS tags
+                  FROM {{ source("visits") }} GROUP BY TUMBLE(at, INTERVAL '1' HOUR)
+        """
+        }
+    )
+    rows = [
+        {"id": 7, "tags": "a|b", "body": '{"page": 3}', "at": "2026-01-01T00:10:00Z"},
+        {"id": 8, "tags": "c", "body": '{"page": "x"}', "at": "2026-01-01T00:20:00Z"},
+        {"id": 9, "tags": "d", "body": '{"page": 1}', "at": "2026-01-01T05:00:00Z"},
+    ]
+    running.drop("visits.v1", "1.json", rows)
+    running.run()
+    found = sorted(running.topic("pages"), key=lambda row: str(row["tag"]))
+    assert found == [
+        {"half": 3, "tag": "a", "page": 3, "year": 2026},
+        {"half": 3, "tag": "b", "page": 3, "year": 2026},
+        {"half": 4, "tag": "d", "page": 1, "year": 2026},
+    ]
+    (first,) = running.topic("hourly")
+    assert (first["mean"], sorted(first["tags"].split("+"))) == (7, ["a|b", "c"])

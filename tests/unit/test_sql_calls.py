@@ -87,6 +87,14 @@ def test_whole_numbers_are_divided_without_remainder_in_every_clause() -> None:
     )
 
 
+def test_the_type_of_a_call_counts_not_that_of_its_arguments() -> None:
+    text = "SELECT CARDINALITY(a) / 2 AS h, CHAR_LENGTH(s) / i AS q, RAND() / i AS r FROM t"
+    assert spark_sql(text) == (
+        "SELECT CAST(CARDINALITY(`a`) DIV 2 AS INT) AS `h`, CAST(LENGTH(`s`) DIV `i` AS INT) AS `q`, "
+        "RAND() / `i` AS `r` FROM `t` AS `t`"
+    )
+
+
 def test_what_is_not_known_is_divided_as_spark_does() -> None:
     found = study("SELECT x / 2 AS h FROM t", {"t": None}, {})
     assert found.operands in ((), (None,))

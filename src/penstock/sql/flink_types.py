@@ -17,7 +17,6 @@ _WINDOW_PARTS: Final = frozenset(
 _SPARK: Final = Spark()
 _RETURNS: Final = {
     **dict.fromkeys(("LOG2", "LOG10", "COT", "RAND", "PI", "E"), "DOUBLE"),
-    **dict.fromkeys(("CHARACTER_LENGTH", "CARDINALITY"), "INT"),
     **dict.fromkeys(("URL_ENCODE", "BIN"), "STRING"),
 }
 
@@ -74,7 +73,8 @@ def _annotate_division(annotator: Any, division: exp.Expr) -> exp.Expr:
 
 def _annotate_mean(annotator: Any, mean: exp.Expr) -> exp.Expr:
     """A mean of whole numbers is one."""
-    kind = mean.this.type.this if mean.this.type is not None else None
+    value = mean.this.expressions[0] if isinstance(mean.this, exp.Distinct) else mean.this
+    kind = value.type.this if value.type is not None else None
     return _set(annotator, mean, kind if kind in _WHOLE else exp.DType.DOUBLE)
 
 

@@ -33,11 +33,20 @@ def kinds(tree: exp.Expr, count: int, type_of: Callable[[exp.Expr], str | None])
     found: list[str | None] = [None] * count
     for node in _typed(tree) if count else ():
         if (place := node.meta.get(_PLACE)) is not None:
-            operands = node.expressions[:1] if isinstance(node, exp.Unnest | exp.Anonymous) else [node.this]
-            both = [*operands, node.expression] if isinstance(node, exp.Div) else operands
-            types = [type_of(operand) for operand in both]
-            found[place] = types[0] if len(types) == 1 else _wider_whole(types)
+            types = [type_of(operand) for operand in _operands(node)]
+            found[place] = _wider_whole(types) if isinstance(node, exp.Div) else next(iter(types), None)
     return tuple(found)
+
+
+def _operands(node: exp.Expr) -> list[exp.Expr]:
+    match node:
+        case exp.Div():
+            return [node.this, node.expression]
+        case exp.Unnest() | exp.Anonymous() | exp.Avg(this=exp.Distinct()):
+            holder = node.this if isinstance(node, exp.Avg) else node
+            return list(holder.expressions[:1])
+        case _:
+            return [node.this]
 
 
 _WHOLE: Final = ("TINYINT", "SMALLINT", "INT", "BIGINT")

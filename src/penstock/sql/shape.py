@@ -12,7 +12,7 @@ from penstock.sql.query import Problem, Query, offset_of
 from penstock.sql.windows import Followed, follow
 
 _NEVER: Final = "a stream cannot know what will never come; filter in a consumer"
-_AGGREGATES: Final = frozenset({"COLLECT", "LISTAGG"})
+_AGGREGATES: Final = frozenset({"COLLECT", "JSON_ARRAYAGG", "LISTAGG"})
 
 
 _TELLING: Final = (
@@ -90,7 +90,7 @@ def windows(query: Query) -> tuple[Window, ...]:
 
 
 def _text(time: exp.Expr) -> str:
-    return time.name if isinstance(time, exp.Column) else time.sql()
+    return time.name if isinstance(time, exp.Column) else time.sql(comments=False)
 
 
 def unsupported(constructs: Iterable[Construct], *, never: bool) -> tuple[Problem, ...]:
