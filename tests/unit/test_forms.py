@@ -458,6 +458,7 @@ EVERYTHING = """
         on_error: skip
         freshness: {warn_after: 5m, error_after: 15m}
         waivers: [{rule: sources.require_owner, reason: r, until: 2999-01-01}]
+      - {name: rates, table: {type: file}}
       - {name: slow, topic: slow.v1, freshness: {warn_after_seconds: 60, max_lag_seconds: 300}}
     models:
       - name: clean
@@ -632,7 +633,7 @@ def test_every_key_that_is_documented_is_accepted(tmp_path: Path) -> None:
     project, found = parse(documents)
     assert errors([*notes, *found]) == []
     assert isinstance(project, StreamProject)
-    assert [len(kind) for kind in (project.sources, project.models, project.tests, project.exposures)] == [2, 2, 1, 1]
+    assert [len(kind) for kind in (project.sources, project.models, project.tests, project.exposures)] == [3, 2, 1, 1]
 
 
 def test_every_key_of_an_environment_is_accepted(check: Check) -> None:

@@ -15,7 +15,8 @@ def flow_of(node: Node) -> Flow:
     times = frozenset({node.event_time.column.casefold()} if node.event_time else ())
     declared = node.element.columns if isinstance(node.element, Source) else ()
     clocks = frozenset(c.name.casefold() for c in declared if c.proctime)
-    return Flow(node.flow, node.change_key, columns, times, clocks)
+    static = isinstance(node.element, Source) and node.element.table is not None
+    return Flow(node.flow, node.change_key, columns, times, clocks, static=static)
 
 
 def keyed_by(found: Study, declared: tuple[str, ...]) -> tuple[tuple[str, ...], Problem | None]:

@@ -136,6 +136,8 @@ def _trigger(model: Model) -> Every | Literal["realtime"] | None:
 def _topic_source(node: Node, graph: Graph) -> dict[str, Any]:
     """How to read the topic of a source or model. A model's columns are left for Spark to find."""
     assert isinstance(node.element, ProjectSource | Model)
+    if isinstance(node.element, ProjectSource) and node.element.table is not None:
+        return node.element.table.as_source()
     topic = node.element.topic
     if graph.runtime.kafka is not None:
         return {"type": "kafka", "topic": topic}

@@ -83,6 +83,8 @@ class Input(Part):
     """Whether rows without `_gs_op` are to be marked as inserts."""
     processing_time: tuple[str, ...] = ()
     """Columns that hold the time of processing."""
+    static: bool = False
+    """Whether it is a table that is looked up, and no stream."""
     ordered: bool = False
     """Whether the order of its rows is wanted."""
     on_error: OnError = "dead_letter"

@@ -90,6 +90,9 @@ class Frames:
         """The query's streams by view name, each registered as that view."""
         streams = {}
         for entry, source in zip(query.inputs, sources, strict=True):
+            if entry.static:
+                source.peek(session).createOrReplaceTempView(quoted(entry.view))
+                continue
             read = source.read_in_order if entry.ordered else source.read
             stream = prepared(read(session, entry.name), entry)
             if query.timed and entry.event_time is not None:

@@ -180,7 +180,8 @@ class Run:
     def _launch(self, spec: QuerySpec, *, drain: bool) -> _Live:
         sources = self._frames.sources(spec)
         checkpoint = self._place.checkpoint(spec.name).absolute()
-        poll_ms = min(source.poll_ms for source in sources)
+        streams_of = [source for entry, source in zip(spec.inputs, sources, strict=True) if not entry.static]
+        poll_ms = min(source.poll_ms for source in streams_of)
         session = self._frames.session(poll_ms, state_partitions(checkpoint), spec.conf)
         session.streams.addListener(QueryListener(self.board, spec.name))
         streams = self._frames.open_inputs(spec, sources, session)
@@ -209,7 +210,7 @@ class Run:
         writer = (
             whole.writeStream.queryName(spec.name).option("checkpointLocation", str(checkpoint)).foreachBatch(write)
         )
-        if drain or all(source.bounded for source in sources):
+        if drain or all(source.bounded for source in streams_of):
             writer = writer.trigger(availableNow=True)
         elif isinstance(spec.trigger, Every):
             writer = writer.trigger(processingTime=f"{spec.trigger.interval_ms} milliseconds")

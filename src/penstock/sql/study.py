@@ -79,7 +79,7 @@ def study(
     """
     try:
         found = _studied(sql, inputs, answers)
-        told = found.constructs or any(f.kind != "rows" for f in flows.values())
+        told = found.constructs or any(map(_is_special, flows.values()))
         if found.sound and told and not found.problems and not any(c.way_out for c in found.constructs):
             return _with_flow(found, sql, flows, ttl_ms, nested)
         return found
@@ -133,6 +133,10 @@ def _studied(sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[st
         asks=asks,
         operands=analysis.operands,
     )
+
+
+def _is_special(flow: Flow) -> bool:
+    return flow.kind != "rows" or flow.static
 
 
 def _with_flow(found: Study, sql: str, flows: Mapping[str, Flow], ttl_ms: int | None, nested: bool) -> Study:

@@ -1,8 +1,8 @@
 """What the project reads."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
 from penstock.config import Duration, Frozen, Number, Whole
 from penstock.project.stream_project.parts import Column, EventTime, Name, OnError, Waiver
@@ -29,6 +29,19 @@ class SchemaReference(Frozen):
     """What a later version must be compatible with, such as `BACKWARD`."""
     definition: str | None = None
     """The schema itself. The columns of an Avro record or a JSON schema are the source's columns."""
+
+
+class LookupTable(Frozen):
+    """Where the rows of a table are, as a source of pipelines would say it: `{type: file, path: …, format: …}`."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str
+    """The kind of source: `file`, or one of a plug-in."""
+
+    def as_source(self) -> dict[str, Any]:
+        """The table as it would stand among the sources of a pipeline."""
+        return {"type": self.type, **(self.model_extra or {})}
 
 
 class Freshness(Frozen):
@@ -67,7 +80,9 @@ class Source(Frozen):
     name: Name
     """What `source()` calls it."""
     topic: str = Field(min_length=1)
-    """The topic it reads."""
+    """The topic it reads. One with a `table` has none."""
+    table: LookupTable | None = None
+    """A table in place of a topic: streams look rows up in it, and nothing comes from it by itself."""
     description: str | None = None
     """What it is."""
     owner: str | None = None
@@ -88,6 +103,13 @@ class Source(Frozen):
     """How long it may be silent."""
     waivers: tuple[Waiver, ...] = ()
     """Rules that it may break for a while."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _named_by_table(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "table" in value and "topic" not in value:
+            return {**value, "topic": value.get("name")}
+        return value
 
     @property
     def subject(self) -> str:

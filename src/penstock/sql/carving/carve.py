@@ -145,9 +145,14 @@ def _relations(bench: Bench, select: exp.Select) -> list[Relation]:
             case exp.Table() if not node.db and node.name.casefold() in bench.local:
                 found.append(replace(bench.local[node.name.casefold()], alias=node.alias_or_name, node=node))
             case exp.Table():
-                found.append(Relation(node.alias_or_name, node, bench.tables.get(node.name, Flow())))
+                flow = bench.tables.get(node.name, Flow())
+                if flow.static:
+                    node.set("version", None)  # it has no other versions than the one that is there
+                found.append(Relation(node.alias_or_name, node, flow))
             case _:
                 found.append(Relation(node.alias_or_name, node, Flow()))
+    if found[0].flow.static and all(r.flow.static for r in found):
+        raise Refusal("a table that is read by itself", found[0].node, "join a stream with it")
     return found
 
 

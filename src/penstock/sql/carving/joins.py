@@ -16,7 +16,11 @@ _COMPARISONS: Final = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.EQ)
 def is_operator_join(
     bench: Bench, join: exp.Join, left: list[Relation], right: Relation, where: exp.Expr | None
 ) -> bool:
-    """Whether an operator of ours must do a join."""
+    """Whether an operator of ours must do a join. A table is looked up by Spark, in every batch."""
+    if right.flow.static:
+        if join.side in {"RIGHT", "FULL"}:
+            raise Refusal(f"{join.side} JOIN with a table", join, "use JOIN or LEFT JOIN: nothing comes from a table")
+        return False
     if join.this.args.get("version") is not None:
         return True
     if any(r.flow.kind != "rows" for r in (*left, right)):

@@ -28,6 +28,8 @@ class Flow:
     times: frozenset[str] = frozenset()
     clocks: frozenset[str] = frozenset()
     watermarked: bool = True
+    static: bool = False
+    """Whether it is a table that is looked up, and no stream."""
 
 
 @dataclass(frozen=True, slots=True)
