@@ -4,7 +4,7 @@ from tests.spark.running import ORDERS, Running, order
 
 TABLES = """
   - name: countries
-    table: {type: file, path: countries, format: csv}
+    table: {type: file, config: {path: countries, format: csv}}
     columns: [{name: code, type: STRING}, {name: name, type: STRING}]
 models:
   - name: named

@@ -458,7 +458,7 @@ EVERYTHING = """
         on_error: skip
         freshness: {warn_after: 5m, error_after: 15m}
         waivers: [{rule: sources.require_owner, reason: r, until: 2999-01-01}]
-      - {name: rates, table: {type: file}}
+      - {name: rates, table: {type: file, config: {path: x, format: csv}}}
       - {name: slow, topic: slow.v1, freshness: {warn_after_seconds: 60, max_lag_seconds: 300}}
     models:
       - name: clean

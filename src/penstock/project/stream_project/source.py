@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from penstock.config import Duration, Frozen, Number, Whole
 from penstock.project.stream_project.parts import Column, EventTime, Name, OnError, Waiver
@@ -32,16 +32,16 @@ class SchemaReference(Frozen):
 
 
 class LookupTable(Frozen):
-    """Where the rows of a table are, as a source of pipelines would say it: `{type: file, path: …, format: …}`."""
-
-    model_config = ConfigDict(extra="allow")
+    """Where the rows of a table are."""
 
     type: str
-    """The kind of source: `file`, or one of a plug-in."""
+    """One of the sources of pipelines, such as `file`."""
+    config: dict[str, Any] = {}
+    """The source's own settings, such as `path` and `format`."""
 
     def as_source(self) -> dict[str, Any]:
         """The table as it would stand among the sources of a pipeline."""
-        return {"type": self.type, **(self.model_extra or {})}
+        return {"type": self.type, **self.config}
 
 
 class Freshness(Frozen):
