@@ -7,7 +7,8 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel
 
 from penstock.connectors import registry
-from penstock.errors import Severity
+from penstock.connectors.contract import Connector
+from penstock.errors import Diagnostic, Severity, did_you_mean
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
 from penstock.project.documents import Document, Step, TextFile
@@ -23,6 +24,7 @@ M = TypeVar("M", bound=BaseModel)
 SECTIONS: Final = ("sources", "models", "tests", "exposures")
 MAIN_KEYS: Final = ("project", "runtime", "defaults", "rules", "vars", *SECTIONS)
 _LATER: Final = {
+    "sources": (("table", "config"),),
     "models": (("sql",), ("advanced", "connector", "config")),
     "tests": (("on_failure",), ("assertions",)),
 }
@@ -218,6 +220,7 @@ class ProjectReader(RemarkingReader):
                 self._connector(Declared(value, document, path, label, form.value, form.used))
                 self.distinct_columns(element)
             case written.Source():
+                self._table(Declared(value, document, path, label, form.value, form.used))
                 self.distinct_columns(element)
             case _:
                 pass
@@ -261,23 +264,37 @@ class ProjectReader(RemarkingReader):
 
     def _connector(self, element: Declared[written.Model]) -> None:
         """A sink model that names one of our own connectors is checked against it, its variables filled in."""
-        connector = element.value.advanced.connector
-        if connector is None:
-            return
-        inner = ("advanced", "connector", "config")
+        if (connector := element.value.advanced.connector) is not None:
+            sink = registry.find_sink(connector.type)
+            self._configured(element, ("advanced", "connector", "config"), sink, connector.as_sink(element.value.name))
+
+    def _table(self, element: Declared[written.Source]) -> None:
+        """A table that is looked up is checked against the source that reads it."""
+        if (table := element.value.table) is not None:
+            self._configured(element, ("table", "config"), registry.find_source(table.type), table.as_source())
+            if registry.find_source(table.type) is None:
+                hint = did_you_mean(table.type, registry.types("source"), otherwise="sources")
+                origin, path = element.origin_of("table", "type"), element.label_of("table", "type")
+                text = f"there is no source `{table.type}`"
+                self.diagnostics.append(Diagnostic("invalid-value", text, origin, path, hint))
+
+    def _configured(
+        self,
+        element: Declared[written.Model] | Declared[written.Source],
+        inner: tuple[str, ...],
+        model: type[Connector] | None,
+        config: dict[str, Any],
+    ) -> None:
         unset = [
-            Unset(name, path)
-            for name, default, path in references(connector.config)
-            if not default and name not in self.environ
+            Unset(name, path) for name, default, path in references(config) if not default and name not in self.environ
         ]
         for reference in unset:
             at = Unset(reference.name, (*inner, *reference.path))
             self.unset(at, element.document, element.path, element.label, element.forms, Severity.WARNING)
-        sink = registry.find_sink(connector.type)
-        if sink and not unset:
-            raw, _ = resolved(connector.as_sink(element.value.name), self.environ)
+        if model and not unset:
+            raw, _ = resolved(config, self.environ)
             base = (*element.path, *written_path(element.document, element.path, inner, element.forms))
-            self.read(sink, raw, element.document, base, element.label_of(*inner))
+            self.read(model, raw, element.document, base, element.label_of(*inner))
 
 
 class _Vars(BaseModel):

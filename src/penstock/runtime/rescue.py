@@ -1,0 +1,77 @@
+"""Batches that fail for the sake of a few rows: a division by zero, a number too large, a text that is no number.
+
+Spark gives up the whole batch. If the query keeps no state, the batch is read again and halved until the rows that fail
+are found; the others are worked through without them.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from penstock.errors import QueryFailed
+from penstock.runtime.failures import SPARK_ERRORS, failure_of
+
+MOST: Final = 100
+"""More rows than this are not looked for in a batch: then it is not the rows that are wrong."""
+
+_PLACE: Final = "_place"
+
+
+def is_for_rows(error: BaseException) -> bool:
+    """Whether a batch failed because of what a row holds. The standard has a class of states for that."""
+    state = error.getSqlState() if isinstance(error, PySparkException) else None
+    return state is not None and state.startswith("22")
+
+
+def faulty(rows: DataFrame, work: Callable[[DataFrame], DataFrame]) -> tuple[DataFrame, Mapping[int, str]]:
+    """The rows with a number each, kept at hand, and what goes wrong with those that fail, by number."""
+    numbered = rows.withColumn(_PLACE, f.monotonically_increasing_id()).persist()
+    found: dict[int, str] = {}
+    open_spans = _spans(numbered)
+    while open_spans:
+        low, high = open_spans.pop()
+        message = _failure(work(numbered.where(f.col(_PLACE).between(low, high)).drop(_PLACE)))
+        if message is None:
+            continue
+        if low == high:
+            found[low] = message
+            if len(found) > MOST:
+                text = f"more than {MOST} rows of a batch fail: {message}"
+                raise QueryFailed(
+                    "query-failed", text, hint="look at the SQL; TRY_CAST and NULLIF keep rows from failing"
+                )
+            continue
+        middle = (low + high) // 2
+        open_spans += [(middle + 1, high), (low, middle)]
+    return numbered, found
+
+
+def without(numbered: DataFrame, places: Sequence[int]) -> DataFrame:
+    return numbered.where(~f.col(_PLACE).isin(list(places))).drop(_PLACE)
+
+
+def only(numbered: DataFrame, found: Mapping[int, str]) -> DataFrame:
+    """The rows that fail, each with what goes wrong in a column `_message`."""
+    messages = f.create_map(*(f.lit(part) for place, text in found.items() for part in (place, text)))
+    failing = numbered.where(f.col(_PLACE).isin(list(found)))
+    return failing.withColumn("_message", messages[f.col(_PLACE)]).drop(_PLACE)
+
+
+def _spans(numbered: DataFrame) -> list[tuple[int, int]]:
+    """The numbers of each partition: there are gaps between those of one and of the next."""
+    by_partition = numbered.groupBy(f.spark_partition_id().alias("_partition"))
+    found = by_partition.agg(f.min(_PLACE).alias("low"), f.max(_PLACE).alias("high")).collect()
+    return [(row["low"], row["high"]) for row in found]
+
+
+def _failure(rows: DataFrame) -> str | None:
+    try:
+        rows.write.format("noop").mode("append").save()
+    except SPARK_ERRORS as error:
+        if not is_for_rows(error):
+            raise
+        return failure_of(error).message
+    return None
