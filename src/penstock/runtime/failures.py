@@ -28,13 +28,28 @@ def failure_of(error: PySparkException | Py4JError) -> QueryFailed:
     return QueryFailed("query-failed", text if len(text) <= _LONGEST else text[:_LONGEST] + " …")
 
 
+def is_for_rows(error: PySparkException | Py4JError) -> bool:
+    """Whether Spark gave up because of what a row holds: standard SQL has a class of states for that."""
+    said = [str(error), *_causes(error)]
+    return any(state.startswith("22") for message in said for state in _STATE.findall(message))
+
+
+_STATE: Final = re.compile(r"SQLSTATE: (\w+)")
+
+
 def _messages(error: PySparkException | Py4JError) -> Iterator[str]:
-    origin: Any = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
-    if origin is None:
+    causes = list(_causes(error))
+    if not causes:
         lines = [_plain(line) for line in str(error).splitlines()]
         yield from sorted((line for line in lines if line), key=lambda line: not line.startswith("["))
+    yield from map(_plain, causes)
+
+
+def _causes(error: PySparkException | Py4JError) -> Iterator[str]:
+    """What Spark says, outermost first."""
+    origin: Any = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
     while origin is not None:
-        yield _plain(str(origin.getMessage() or origin.toString()))
+        yield str(origin.getMessage() or origin.toString())
         origin = origin.getCause()
 
 

@@ -7,23 +7,16 @@ are found; the others are worked through without them.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from penstock.errors import QueryFailed
-from penstock.runtime.failures import SPARK_ERRORS, failure_of
+from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_rows
 
 MOST: Final = 100
 """More rows than this are not looked for in a batch: then it is not the rows that are wrong."""
 
 _PLACE: Final = "_place"
-
-
-def is_for_rows(error: BaseException) -> bool:
-    """Whether a batch failed because of what a row holds. The standard has a class of states for that."""
-    state = error.getSqlState() if isinstance(error, PySparkException) else None
-    return state is not None and state.startswith("22")
 
 
 def faulty(rows: DataFrame, work: Callable[[DataFrame], DataFrame]) -> tuple[DataFrame, Mapping[int, str]]:
