@@ -59,7 +59,6 @@ _SPARK_JOB: Final = ("advanced", "spark")
 INERT: Final[Mapping[str, Mapping[Path, str]]] = {
     "sources": {
         ("cluster",): "there is one Kafka cluster, `runtime.kafka`",
-        ("event_time", "allowed_lateness_ms"): "rows later than the watermark are dropped",
     },
     "models": {
         (*_SPARK_JOB, "checkpoint_interval_ms"): _BY_BATCH,
@@ -74,7 +73,6 @@ INERT: Final[Mapping[str, Mapping[Path, str]]] = {
         (*_SPARK_JOB, "savepoint"): "a checkpoint is kept when a query is rebuilt",
         (*_SPARK_JOB, "state_ttl_ms"): "state of a window goes when the watermark has passed it",
         ("advanced", "flink_cluster"): _ON_SPARK,
-        ("event_time", "allowed_lateness_ms"): "rows later than the watermark are dropped",
         ("version",): "it is shown in the documentation only",
         ("deprecation",): "it is shown in the documentation only",
     },

@@ -1,4 +1,4 @@
-"""Windows that close: each comes out once, is corrected while it may be, and is then forgotten. Against plain Python."""
+"""Windows that close: each comes out once, is corrected while it may be, and is forgotten; against plain Python."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
