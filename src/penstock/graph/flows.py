@@ -15,8 +15,19 @@ def flow_of(node: Node) -> Flow:
     times = frozenset({node.event_time.column.casefold()} if node.event_time else ())
     declared = node.element.columns if isinstance(node.element, Source) else ()
     clocks = frozenset(c.name.casefold() for c in declared if c.proctime)
-    static = isinstance(node.element, Source) and node.element.table is not None
-    return Flow(node.flow, node.change_key, columns, times, clocks, static=static)
+    lateness_ms = max((time.lateness_ms for time in node.times), default=0)
+    keeps_late = any(time.keeps_late for time in node.times)
+    return Flow(
+        node.flow,
+        node.change_key,
+        columns,
+        times,
+        clocks,
+        static=isinstance(node.element, Source) and node.element.table is not None,
+        lateness_ms=lateness_ms,
+        keeps_late=keeps_late,
+        mixed=node.mixed,
+    )
 
 
 def keyed_by(found: Study, declared: tuple[str, ...]) -> tuple[tuple[str, ...], Problem | None]:

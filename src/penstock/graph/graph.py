@@ -76,9 +76,10 @@ class Node:
     is by itself or by what it is made from, and `covered` the outputs in which nothing of that can be read any more.
     `further_times` has other columns that are event time as well, `asked_times` the times of inputs that the query
     takes and that are not their first, or that nobody declared. `hindrances` is what keeps the query from running.
-    `flow` tells whether rows only come or are changes, by `change_key`, or by whole rows if that is empty. `asks` has
-    the models of machine learning that it asks, each with the answer that is declared; `operators` are the constructs
-    that keep state. `unfilled` is a pipeline's connector as it was written, if it refers to variables.
+    `flow` tells whether rows only come or are changes, by `change_key`, or by whole rows if that is empty; `corrects`
+    whether late rows change what windows gave, and `mixed` whether a view puts rows of several inputs together. `asks`
+    has the models of machine learning that it asks, each with the answer that is declared; `operators` are the
+    constructs that keep state. `unfilled` is a pipeline's connector as it was written, if it refers to variables.
     """
 
     id: str
@@ -101,6 +102,8 @@ class Node:
     hindrances: tuple[str, ...] = ()
     flow: FlowKind = "rows"
     change_key: tuple[str, ...] = ()
+    corrects: bool = False
+    mixed: bool = False
     on_error: written.OnError = "dead_letter"
     asks: Mapping[str, str | None] = field(default_factory=dict)
     column_origins: Mapping[str, Origins] = field(default_factory=dict)

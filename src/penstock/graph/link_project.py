@@ -16,6 +16,7 @@ from penstock.graph.read_model import ReadModel
 from penstock.graph.rules import check_rules
 from penstock.graph.rules.violation import Ruled
 from penstock.graph.sources import source_node
+from penstock.graph.times import idle_lateness
 from penstock.graph.topics import schema_clashes, topic_clashes
 from penstock.project.parse_project import StreamProject
 from penstock.sql.types import Columns
@@ -59,4 +60,5 @@ def link_project(
     diagnostics.extend(denied(project, nodes, tuple(tests)))
     diagnostics.extend(check_rules(Ruled(project, nodes, tuple(tests)), today))
     graph = Graph(project.name, "project", nodes, project.runtime, tuple(tests), project.header, project.rules.value)
+    diagnostics.extend(idle_lateness((*project.sources, *project.models), graph))
     return graph, diagnostics

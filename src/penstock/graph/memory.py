@@ -104,6 +104,9 @@ def _key(
     nested: bool,
 ) -> str:
     columns = [(n, None if c is None else [(x.name, x.type) for x in c]) for n, c in inputs.items()]
-    ways = [(n, f.kind, f.key, sorted(f.times), sorted(f.clocks), f.static) for n, f in flows.items()]
+    ways = [
+        (n, f.kind, f.key, sorted(f.times), sorted(f.clocks), f.static, f.lateness_ms, f.keeps_late, f.mixed)
+        for n, f in flows.items()
+    ]
     parts = (columns, sorted(answers.items()), ways, ttl_ms, nested)
     return hashlib.sha256("\0".join([sql, *map(repr, parts)]).encode()).hexdigest()

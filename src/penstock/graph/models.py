@@ -119,6 +119,8 @@ def model_node(
         hindrances=tuple(dict.fromkeys(problem.subject for problem in here)),
         flow="changes" if found.flow == "signed" and materialized != "virtual_topic" else found.flow,
         change_key=change_key,
+        corrects=found.corrects,
+        mixed=view and _mixes(read, inputs),
         on_error=model.on_error or defaults.on_error,
         asks={call.model: answers(model).get(call.model) for call in found.asks},
         column_origins=found.origins,
@@ -140,6 +142,12 @@ def model_node(
     diagnostics += topic_name_mistakes(declared) if topic else []
     diagnostics += missing_key(model.key, node, declared.origin_of("key"), declared.label_of("key"))
     return node, [*diagnostics, *_broken_contract(declared, columns), *_unknown_classified(declared, columns)]
+
+
+def _mixes(read: ReadModel, inputs: Mapping[str, Node]) -> bool:
+    """Whether rows of several inputs, or of one that is read twice, are put together."""
+    references = read.rendered.references if read.rendered is not None else read.inputs
+    return len(references) > 1 or any(node.mixed for node in inputs.values())
 
 
 def _has_topic(model: written.Model, materialized: str, is_masked: bool) -> bool:

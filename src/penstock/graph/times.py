@@ -1,11 +1,11 @@
 """When a row happened: the times that windows are over, and the one that a model hands on."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from penstock.errors import Diagnostic, Severity, did_you_mean
-from penstock.graph.graph import EventTime, Node
+from penstock.graph.graph import EventTime, Graph, Node
 from penstock.graph.read_model import ReadModel
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
@@ -159,6 +159,23 @@ def _window_ends(
         time = next((t for t in known if t.column.casefold() == end.over.name), None)
         if time is not None and name not in masked:
             yield replace(time, column=name, delay_ms=time.delay_ms + end.behind_ms)
+
+
+def idle_lateness(
+    elements: Iterable[Declared[written.Source] | Declared[written.Model]], graph: Graph
+) -> Iterator[Diagnostic]:
+    """`allowed_lateness_ms` where no window is that late rows could correct."""
+    for declared in elements:
+        said, kind = declared.value.event_time, "source" if isinstance(declared.value, written.Source) else "model"
+        own = f"{kind}.{declared.value.name}"
+        if said is None or not said.allowed_lateness_ms or own not in graph.nodes:
+            continue
+        if not any(graph[node_id].corrects for node_id in graph.downstream(own) - {own}):
+            place = ("event_time", "allowed_lateness_ms")
+            text = "this changes nothing: no window is over these rows that late ones could correct"
+            hint, params = "it counts for GROUP BY with TUMBLE, HOP or CUMULATE", {"field": "allowed_lateness_ms"}
+            origin, path = declared.origin_of(*place), declared.label_of(*place)
+            yield Diagnostic("no-effect", text, origin, path, hint, Severity.INFO, params)
 
 
 _ENDS: Final[tuple[Part, ...]] = ("time", "end", "start")

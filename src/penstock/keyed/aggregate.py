@@ -29,10 +29,13 @@ from penstock.keyed.tables import (
     table_of,
     valid,
 )
+from penstock.keyed.times import due, in_time, wake_ms
 
 KEYS: Final = "keys"
 ROWS: Final = "_rows"
 """How many rows a key has, where rows can go."""
+TOLD: Final = "_told"
+"""Whether the row of a window has come out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +57,38 @@ class AggregateKernel:
 
     def turn(self, state: Tables, inputs: Sequence[pa.Table], clock: Clock) -> Turn:
         old = self._remembered(state, clock)
-        given = inputs[0]
-        if given.num_rows == 0:
+        if self.operator.closes is not None:
+            return self._closing(old, inputs[0], clock, self.operator.closes)
+        if inputs[0].num_rows == 0:
             return Turn(old, self.output.empty_table())
+        keys, rows = self._placed(old, inputs[0])
+        new, before, after, touched = self._folded(old, inputs[0], keys, rows, np.zeros(rows.size, bool))
+        there = numbers(column(new[KEYS], ROWS)) > 0 if self.operator.signed else np.ones(rows.size, bool)
+        output = self._changes(keys, before, after, touched, np.arange(rows.size) < old[KEYS].num_rows, there)
+        return Turn(new if there.all() else _only(new, there), output)
+
+    def _closing(self, old: dict[str, pa.Table], came: pa.Table, clock: Clock, end: str) -> Turn:
+        """Windows that the watermark has reached come out, once; those that it has left behind are dropped."""
+        lateness = self.operator.lateness_ms * 1000
+        given = in_time(came, end, clock, lateness)
         keys, rows = self._placed(old, given)
-        touched = np.zeros(rows.size, bool)
+        ends = numbers(keys[self.operator.keys.index(end)].cast(pa.int64()))
+        closed = due(ends, clock)
+        told = np.zeros(rows.size, bool)
+        told[: old[KEYS].num_rows] = numbers(column(old[KEYS], TOLD))
+        new, before, after, touched = self._folded(old, given, keys, rows, closed & ~told)
+        output = self._changes(keys, before, after, touched, told, closed)
+        place = new[KEYS].schema.get_field_index(TOLD)
+        new[KEYS] = new[KEYS].set_column(place, new[KEYS].schema.field(place), pa.array(closed))
+        kept = ~due(ends + lateness, clock)
+        wakes = wake_ms(np.where(closed, ends + lateness, ends)[kept])
+        return Turn(new if kept.all() else _only(new, kept), output, came.num_rows - given.num_rows, wakes)
+
+    def _folded(
+        self, old: dict[str, pa.Table], given: pa.Table, keys: list[pa.Array], rows: NewRows, shown: Numbers
+    ) -> tuple[dict[str, pa.Table], dict[str, pa.Array], dict[str, pa.Array], Numbers]:
+        """The state after the new rows, and the calls before and after, of the keys that are touched or to be shown."""
+        touched = shown.copy()
         touched[rows.owners] = True
         before: dict[str, pa.Array] = {}
         after: dict[str, pa.Array] = {}
@@ -73,9 +103,7 @@ class AggregateKernel:
                 with _named(call, keys):
                     before[call.name] = kept.result(call, was, rows.size)
                     after[call.name] = kept.result(call, now, rows.size)
-        there = numbers(column(new[KEYS], ROWS)) > 0 if self.operator.signed else np.ones(rows.size, bool)
-        output = self._changes(keys, before, after, touched, np.arange(rows.size) < old[KEYS].num_rows, there)
-        return Turn(new if there.all() else _only(new, there), output)
+        return new, before, after, touched
 
     def _remembered(self, state: Tables, clock: Clock) -> dict[str, pa.Table]:
         empty = {KEYS: self._schema(), **{name: kept.schema for name, kept in self._kept().items()}}
@@ -112,6 +140,8 @@ class AggregateKernel:
         arrays = [*keys, pa.array(touched)]
         if self.operator.signed:
             arrays.append(pa.array(numbers(padded(column(old, ROWS), rows.size)) + rows.counted()))
+        if self.operator.closes is not None:
+            arrays.append(padded(column(old, TOLD), rows.size))
         for call, fold in self._folds():
             width = len(fold.types)
             was = [padded(column(old, old.column_names[len(arrays) + place]), rows.size) for place in range(width)]
@@ -170,6 +200,7 @@ class AggregateKernel:
 
     def _schema(self) -> pa.Schema:
         own = [(TOUCHED, pa.int64()), *([(ROWS, pa.int64())] if self.operator.signed else [])]
+        own += [(TOLD, pa.bool_())] if self.operator.closes is not None else []
         types = [kind for _, fold in self._folds() for kind in fold.types]
         return pa.schema([*self._key_fields(), *own, *((f"_fold_{n}", kind) for n, kind in enumerate(types))])
 

@@ -40,6 +40,9 @@ class Aggregate:
     """A row per key with the calls over all rows of it, as changes: keys, calls, `OP`, and `BEFORE` if asked for.
 
     With no calls it is DISTINCT. A key that no row came for within `ttl_ms` is forgotten without a word.
+
+    `closes` is the key that holds the end of a window: its row comes out when the watermark has reached the end. Rows
+    that come for it within `lateness_ms` after that change it, and later ones are late.
     """
 
     keys: tuple[str, ...]
@@ -47,11 +50,13 @@ class Aggregate:
     signed: bool = False
     with_before: bool = False
     ttl_ms: int | None = None
+    closes: str | None = None
+    lateness_ms: int = 0
     kind: Literal["aggregate"] = "aggregate"
 
     @property
     def waits(self) -> bool:
-        return False
+        return self.closes is not None
 
 
 @dataclass(frozen=True, slots=True)

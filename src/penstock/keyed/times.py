@@ -21,10 +21,10 @@ def due(times: Ints, clock: Clock) -> Flags:
     return flags
 
 
-def in_time(table: pa.Table, name: str, clock: Clock) -> pa.Table:
-    """The new rows that are not late. One without a time is late for ever."""
+def in_time(table: pa.Table, name: str, clock: Clock, after: int = 0) -> pa.Table:
+    """The new rows that are not late, with so much time after their own. One without a time is late for ever."""
     table = timed(table, name)
-    late = due(micros(table, name), clock)
+    late = due(micros(table, name) + after, clock)
     return table.filter(pa.array(~late)) if late.any() else table
 
 

@@ -10,16 +10,17 @@ from typing import Any
 from penstock.connectors.contract import Source
 from penstock.graph.flows import flow_of
 from penstock.graph.graph import EventTime, Graph, Node
+from penstock.keyed.operators import Aggregate
 from penstock.manifest.ml import asked_models
-from penstock.manifest.model import AskedModel, EventTimeSpec, Input, KeyedStep, Parameter, Step
+from penstock.manifest.model import AskedModel, EventTimeSpec, Input, KeyedStep, LateRows, Parameter, Step
 from penstock.project.stream_project import Model
 from penstock.project.stream_project import Source as ProjectSource
 from penstock.sql.carving.carve import Carved, carve
-from penstock.sql.carving.stages import Flow, SqlStage
+from penstock.sql.carving.stages import Flow, OperatorStage, SqlStage
 from penstock.sql.dialects import PROJECT
 from penstock.sql.mask import masked, parameters
 from penstock.sql.ml import with_functions
-from penstock.sql.query import rename_tables, select_all
+from penstock.sql.query import rename_tables, select_all, tables
 from penstock.sql.translate import name_projections, needs_time, spark_text
 from penstock.sql.types import spelled
 
@@ -44,6 +45,7 @@ class Assembly:
         self._uses: Counter[str] = Counter()
         self._times: dict[str, EventTime] = dict(model.asked_times)
         self._flows: dict[str, Flow] = {}
+        self._ways: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def add_model(self, node: Node, view: str) -> Flow:
         """Add a model's SQL under the name of a view, and say how its rows flow."""
@@ -52,6 +54,7 @@ class Assembly:
         time = self._times.get(node.id) or node.event_time if node.materialized == "virtual_topic" else None
         self._times.update({**self._asked_through(node, time), **node.asked_times})
         renamed = rename_tables(query, self._use)
+        read = [table.name for table in tables(renamed)]
         if asked := asked_models(node, self.graph, self._digests):
             self.asks.update({model.function: model for model in asked.values()})
             renamed = with_functions(renamed, {name: model.function for name, model in asked.items()})
@@ -69,14 +72,31 @@ class Assembly:
             else:
                 self.timed = self.timed or stage.operator.waits
                 self.steps.append(
-                    KeyedStep(view=stage.view, node=node.id, inputs=stage.inputs, operator=stage.operator)
+                    KeyedStep(
+                        view=stage.view,
+                        node=node.id,
+                        inputs=stage.inputs,
+                        operator=stage.operator,
+                        late=self._late(stage),
+                    )
                 )
         self.timed = self.timed or needs_time(carved.tree)
         self.inputs = [e.model_copy(update={"ordered": e.ordered or e.view in carved.ordered}) for e in self.inputs]
         sql = spark_text(carved.tree, time.column if time else None)
         known_later = {name: Parameter(kind=p.kind, of=p.of) for name, p in parameters(node.masks).items()}
         self.steps.append(Step(view=view, node=node.id, sql=sql, parameters=known_later))
+        if len(read) == 1 and not carved.stages and read[0] in self._ways:
+            origin, steps = self._ways[read[0]]
+            self._ways[view] = origin, (*steps, view)
         return carved.flow
+
+    def _late(self, stage: OperatorStage) -> LateRows | None:
+        """How rows that came too late for an operator are found again."""
+        if stage.late is None:
+            return None
+        origin, steps = self._ways[stage.late.table]
+        lateness = stage.operator.lateness_ms if isinstance(stage.operator, Aggregate) else 0
+        return LateRows(input=origin, steps=steps, sql=spark_text(stage.late.tree), lateness_ms=lateness)
 
     def _asked_through(self, view: Node, time: EventTime | None) -> dict[str, EventTime]:
         """What a view's reader takes for event time, as the column of what the view reads."""
@@ -93,10 +113,17 @@ class Assembly:
         node = self.graph[node_id]
         view = node_id if self._uses[node_id] == 1 else f"{node_id}#{self._uses[node_id]}"
         if node.materialized == "virtual_topic":
-            self._flows[view] = self.add_model(node, view)
+            told = flow_of(node)
+            self._flows[view] = replace(
+                self.add_model(node, view),
+                lateness_ms=told.lateness_ms,
+                keeps_late=told.keeps_late,
+                mixed=told.mixed,
+            )
         else:
             time = self._times.get(node_id) or node.event_time
             self.inputs.append(reader(view, node, self._read(node), time))
+            self._ways[view] = view, ()
             times = frozenset({time.column.casefold()} if time else ())
             self._flows[view] = replace(flow_of(node), times=times)
         return view

@@ -107,6 +107,18 @@ class Step(Part):
     parameters: dict[str, Parameter] = {}
 
 
+class LateRows(Part):
+    """How the rows that an operator found late are told from a batch of one input, read once more.
+
+    The SQL gives every row and the time by which it was due. It reads the input, or a view that the steps make from it.
+    """
+
+    input: str
+    steps: tuple[str, ...] = ()
+    sql: str
+    lateness_ms: int = 0
+
+
 class KeyedStep(Part):
     """A view made from other views by an operator with memory."""
 
@@ -114,6 +126,8 @@ class KeyedStep(Part):
     node: str
     inputs: tuple[str, ...]
     operator: Annotated[Operator, Field(discriminator="kind")]
+    late: LateRows | None = None
+    """Set if late rows are kept."""
 
 
 class AskedModel(Part):

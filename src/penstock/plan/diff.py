@@ -144,8 +144,8 @@ def _differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, boo
 
 
 def _work(step: SqlStep | KeyedStep) -> str | KeyedStep:
-    """What a step does, whatever its parameters."""
-    return step.sql if isinstance(step, SqlStep) else step
+    """What a step does, whatever its parameters, and whether or not late rows are kept."""
+    return step.sql if isinstance(step, SqlStep) else step.model_copy(update={"late": None})
 
 
 def _keeps_state(before: Input, after: Input) -> bool:

@@ -59,7 +59,6 @@ _SPARK_JOB: Final = ("advanced", "spark")
 INERT: Final[Mapping[str, Mapping[Path, str]]] = {
     "sources": {
         ("cluster",): "there is one Kafka cluster, `runtime.kafka`",
-        ("event_time", "allowed_lateness_ms"): "rows later than the watermark are dropped",
     },
     "models": {
         (*_SPARK_JOB, "checkpoint_interval_ms"): _BY_BATCH,
@@ -73,7 +72,6 @@ INERT: Final[Mapping[str, Mapping[Path, str]]] = {
         (*_SPARK_JOB, "resources"): "the size of Spark is set in `runtime.spark.config`",
         (*_SPARK_JOB, "savepoint"): "a checkpoint is kept when a query is rebuilt",
         ("advanced", "flink_cluster"): _ON_SPARK,
-        ("event_time", "allowed_lateness_ms"): "rows later than the watermark are dropped",
         ("version",): "it is shown in the documentation only",
         ("deprecation",): "it is shown in the documentation only",
     },

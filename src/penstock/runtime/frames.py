@@ -11,12 +11,12 @@ from pyspark.sql.types import DataType, StructField, StructType
 from penstock.connectors.contract import Source
 from penstock.connectors.registry import source_from
 from penstock.keyed.operators import CLOCK, OP, ORDER, SIGN
-from penstock.manifest.model import Input, KeyedStep, Manifest, QuerySpec, Step
+from penstock.manifest.model import Input, KeyedStep, LateRows, Manifest, QuerySpec, Step
 from penstock.runtime import beats
 from penstock.runtime.filling import Filling
 from penstock.runtime.keyed import operate
 from penstock.runtime.ml.functions import MlFunctions
-from penstock.runtime.times import converted, watermarked
+from penstock.runtime.times import FAULT, converted, marked, watermarked
 from penstock.sql.carving.stages import ORDERED
 from penstock.sql.dialects import quoted
 from penstock.sql.translate import OPERATION
@@ -114,7 +114,22 @@ class Frames:
     def run_steps(self, query: QuerySpec, session: SparkSession) -> dict[str, DataFrame]:
         """Every view of the query, the steps applied in order."""
         self._functions.register(query.asks, session)
-        for step in query.steps:
+        self._run(query, query.steps, session)
+        views = {*(i.view for i in query.inputs), *(s.view for s in query.steps)}
+        return {view: session.table(quoted(view)) for view in views}
+
+    def late_rows(self, query: QuerySpec, late: LateRows, rows: DataFrame, session: SparkSession) -> DataFrame:
+        """The rows that an operator may have found late, of a batch of its input that is given once more."""
+        entry = next(entry for entry in query.inputs if entry.view == late.input)
+        assert entry.event_time is not None
+        sound = marked(prepared(rows, entry), entry.event_time).where(f.col(FAULT).isNull()).drop(FAULT)
+        sound.createOrReplaceTempView(quoted(entry.view))
+        self._functions.register(query.asks, session)
+        self._run(query, [step for step in query.steps if step.view in late.steps], session)
+        return session.sql(late.sql)
+
+    def _run(self, query: QuerySpec, steps: Sequence[Step | KeyedStep], session: SparkSession) -> None:
+        for step in steps:
             match step:
                 case Step():
                     parameters = self.filling.parameters(step)
@@ -124,8 +139,6 @@ class Frames:
             rows.createOrReplaceTempView(quoted(step.view))
             if query.asks:
                 self._functions.check(rows, query.asks)
-        views = {*(i.view for i in query.inputs), *(s.view for s in query.steps)}
-        return {view: session.table(quoted(view)) for view in views}
 
 
 def _ddl(data_type: DataType) -> str:

@@ -62,8 +62,13 @@ def operate(step: KeyedStep, frames: Sequence[DataFrame]) -> DataFrame:
     buckets = reduce(DataFrame.union, packed).groupBy(_BUCKET)
     mode = "EventTime" if step.operator.waits else "None"
     worked = buckets.transformWithState(_Cell(kernel, schemas), "rows binary, late bigint", "Append", mode)
-    counted = worked.observe(f"late {step.view}", f.sum("late").alias("late"))
+    counted = worked.observe(late_metric(step), f.sum("late").alias("late"))
     return counted.mapInArrow(_unpacked, from_arrow_schema(kernel.output))
+
+
+def late_metric(step: KeyedStep) -> str:
+    """What the number of late rows of a batch is known by."""
+    return f"late {step.view}"
 
 
 def keys_of(operator: Operator) -> list[tuple[str, ...]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -10,8 +11,13 @@ from penstock.clients.batches import BatchRef, publish
 from penstock.clients.formats import FORMATS, JSON_OPTIONS
 from penstock.connectors.contract import Source
 from penstock.errors import QueryFailed
-from penstock.manifest.model import Input
+from penstock.manifest.model import Input, KeyedStep
 from penstock.runtime.times import FAULT, FAULTS, converted, marked
+from penstock.sql.carving.late import LATE_AT, LATE_ROW
+
+LATE: Final = "late"
+REASONS: Final[Mapping[str, str]] = {**FAULTS, LATE: "it came when its window, or its moment, was over"}
+"""Why a row is in a topic for errors, by code."""
 
 
 def stop_at(faults: Mapping[str, int], entry: Input) -> None:
@@ -33,12 +39,26 @@ def error_topic(entry: Input) -> str:
     return f"{entry.node.partition('.')[2]}.errors"
 
 
+def keep_late(found: DataFrame, step: KeyedStep, entry: Input, watermark_ms: int, topics: Path, ref: BatchRef) -> int:
+    """Put the rows of a batch that an operator found late into the topic for errors."""
+    assert step.late is not None
+    latest = f.timestamp_millis(f.lit(watermark_ms - step.late.lateness_ms))
+    row = f.to_json(f.col(LATE_ROW), JSON_OPTIONS)
+    late = found.where(f.col(LATE_AT) <= latest).select(row.alias("_value"), f.lit(LATE).alias(FAULT))
+    return publish(topics / error_topic(entry), ref, _addressed(late, entry, step.node), FORMATS["parquet"])
+
+
 def _letters(rows: DataFrame, entry: Input) -> DataFrame:
-    """What went wrong with a row, where it came from, and the row itself."""
+    """The rows whose event time is at fault."""
     assert entry.event_time is not None
     raw = rows.withColumn("_value", f.to_json(f.struct("*"), JSON_OPTIONS))
     wrong = marked(converted(raw, entry.event_time), entry.event_time).where(f.col(FAULT).isNotNull())
-    messages = f.create_map(*(f.lit(text) for pair in FAULTS.items() for text in pair))
+    return _addressed(wrong, entry, entry.node)
+
+
+def _addressed(wrong: DataFrame, entry: Input, node: str) -> DataFrame:
+    """What went wrong with a row, where it came from, and the row itself."""
+    messages = f.create_map(*(f.lit(text) for pair in REASONS.items() for text in pair))
     return wrong.select(
         f.lit(entry.source.get("topic")).alias("topic"),
         f.lit(None).cast("int").alias("partition"),
@@ -48,6 +68,6 @@ def _letters(rows: DataFrame, entry: Input) -> DataFrame:
         f.col("_value").alias("value"),
         f.col(FAULT).alias("code"),
         messages[f.col(FAULT)].alias("message"),
-        f.lit(entry.node).alias("node"),
+        f.lit(node).alias("node"),
         f.current_timestamp().alias("time"),
     )

@@ -15,7 +15,7 @@ from penstock.clients.batches import BatchRef
 from penstock.connectors.contract import Source
 from penstock.connectors.registry import sink_from
 from penstock.errors import PenstockError, PlanRefused, QueryFailed, ServiceError
-from penstock.manifest.model import Every, Output, QuerySpec, TopicSpec
+from penstock.manifest.model import Every, KeyedStep, Output, QuerySpec, TopicSpec
 from penstock.plan.place import Place
 from penstock.plan.state import StateStore, forget_query, record_query
 from penstock.plan.steps import (
@@ -41,9 +41,10 @@ from penstock.runtime.checkpoint import (
 from penstock.runtime.failures import SPARK_ERRORS, failure_of
 from penstock.runtime.filling import Filling
 from penstock.runtime.frames import Frames, folded, shared_read, split_read
+from penstock.runtime.keyed import late_metric
 from penstock.runtime.progress import ProgressBoard, QueryListener
-from penstock.runtime.rejects import keep, stop_at
-from penstock.runtime.times import faults
+from penstock.runtime.rejects import keep, keep_late, stop_at
+from penstock.runtime.times import faults, observed
 from penstock.sql.dialects import quoted
 
 AT_ONCE: Final = max(2, os.cpu_count() or 2)
@@ -197,6 +198,7 @@ class Run:
                     ref = BatchRef(spec.name, output.node, begun, batch_id, offsets)
                     self.board.written(spec.name, sinks[output.node].write(rows, ref))
                 self._reject(spec, sources, session, checkpoint, ref, again=batch_id == unfinished)
+                self._keep_late(spec, sources, session, checkpoint, ref, again=batch_id == unfinished)
             except PenstockError as error:
                 failures.append(error)
                 raise
@@ -263,6 +265,33 @@ class Run:
                     keep(still, source, entry, files, self._place.topics, replace(ref, output=f"{entry.view} errors"))
                 case "skip":
                     pass
+
+    def _keep_late(
+        self,
+        spec: QuerySpec,
+        sources: list[Source],
+        session: SparkSession,
+        checkpoint: Path,
+        ref: BatchRef,
+        *,
+        again: bool,
+    ) -> None:
+        """Keep the rows of a batch that came too late, where that is wanted."""
+        by_view = {entry.view: (entry, source) for entry, source in zip(spec.inputs, sources, strict=True)}
+        for step in spec.steps:
+            if not isinstance(step, KeyedStep) or step.late is None:
+                continue
+            row = observed(session, spec.name, late_metric(step))
+            if not again and (row is None or row.isNullAt(0) or row.getLong(0) == 0):
+                continue
+            entry, source = by_view[step.late.input]
+            time = batch_time(checkpoint, ref.batch_id)
+            still = self._frames.session(now_ms=time.began_ms)
+            rows = source.read_again(still, entry.name, batch_files(checkpoint, ref.batch_id))
+            if rows is not None:
+                found = self._frames.late_rows(spec, step.late, rows, still)
+                own = replace(ref, output=f"{step.view} late")
+                keep_late(found, step, entry, time.watermark_ms, self._place.topics, own)
 
     def _create_topic(self, topic: TopicSpec) -> None:
         directory = self._place.topics / topic.name

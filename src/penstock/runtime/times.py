@@ -1,7 +1,7 @@
 """Event time of an input: what counts as a time, how far it may be ahead, and rows whose time is none."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -64,11 +64,12 @@ def _metric(entry: Input) -> str:
 
 def faults(session: SparkSession, query: str, entry: Input) -> dict[str, int]:
     """How many rows of the batch under way have which fault. To be asked when the batch is worked through."""
+    row = observed(session, query, _metric(entry))
+    return {code: count for place, code in enumerate(FAULTS) if row and (count := int(row.getLong(place)))}
+
+
+def observed(session: SparkSession, query: str, metric: str) -> Any:
+    """What was counted in the batch under way, as a row of Spark's; None if nothing was, or nobody has counted yet."""
     running = next((q for q in session.streams.active if q.name == query), None)
-    if running is None:
-        return {}
-    metrics = running._jsq.streamingQuery().lastExecution().observedMetrics().get(_metric(entry))
-    if metrics.isEmpty():
-        return {}
-    row = metrics.get()
-    return {code: count for place, code in enumerate(FAULTS) if (count := int(row.getLong(place)))}
+    found = running and running._jsq.streamingQuery().lastExecution().observedMetrics().get(metric)
+    return found.get() if found and found.isDefined() else None

@@ -9,8 +9,9 @@ from typing import Any, Final, TypeVar
 from sqlglot import exp
 from sqlglot.errors import OptimizeError
 
+from penstock.keyed.operators import Aggregate, Operator
 from penstock.sql.carving.carve import carve
-from penstock.sql.carving.stages import Flow, FlowKind
+from penstock.sql.carving.stages import Flow, FlowKind, OperatorStage
 from penstock.sql.columns import WindowTime, analyse
 from penstock.sql.dialects import PROJECT
 from penstock.sql.ml import ModelCall, model_calls, name_models
@@ -52,6 +53,8 @@ class Study:
     """Constructs whose state grows for ever, with their offsets."""
     hindrance: Problem | None = None
     """Why it cannot run as a stream, though it is sound."""
+    corrects: bool = False
+    """Whether late rows change what its windows gave."""
     asks: tuple[ModelCall, ...] = ()
     """The calls that ask a model of machine learning."""
     operands: tuple[str | None, ...] = ()
@@ -152,7 +155,12 @@ def _with_flow(found: Study, sql: str, flows: Mapping[str, Flow], ttl_ms: int | 
         change_key=carved.flow.key,
         unbounded=tuple((name, place_of(query, name, offset)) for name, offset in carved.unbounded),
         hindrance=problem,
+        corrects=any(isinstance(s, OperatorStage) and _is_corrected(s.operator) for s in carved.stages),
     )
+
+
+def _is_corrected(operator: Operator) -> bool:
+    return isinstance(operator, Aggregate) and operator.lateness_ms > 0
 
 
 def _table_hint(name: str) -> str:
@@ -176,6 +184,7 @@ def to_json(found: Study) -> dict[str, Any]:
         "change_key": list(found.change_key),
         "unbounded": [list(pair) for pair in found.unbounded],
         "hindrance": None if found.hindrance is None else _problem_json(found.hindrance),
+        "corrects": found.corrects,
         "window_times": {
             name: [end.over.input, end.over.name, end.part, end.behind_ms] for name, end in found.window_times.items()
         },
@@ -220,6 +229,7 @@ def from_json(kept: Mapping[str, Any]) -> Study:
         tuple(_text(name) for name in kept["change_key"]),
         tuple((_text(name), _is(int, offset)) for name, offset in kept["unbounded"]),
         None if kept["hindrance"] is None else _problem(kept["hindrance"]),
+        _is(bool, kept["corrects"]),
         tuple(
             ModelCall(_text(function), _text(model), _is(int, offset), _is(int, arguments), _is(bool, as_table))
             for function, model, offset, arguments, as_table in kept["asks"]

@@ -8,6 +8,7 @@ from sqlglot import exp
 from penstock.sql.carving.changes import pass_changes, pass_signs, read_signed, signed_view
 from penstock.sql.carving.groups import group, is_aggregate
 from penstock.sql.carving.joins import is_operator_join, join_changes, join_versions
+from penstock.sql.carving.late import closing, is_closed_here
 from penstock.sql.carving.overs import over, over_calls
 from penstock.sql.carving.ranks import Ranked, rank, ranked
 from penstock.sql.carving.select import is_hidden, name_owners, own_nodes
@@ -45,8 +46,7 @@ def carve(
 
     `inputs` are the tables that are read from outside. A `nested` query is read by another one in the same stream.
     """
-    followed = follow(tree)
-    bench = Bench(view, tables, inputs, ttl_ms, frozenset((*followed.made, *followed.groups)))
+    bench = Bench(view, tables, inputs, ttl_ms, follow(tree))
     try:
         flow = _query(bench, tree, nested=nested)
     except Refusal as refusal:
@@ -81,6 +81,7 @@ def _query(bench: Bench, query: exp.Expr, *, nested: bool = True) -> Flow:
         case _:
             flow = Flow()
     if with_ is not None and bench.stages:
+        query.set("with_", None)
         _put_in_place(query, bench.local)
     bench.local = outer
     return flow
@@ -88,11 +89,12 @@ def _query(bench: Bench, query: exp.Expr, *, nested: bool = True) -> Flow:
 
 def _put_in_place(query: exp.Expr, local: Mapping[str, Relation]) -> None:
     """Stages cannot see the CTEs of the query: put each in where it is read."""
-    query.set("with_", None)
     for table in list(query.find_all(exp.Table)):
         if not table.db and (cte := local.get(table.name.casefold())) is not None:
             alias = exp.TableAlias(this=exp.to_identifier(table.alias_or_name, quoted=True))
-            table.replace(exp.Subquery(this=cte.node.copy(), alias=alias))
+            inner = exp.Subquery(this=cte.node.copy(), alias=alias)
+            _put_in_place(inner, local)
+            table.replace(inner)
 
 
 def _union(bench: Bench, union: exp.SetOperation) -> Flow:
@@ -105,7 +107,14 @@ def _union(bench: Bench, union: exp.SetOperation) -> Flow:
         raise Refusal("UNION", union, "write UNION ALL, and SELECT DISTINCT in a model that reads it")
     one, other = sides
     columns = one.columns
-    return Flow(columns=columns, times=one.times & other.times, watermarked=one.watermarked and other.watermarked)
+    return Flow(
+        columns=columns,
+        times=one.times & other.times,
+        watermarked=one.watermarked and other.watermarked,
+        lateness_ms=max(one.lateness_ms, other.lateness_ms),
+        keeps_late=one.keeps_late or other.keeps_late,
+        mixed=True,
+    )
 
 
 def _select(bench: Bench, select: exp.Select, *, nested: bool) -> Flow:
@@ -159,7 +168,8 @@ def _relations(bench: Bench, select: exp.Select) -> list[Relation]:
 def _worked(bench: Bench, select: exp.Select, relations: list[Relation], *, nested: bool) -> Flow:
     windows = over_calls(select)
     grouped = select.args.get("group") is not None or bool(select.args.get("distinct"))
-    native = bench.has_window(select)
+    watched = all(r.flow.watermarked for r in relations)
+    native = bench.has_window(select) and watched and not is_closed_here(bench, select, relations)
     special = any(r.flow.kind != "rows" for r in relations)
     joins = [j for j in select.args.get("joins") or () if not isinstance(j.this, exp.Lateral | exp.Unnest)]
     if not (windows or (grouped and not native) or special or joins):
@@ -193,7 +203,8 @@ def _behind(bench: Bench, select: exp.Select, relations: list[Relation], flow: F
             raise Refusal("a window over changes", select, "take windows over rows that only come")
         if not flow.watermarked:
             raise Refusal("a window behind another operator", select, "take it in a model of its own, which reads this")
-        return _passed(select, relations)
+        window = closing(bench, select, relations)
+        return _passed(select, relations) if window is None else group(bench, select, relations, window=window)
     if windows:
         if flow.kind != "rows":
             raise Refusal("OVER of changes", windows[0], "use it over rows that only come")
@@ -275,9 +286,12 @@ def _in_place(bench: Bench, relations: list[Relation]) -> list[Relation]:
         if isinstance(node, exp.Table) and not node.db and (cte := bench.local.get(node.name.casefold())):
             alias = exp.TableAlias(this=exp.to_identifier(relation.alias, quoted=True))
             subquery = exp.Subquery(this=cte.node.copy(), alias=alias)
+            _put_in_place(subquery, bench.local)
             node.replace(subquery)
             found.append(replace(relation, node=subquery))
         else:
+            if isinstance(node, exp.Subquery):
+                _put_in_place(node, bench.local)
             found.append(relation)
     return found
 
@@ -306,5 +320,10 @@ def _passed(select: exp.Select, relations: list[Relation]) -> Flow:
             if any(inner.name.casefold() in r.flow.clocks for r in owners):
                 clocks.add(name)
     return Flow(
-        columns=None if columns is None else frozenset(columns), times=frozenset(times), clocks=frozenset(clocks)
+        columns=None if columns is None else frozenset(columns),
+        times=frozenset(times),
+        clocks=frozenset(clocks),
+        lateness_ms=max((r.flow.lateness_ms for r in relations), default=0),
+        keeps_late=any(r.flow.keeps_late for r in relations),
+        mixed=any(r.flow.mixed for r in relations),
     )

@@ -1,4 +1,4 @@
-"""GROUP BY without a window, and DISTINCT: an operator keeps an accumulator per key and tells what changed."""
+"""GROUP BY and DISTINCT that Spark does not do: an operator keeps an accumulator per key and tells what changed."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -6,6 +6,7 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.keyed.operators import BEFORE, OP, SIGN, Aggregate, Call
+from penstock.sql.carving.late import Closing, late_rows
 from penstock.sql.carving.select import packed, read_from, resolve_aliases
 from penstock.sql.carving.stages import Bench, Flow, Refusal, Relation
 
@@ -18,8 +19,10 @@ def is_aggregate(node: exp.Expr) -> bool:
     return (isinstance(node, exp.AggFunc) or named) and not isinstance(node.parent, exp.Window)
 
 
-def group(bench: Bench, select: exp.Select, relations: list[Relation], *, signed: bool) -> Flow:
-    """Carve the grouping out of a SELECT, which then reads what the operator puts out."""
+def group(
+    bench: Bench, select: exp.Select, relations: list[Relation], *, signed: bool = False, window: Closing | None = None
+) -> Flow:
+    """Carve the grouping out of a SELECT, which then reads what the operator puts out: once a window has closed."""
     clause = select.args.get("group")
     if clause is not None:
         _refuse_sets(clause)
@@ -30,7 +33,7 @@ def group(bench: Bench, select: exp.Select, relations: list[Relation], *, signed
     keys = list(clause.expressions) if clause is not None else [e.unalias() for e in select.expressions]
     if any(e.is_star for e in keys):
         raise Refusal("SELECT DISTINCT *", select, "name the columns")
-    calls = _Calls(signed)
+    calls = _Calls(window is not None)
     having = select.args.get("having")
     names = [f"_k{place}" for place in range(len(keys))]
     before = [exp.alias_(key.copy(), name) for key, name in zip(keys, names, strict=True)]
@@ -39,16 +42,21 @@ def group(bench: Bench, select: exp.Select, relations: list[Relation], *, signed
     sign = [exp.alias_(exp.column(SIGN), SIGN)] if signed else []
     arguments = [exp.alias_(a, name) for name, a in calls.arguments.items()]
     extra = [*before, *arguments, *sign]
+    once = window is not None and not window.lateness_ms
     inner = packed(bench, select, relations, extra, rows=False, order=calls.in_order)
     operator = Aggregate(
         keys=tuple(names),
         calls=tuple(calls.calls),
         signed=signed,
-        with_before=condition is not None,
-        ttl_ms=bench.ttl_ms,
+        with_before=condition is not None and not once,
+        ttl_ms=bench.ttl_ms if window is None else None,
+        closes=None if window is None else names[keys.index(window.end)],
+        lateness_ms=0 if window is None else window.lateness_ms,
     )
-    view = bench.operator(operator, bench.sql(inner))
-    bench.keeps("SELECT DISTINCT" if clause is None else "GROUP BY without a window", clause or select)
+    late = None if window is None else late_rows(select, relations, window.end)
+    view = bench.operator(operator, bench.sql(inner), late=late)
+    if window is None:
+        bench.keeps("SELECT DISTINCT" if clause is None else "GROUP BY without a window", clause or select)
     operation: exp.Expr = exp.column(OP, quoted=True)
     if condition is not None:
         operation = _changed(select, condition, [call.name for call in calls.calls])
@@ -59,17 +67,30 @@ def group(bench: Bench, select: exp.Select, relations: list[Relation], *, signed
     hidden = [exp.column(name) for name in names]
     shown = {e.unalias().name: e.alias_or_name for e in outputs if isinstance(e.unalias(), exp.Column)}
     only_come = not signed and not calls.calls and condition is None
-    if only_come:
+    if only_come or once:
         select.set("expressions", outputs)
+        select.set("where", None if condition is None else exp.Where(this=condition))
         return Flow("rows", columns=columns, watermarked=False)
     select.set("expressions", [*outputs, exp.alias_(operation, OP, quoted=True)])
     if condition is not None:
         _only_changes(select)
-    if all(name in shown for name in names):
-        return Flow("changes", tuple(shown[name] for name in names), columns, watermarked=False)
+    key = [shown.get(name) for name in names]
+    if window is not None:
+        apart = [shown.get(n) for k, n in zip(keys, names, strict=True) if k not in (window.start, *window.telling)]
+        key = [*apart, _telling(window, outputs, keys, names, calls)]
+    if None not in key:
+        return Flow("changes", tuple(name for name in key if name), columns, watermarked=False)
     inner = select.args["from_"].this.this if condition is not None else select
     inner.set("expressions", [*inner.expressions, *hidden])
     return Flow("changes", tuple(names), columns, watermarked=False)
+
+
+def _telling(
+    window: Closing, outputs: list[exp.Expr], keys: list[exp.Expr], names: list[str], calls: "_Calls"
+) -> str | None:
+    """The output that tells one window from another."""
+    ends = [_lifted(end, keys, names, calls) for end in window.telling]
+    return next((e.alias_or_name for end in ends for e in outputs if e.unalias() == end), None)
 
 
 def _refuse_sets(clause: exp.Group) -> None:
@@ -109,7 +130,7 @@ def _lifted(node: exp.Expr, keys: list[exp.Expr], names: list[str], calls: "_Cal
 class _Calls:
     """The aggregate calls of a SELECT, equal ones once, and the columns that they are over."""
 
-    signed: bool
+    windowed: bool
     calls: list[Call] = field(default_factory=list)
     arguments: dict[str, exp.Expr] = field(default_factory=dict)
     in_order: bool = False
@@ -155,6 +176,9 @@ class _Calls:
                 return self._ordered("list", argument, only, distinct)
             case _:
                 name = node.sql_name() if isinstance(node, exp.Func) else node.key.upper()
+                if self.windowed:
+                    way_out = "read the rows through a model whose `event_time` has neither that nor `late`"
+                    raise Refusal(f"{name} in a window with `allowed_lateness_ms`", node, way_out)
                 raise Refusal(f"{name} without a window", node, "aggregate in a window: TUMBLE, HOP or SESSION")
 
     def _ordered(self, function: str, argument: exp.Expr, only: exp.Expr | None, distinct: bool = False) -> exp.Expr:

@@ -7,6 +7,7 @@ from sqlglot import exp
 
 from penstock.keyed.operators import OP, SIGN, ChangeJoin, VersionJoin
 from penstock.sql.carving.changes import read_signed, signed_view
+from penstock.sql.carving.late import late_rows, refuse_unseen
 from penstock.sql.carving.select import conjuncts, own_columns, packed, tables_in
 from penstock.sql.carving.stages import Bench, Flow, Refusal, Relation
 
@@ -32,6 +33,8 @@ def is_operator_join(
         if bench.ttl_ms is None:
             bench.keeps("JOIN without a bound in time", join)
         return bench.ttl_ms is not None
+    if bounded:
+        refuse_unseen(join, (*left, right))
     return not bounded
 
 
@@ -155,7 +158,8 @@ def join_versions(
         keep_unmatched=join.side == "LEFT",
         ttl_ms=bench.ttl_ms,
     )
-    view = bench.operator(operator, one_view, other_view)
+    late = None if by_clock else late_rows(_alone(select, left[0]), left, version)
+    view = bench.operator(operator, one_view, other_view, late=late)
     where = select.args.get("where")
     if asked.rest:
         also = [*conjuncts(where.this if where is not None else None), *asked.rest]

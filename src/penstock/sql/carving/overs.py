@@ -6,6 +6,7 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.keyed.operators import Over, OverCall
+from penstock.sql.carving.late import late_rows
 from penstock.sql.carving.select import own_nodes, packed, read_from
 from penstock.sql.carving.stages import Bench, Flow, Refusal, Relation
 
@@ -41,7 +42,8 @@ def over(bench: Bench, select: exp.Select, relations: list[Relation], windows: l
         calls=tuple(calls.calls),
         ttl_ms=bench.ttl_ms,
     )
-    view = bench.operator(operator, bench.sql(inner))
+    late = None if time is None else late_rows(select, relations, time)
+    view = bench.operator(operator, bench.sql(inner), late=late)
     bench.keeps("OVER", windows[0])
     select.set("where", None)
     select.set("windows", None)

@@ -8,6 +8,7 @@ from sqlglot import exp
 
 from penstock.keyed.operators import Operator
 from penstock.sql.query import Problem, offset_of
+from penstock.sql.windows import Followed, Made
 
 FlowKind: TypeAlias = Literal["rows", "changes", "signed"]
 
@@ -19,7 +20,8 @@ class Flow:
     `rows` only ever come. `changes` are inserts, updates and deletes by `key`, told apart by `_gs_op`. `signed` rows
     come and go, told apart by `_sign`. `times` are the columns with event time and `clocks` those with the time of
     processing, by folded names; `columns` likewise, None when they are not known. `watermarked` is whether Spark itself
-    still knows about event time.
+    still knows about event time. For `lateness_ms` after a window's end its rows still count; `keeps_late` is whether
+    those that come later are to be kept, and `mixed` whether rows of several inputs are put together.
     """
 
     kind: FlowKind = "rows"
@@ -30,6 +32,9 @@ class Flow:
     watermarked: bool = True
     static: bool = False
     """Whether it is a table that is looked up, and no stream."""
+    lateness_ms: int = 0
+    keeps_late: bool = False
+    mixed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +44,21 @@ class SqlStage:
 
 
 @dataclass(frozen=True, slots=True)
+class LateRows:
+    """SELECT the rows that an operator may find late, with the time by which each was due. It reads one table."""
+
+    tree: exp.Query
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorStage:
+    """`late` is there if late rows are to be kept."""
+
     view: str
     inputs: tuple[str, ...]
     operator: Operator
+    late: LateRows | None = None
 
 
 Stage: TypeAlias = SqlStage | OperatorStage
@@ -83,8 +99,8 @@ class Bench:
     inputs: Collection[str] = ()
     """The tables that are read from outside, so that their rows have an order."""
     ttl_ms: int | None = None
-    windowed: frozenset[int] = frozenset()
-    """The SELECTs that make a window or group by one, which Spark does itself."""
+    followed: Followed = field(default_factory=Followed)
+    """The windows of the query; Spark closes most of them itself."""
     stages: list[Stage] = field(default_factory=list)
     ordered: set[str] = field(default_factory=set)
     unbounded: list[tuple[str, int]] = field(default_factory=list)
@@ -96,13 +112,18 @@ class Bench:
         self.stages.append(SqlStage(view, tree))
         return view
 
-    def operator(self, operator: Operator, *inputs: str) -> str:
+    def operator(self, operator: Operator, *inputs: str, late: LateRows | None = None) -> str:
         view = f"{self.view}${len(self.stages) + 1}"
-        self.stages.append(OperatorStage(view, inputs, operator))
+        self.stages.append(OperatorStage(view, inputs, operator, late))
         return view
 
     def has_window(self, select: exp.Select) -> bool:
-        return select.args.get("group") is not None and id(select) in self.windowed
+        windowed = id(select) in self.followed.made or id(select) in self.followed.groups
+        return select.args.get("group") is not None and windowed
+
+    def window_of(self, select: exp.Select) -> Made:
+        """The window that a SELECT groups by."""
+        return self.followed.made.get(id(select)) or self.followed.groups[id(select)]
 
     def keeps(self, name: str, node: exp.Expr) -> None:
         """Note state that grows with the keys, unless it expires."""
