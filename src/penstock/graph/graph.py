@@ -78,7 +78,8 @@ class Node:
     takes and that are not their first, or that nobody declared. `hindrances` is what keeps the query from running.
     `flow` tells whether rows only come or are changes, by `change_key`, or by whole rows if that is empty. `asks` has
     the models of machine learning that it asks, each with the answer that is declared; `operators` are the constructs
-    that keep state. `unfilled` is a pipeline's connector as it was written, if it refers to variables.
+    that keep state, and `keyed` is whether operators of ours do so in its query, views included. `unfilled` is a
+    pipeline's connector as it was written, if it refers to variables.
     """
 
     id: str
@@ -97,6 +98,7 @@ class Node:
     asked_times: Mapping[str, EventTime] = field(default_factory=dict)
     stateful: bool = False
     operators: tuple[str, ...] = ()
+    keyed: bool = False
     decided_by: str | None = None
     hindrances: tuple[str, ...] = ()
     flow: FlowKind = "rows"

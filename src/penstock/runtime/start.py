@@ -43,6 +43,7 @@ from penstock.runtime.filling import Filling
 from penstock.runtime.frames import Frames, folded, shared_read, split_read
 from penstock.runtime.progress import ProgressBoard, QueryListener
 from penstock.runtime.rejects import keep, stop_at
+from penstock.runtime.state import StateNotes
 from penstock.runtime.times import faults
 from penstock.sql.dialects import quoted
 
@@ -182,7 +183,7 @@ class Run:
         checkpoint = self._place.checkpoint(spec.name).absolute()
         poll_ms = min(source.poll_ms for source in sources)
         session = self._frames.session(poll_ms, state_partitions(checkpoint), spec.conf)
-        session.streams.addListener(QueryListener(self.board, spec.name))
+        session.streams.addListener(QueryListener(self.board, spec.name, StateNotes(checkpoint)))
         streams = self._frames.open_inputs(spec, sources, session)
         whole = shared_read(streams) if spec.fan_out else self._frames.run_steps(spec, session)[spec.outputs[0].view]
         sinks = {o.node: sink_from(self._filling.connector(o.sink), self._place.root) for o in spec.outputs}

@@ -10,7 +10,7 @@ from sqlglot import exp
 from sqlglot.errors import OptimizeError
 
 from penstock.sql.carving.carve import carve
-from penstock.sql.carving.stages import Flow, FlowKind
+from penstock.sql.carving.stages import Flow, FlowKind, OperatorStage
 from penstock.sql.columns import WindowTime, analyse
 from penstock.sql.dialects import PROJECT
 from penstock.sql.ml import ModelCall, model_calls, name_models
@@ -54,6 +54,8 @@ class Study:
     """Why it cannot run as a stream, though it is sound."""
     asks: tuple[ModelCall, ...] = ()
     """The calls that ask a model of machine learning."""
+    keyed: bool = False
+    """Whether operators of ours keep state for it."""
     operands: tuple[str | None, ...] = ()
     """Types that the translation depends on; see `sql.operands`."""
 
@@ -148,6 +150,7 @@ def _with_flow(found: Study, sql: str, flows: Mapping[str, Flow], ttl_ms: int | 
         change_key=carved.flow.key,
         unbounded=tuple((name, place_of(query, name, offset)) for name, offset in carved.unbounded),
         hindrance=problem,
+        keyed=any(isinstance(stage, OperatorStage) for stage in carved.stages),
     )
 
 
@@ -176,6 +179,7 @@ def to_json(found: Study) -> dict[str, Any]:
             name: [end.over.input, end.over.name, end.part, end.behind_ms] for name, end in found.window_times.items()
         },
         "asks": [[c.function, c.model, c.offset, c.arguments, c.as_table] for c in found.asks],
+        "keyed": found.keyed,
         "operands": list(found.operands),
         "origins": {name: [[o.input, o.name, o.way] for o in listed] for name, listed in found.origins.items()},
     }
@@ -220,6 +224,7 @@ def from_json(kept: Mapping[str, Any]) -> Study:
             ModelCall(_text(function), _text(model), _is(int, offset), _is(int, arguments), _is(bool, as_table))
             for function, model, offset, arguments, as_table in kept["asks"]
         ),
+        _is(bool, kept["keyed"]),
         tuple(_is((str, type(None)), kind) for kind in kept["operands"]),
     )
 
