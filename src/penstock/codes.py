@@ -37,6 +37,7 @@ CODES: Final[Mapping[str, str]] = {
     "unknown-model": "`ref()`, `from`, a test or an exposure names a model that is not declared.",
     "unknown-upstream": "A transform or a sink of a pipeline reads from a node that is not declared.",
     "unknown-node": "A command names a node that the project does not have.",
+    "no-state": "`penstock state` names a node that keeps no state, or whose query has not done a batch yet.",
     "no-consumer": "A source or transform of a pipeline feeds nothing. Connect it or remove it.",
     "cycle": "Models read from each other in a circle, so there is no first one to run.",
     # SQL and templates
@@ -52,6 +53,7 @@ CODES: Final[Mapping[str, str]] = {
     "sql-unknown-function": "The SQL calls a function that neither Flink nor Spark has. The hint names the nearest one.",
     "sql-argument": "A function is given too many arguments, too few, or one of a type that it cannot take.",
     "sql-nondeterministic-key": "Rows are grouped, partitioned or joined by a value that is another one each time: RAND, UUID, the current time. Compute it once, in a column.",
+    "state-ttl-short": "State expires in less than a second, so most of it is gone before the next batch comes.",
     "sql-unsupported": "The SQL uses a construct that cannot run as a stream here. The message names the way out.",
     "unknown-column-type": "A column's `type` is not an SQL type.",
     "primary-key-missing": "The primary key names a column that the node does not put out.",

@@ -14,6 +14,7 @@ CODE = re.compile(r"^(?:error|warning|info): (?:\S+  )?([a-z]+(?:-[a-z]+)+|cycle
 
 ELSEWHERE = {
     "unknown-node": "tests/unit/test_codes_elsewhere.py",
+    "no-state": "tests/unit/test_state_command.py",
     "confirmation-needed": "tests/unit/test_codes_elsewhere.py",
     "destructive-refused": "tests/unit/test_codes_elsewhere.py",
     "not-runnable-here": "tests/unit/test_plan.py",

@@ -48,14 +48,17 @@ class LiveTable:
         table = Table(box=None, pad_edge=False, header_style="bold")
         table.add_column("query", no_wrap=True)
         table.add_column("state")
-        for heading in ("rows in", "rows out", "rows/s", "batch", "batches"):
+        rows = self._rows()
+        aside = [word for word in ("late", "rejected") if any(getattr(row, word) for row in rows)]
+        for heading in ("rows in", "rows out", *aside, "rows/s", "batch", "batches"):
             table.add_column(heading, justify="right")
-        for row in self._rows():
+        for row in rows:
             table.add_row(
                 row.query,
                 f"[{STATES[row.state]}]{row.state}",
                 f"{row.rows_in:,}",
                 f"{row.rows_out:,}",
+                *(f"{getattr(row, word):,}" for word in aside),
                 f"{row.rows_per_second:,.0f}",
                 f"{row.batch_ms:,} ms",
                 f"{row.batches:,}",

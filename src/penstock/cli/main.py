@@ -24,6 +24,7 @@ COMMANDS: Final = (
     "plan",
     "run",
     "show",
+    "state",
     "status",
     "stop",
     "doctor",

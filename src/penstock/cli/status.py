@@ -41,7 +41,8 @@ def command(
     width = max((len(q["query"]) for q in queries), default=0)
     for query in queries:
         batches = f"{query['batches']:,} batch{'' if query['batches'] == 1 else 'es'}"
-        numbers = f"{query['rows_in']:,} rows in, {query['rows_out']:,} out, {batches}"
+        aside = "".join(f", {query[word]:,} {word}" for word in ("late", "rejected") if query.get(word))
+        numbers = f"{query['rows_in']:,} rows in, {query['rows_out']:,} out{aside}, {batches}"
         output.put(f"  {query['query']:<{width}}  {query['state']:<9} {numbers}{_since(query)}")
         if query["error"]:
             output.put(f"  {'':<{width}}  {query['error']}")

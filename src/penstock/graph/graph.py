@@ -79,7 +79,8 @@ class Node:
     `flow` tells whether rows only come or are changes, by `change_key`, or by whole rows if that is empty; `corrects`
     whether late rows change what windows gave, and `mixed` whether a view puts rows of several inputs together. `asks`
     has the models of machine learning that it asks, each with the answer that is declared; `operators` are the
-    constructs that keep state. `unfilled` is a pipeline's connector as it was written, if it refers to variables.
+    constructs that keep state, and `keyed` is whether operators of ours do so in its query, views included. `unfilled`
+    is a pipeline's connector as it was written, if it refers to variables.
     """
 
     id: str
@@ -98,6 +99,7 @@ class Node:
     asked_times: Mapping[str, EventTime] = field(default_factory=dict)
     stateful: bool = False
     operators: tuple[str, ...] = ()
+    keyed: bool = False
     decided_by: str | None = None
     hindrances: tuple[str, ...] = ()
     flow: FlowKind = "rows"

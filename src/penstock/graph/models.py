@@ -15,6 +15,7 @@ from penstock.graph.names import known_only, unknown
 from penstock.graph.read_model import ReadModel
 from penstock.graph.realtime import REALTIME, trigger_notes, unqualified
 from penstock.graph.sources import declared_columns
+from penstock.graph.state_settings import state_notes
 from penstock.graph.times import output_times, window_times
 from penstock.graph.topics import topic_name_mistakes, topic_settings
 from penstock.project import stream_project as written
@@ -115,6 +116,7 @@ def model_node(
         asked_times=times,
         stateful=bool(operators),
         operators=operators,
+        keyed=found.keyed or any(n.keyed for n in inputs.values() if n.materialized == "virtual_topic"),
         decided_by=decided_by,
         hindrances=tuple(dict.fromkeys(problem.subject for problem in here)),
         flow="changes" if found.flow == "signed" and materialized != "virtual_topic" else found.flow,
@@ -139,6 +141,7 @@ def model_node(
         reasons = unqualified(node, nodes, kafka=runtime.kafka is not None) if asked else ()
         node = replace(node, hindrances=(*node.hindrances, REALTIME)) if reasons else node
         diagnostics += trigger_notes(declared, node, reasons)
+    diagnostics += state_notes(declared, node, found)
     diagnostics += topic_name_mistakes(declared) if topic else []
     diagnostics += missing_key(model.key, node, declared.origin_of("key"), declared.label_of("key"))
     return node, [*diagnostics, *_broken_contract(declared, columns), *_unknown_classified(declared, columns)]

@@ -102,7 +102,7 @@ def _project_queries(graph: Graph, digests: Mapping[str, str]) -> Iterator[Query
                 ),
                 stateful=any(n.stateful for n in within) or any(isinstance(s, KeyedStep) for s in assembly.steps),
                 timed=assembly.timed,
-                conf=_conf(node.element),
+                conf=_conf(node.element, keyed=any(isinstance(s, KeyedStep) for s in assembly.steps)),
                 hindrances=tuple(dict.fromkeys(word for n in within for word in n.hindrances)),
                 asks=tuple(assembly.asks.values()),
                 trigger=_trigger(node.element),
@@ -115,13 +115,15 @@ _STATE_STORES: Final = {
 }
 
 
-def _conf(model: Model) -> dict[str, str]:
+def _conf(model: Model, *, keyed: bool) -> dict[str, str]:
+    """Spark properties of a model's query. Operators of ours have no choice: Spark runs them on RocksDB only."""
     job = model.advanced.spark
     conf = {}
     if job.parallelism is not None:
         conf["spark.sql.shuffle.partitions"] = str(job.parallelism)
-    if job.state_backend is not None:
-        conf["spark.sql.streaming.stateStore.providerClass"] = _STATE_STORES[job.state_backend]
+    backend = "rocksdb" if keyed and job.state_backend is not None else job.state_backend
+    if backend is not None:
+        conf["spark.sql.streaming.stateStore.providerClass"] = _STATE_STORES[backend]
     return conf
 
 

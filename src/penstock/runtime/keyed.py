@@ -4,6 +4,7 @@ A state cell per key would cost a round trip between Spark and Python for each o
 round trips does not depend on the number of keys.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -46,6 +47,8 @@ BUCKETS: Final = 32
 
 _BUCKET: Final = "_bucket"
 _PACKED: Final = f"{_BUCKET} int, side int, rows binary"
+_WORKED: Final = "rows binary, late bigint, kept string"
+"""What comes of a turn; `kept` tells of its cell how many rows each table has."""
 _RESERVED: Final = frozenset({NOW, OP, SIGN, *ORDER})
 
 
@@ -61,8 +64,9 @@ def operate(step: KeyedStep, frames: Sequence[DataFrame]) -> DataFrame:
     ]
     buckets = reduce(DataFrame.union, packed).groupBy(_BUCKET)
     mode = "EventTime" if step.operator.waits else "None"
-    worked = buckets.transformWithState(_Cell(kernel, schemas), "rows binary, late bigint", "Append", mode)
-    counted = worked.observe(late_metric(step), f.sum("late").alias("late"))
+    worked = buckets.transformWithState(_Cell(kernel, schemas), _WORKED, "Append", mode)
+    kept = f.concat(f.lit("["), f.array_join(f.collect_list("kept"), ","), f.lit("]"))
+    counted = worked.observe(late_metric(step), f.sum("late").alias("late"), kept.alias("kept"))
     return counted.mapInArrow(_unpacked, from_arrow_schema(kernel.output))
 
 
@@ -200,7 +204,7 @@ class _Cell(StatefulProcessor):
             pa.concat_tables(tables) if tables else schema.empty_table()
             for tables, schema in zip(found, self.schemas, strict=True)
         ]
-        return self._turn(inputs, timerValues)
+        return self._turn(key, inputs, timerValues)
 
     def handleExpiredTimer(  # noqa: N802
         self,
@@ -208,12 +212,12 @@ class _Cell(StatefulProcessor):
         timerValues: TimerValues,  # noqa: N803
         expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803
     ) -> Iterator[Row]:
-        return self._turn([schema.empty_table() for schema in self.schemas], timerValues)
+        return self._turn(key, [schema.empty_table() for schema in self.schemas], timerValues)
 
     def close(self) -> None:
         pass
 
-    def _turn(self, inputs: list[pa.Table], timer: TimerValues) -> Iterator[Row]:
+    def _turn(self, key: Any, inputs: list[pa.Table], timer: TimerValues) -> Iterator[Row]:
         kept = self._state.get()
         state = {} if kept is None else unpack({n: b for n, b in zip(self.kernel.tables, kept, strict=True) if b})
         times = [table.column(NOW).to_numpy().max() for table in inputs if table.num_rows]
@@ -223,5 +227,6 @@ class _Cell(StatefulProcessor):
         self._state.update(tuple(packed.get(name) for name in self.kernel.tables))
         if turn.wake_ms is not None:
             self._handle.registerTimer(turn.wake_ms)
-        if turn.output.num_rows or turn.late:
-            yield Row(rows=_written(turn.output), late=turn.late)
+        kept_rows = {name: table.num_rows for name, table in turn.state.items()}
+        output = _written(turn.output) if turn.output.num_rows else None
+        yield Row(rows=output, late=turn.late, kept=json.dumps({str(key[0]): kept_rows}))

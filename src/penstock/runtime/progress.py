@@ -1,5 +1,6 @@
 """How far each query is, counted as its batches end."""
 
+import json
 import math
 import threading
 import time
@@ -14,6 +15,8 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
     StreamingQueryProgress,
 )
+
+from penstock.runtime.state import Counted, StateNotes
 
 State: TypeAlias = Literal["waiting", "running", "finished", "stopped", "failed"]
 
@@ -117,11 +120,12 @@ class ProgressBoard:
 
 
 class QueryListener(StreamingQueryListener):
-    """Hears one query's session and notes its batches."""
+    """Hears one query's session and notes its batches, and the state that they leave."""
 
-    def __init__(self, board: ProgressBoard, query: str) -> None:
+    def __init__(self, board: ProgressBoard, query: str, notes: StateNotes) -> None:
         self._board = board
         self._query = query
+        self._notes = notes
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
         pass
@@ -129,6 +133,8 @@ class QueryListener(StreamingQueryListener):
     def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
         progress = event.progress
         rate = progress.processedRowsPerSecond
+        operators = [Counted(int(o.numRowsTotal), int(o.memoryUsedBytes)) for o in progress.stateOperators]
+        self._notes.add(progress.batchId, operators, _cells(progress))
         self._board.batch(
             self._query,
             progress.batchId,
@@ -150,3 +156,12 @@ def _late(progress: StreamingQueryProgress) -> int:
     dropped = sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
     ours = [row["late"] or 0 for name, row in progress.observedMetrics.items() if name.startswith("late ")]
     return int(dropped + sum(ours))
+
+
+def _cells(progress: StreamingQueryProgress) -> dict[str, dict[str, dict[str, int]]]:
+    """The rows of every cell of our operators that the batch touched, by view, cell and table."""
+    told = {name: json.loads(row["kept"]) for name, row in progress.observedMetrics.items() if "kept" in row}
+    return {
+        name.removeprefix("late "): {cell: rows for entry in entries for cell, rows in entry.items()}
+        for name, entries in told.items()
+    }

@@ -44,6 +44,7 @@ from penstock.runtime.frames import Frames, folded, shared_read, split_read
 from penstock.runtime.keyed import late_metric
 from penstock.runtime.progress import ProgressBoard, QueryListener
 from penstock.runtime.rejects import keep, keep_late, stop_at
+from penstock.runtime.state import StateNotes
 from penstock.runtime.times import faults, observed
 from penstock.sql.dialects import quoted
 
@@ -184,7 +185,7 @@ class Run:
         streams_of = [source for entry, source in zip(spec.inputs, sources, strict=True) if not entry.static]
         poll_ms = min(source.poll_ms for source in streams_of)
         session = self._frames.session(poll_ms, state_partitions(checkpoint), spec.conf)
-        session.streams.addListener(QueryListener(self.board, spec.name))
+        session.streams.addListener(QueryListener(self.board, spec.name, StateNotes(checkpoint)))
         streams = self._frames.open_inputs(spec, sources, session)
         whole = shared_read(streams) if spec.fan_out else self._frames.run_steps(spec, session)[spec.outputs[0].view]
         sinks = {o.node: sink_from(self._filling.connector(o.sink), self._place.root) for o in spec.outputs}

@@ -57,6 +57,8 @@ class Study:
     """Whether late rows change what its windows gave."""
     asks: tuple[ModelCall, ...] = ()
     """The calls that ask a model of machine learning."""
+    keyed: bool = False
+    """Whether operators of ours keep state for it."""
     operands: tuple[str | None, ...] = ()
     """Types that the translation depends on; see `sql.operands`."""
 
@@ -156,6 +158,7 @@ def _with_flow(found: Study, sql: str, flows: Mapping[str, Flow], ttl_ms: int | 
         unbounded=tuple((name, place_of(query, name, offset)) for name, offset in carved.unbounded),
         hindrance=problem,
         corrects=any(isinstance(s, OperatorStage) and _is_corrected(s.operator) for s in carved.stages),
+        keyed=any(isinstance(stage, OperatorStage) for stage in carved.stages),
     )
 
 
@@ -189,6 +192,7 @@ def to_json(found: Study) -> dict[str, Any]:
             name: [end.over.input, end.over.name, end.part, end.behind_ms] for name, end in found.window_times.items()
         },
         "asks": [[c.function, c.model, c.offset, c.arguments, c.as_table] for c in found.asks],
+        "keyed": found.keyed,
         "operands": list(found.operands),
         "origins": {name: [[o.input, o.name, o.way] for o in listed] for name, listed in found.origins.items()},
     }
@@ -234,6 +238,7 @@ def from_json(kept: Mapping[str, Any]) -> Study:
             ModelCall(_text(function), _text(model), _is(int, offset), _is(int, arguments), _is(bool, as_table))
             for function, model, offset, arguments, as_table in kept["asks"]
         ),
+        _is(bool, kept["keyed"]),
         tuple(_is((str, type(None)), kind) for kind in kept["operands"]),
     )
 

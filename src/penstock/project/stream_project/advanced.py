@@ -82,7 +82,8 @@ class SparkJob(Frozen):
     state_backend: Literal["rocksdb", "hashmap"] | None = None
     """Where state is kept: `rocksdb` (the default; on disk) or `hashmap` (in memory)."""
     state_ttl_ms: Whole | None = Field(None, ge=1)
-    """How long state without a window is kept."""
+    """How long a key is remembered after the last row for it, in milliseconds: groups, DISTINCT, deduplication, joins.
+    Windows and joins within a time do not need it."""
     checkpoint_interval_ms: Whole | None = Field(None, ge=1)
     """How often Flink would take a checkpoint."""
     checkpoint_timeout_ms: Whole | None = Field(None, ge=1)

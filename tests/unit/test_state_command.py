@@ -1,0 +1,121 @@
+"""`penstock state`: what can be told without Spark. What it reads from checkpoints is in tests/spark/test_state.py."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from penstock.cli import state
+from penstock.errors import ProjectInvalid
+from penstock.manifest.words import told
+from penstock.runtime.state import NOTE, Counted, StateNotes, query_state
+from tests.support import write
+from tests.unit.conftest import MAIN, Compile
+
+PROJECT = """
+project: {name: p}
+sources:
+  - name: orders
+    topic: orders.v1
+    columns: [{name: id, type: BIGINT}, {name: customer, type: STRING}, {name: at, type: TIMESTAMP(3)}]
+    event_time: {column: at}
+  - name: payments
+    topic: payments.v1
+    columns: [{name: order_id, type: BIGINT}, {name: paid, type: BIGINT}, {name: at, type: TIMESTAMP(3)}]
+    event_time: {column: at}
+models:
+  - {name: plain, sql: 'SELECT id FROM {{ source("orders") }}'}
+  - {name: seen, sql: 'SELECT DISTINCT customer FROM {{ source("orders") }}', materialized: virtual_topic}
+  - {name: m, sql: "SQL"}
+"""
+GROUP = "SELECT UPPER(customer) AS c, COUNT(*) AS n FROM {{ source('orders') }} GROUP BY UPPER(customer)"
+
+
+def words(manifest: Compile, sql: str) -> list[str]:
+    return [entry.what for entry in told(manifest(PROJECT.replace("SQL", sql)).query("m"))]
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        (GROUP, ["GROUP BY UPPER(customer)"]),
+        ("SELECT customer FROM {{ ref('seen') }}", ["DISTINCT customer"]),
+        (
+            "SELECT o.id, p.paid FROM {{ source('orders') }} AS o LEFT JOIN {{ source('payments') }} AS p"
+            " ON o.id = p.order_id",
+            ["LEFT JOIN payments ON id = order_id"],
+        ),
+        (
+            "SELECT o.id, p.paid FROM {{ source('orders') }} AS o JOIN {{ source('payments') }}"
+            " FOR SYSTEM_TIME AS OF o.at AS p ON o.id = p.order_id",
+            ["JOIN payments AS OF ON id = order_id"],
+        ),
+        (
+            "SELECT id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY id) AS rn"
+            " FROM {{ source('orders') }}) AS t WHERE rn <= 3",
+            ["first 3 rows by customer"],
+        ),
+        (
+            "SELECT id, LAG(id) OVER (PARTITION BY customer ORDER BY at) AS before FROM {{ source('orders') }}",
+            ["OVER (PARTITION BY customer)"],
+        ),
+        (
+            "SELECT n, COUNT(*) AS c FROM (SELECT customer, COUNT(*) AS n FROM {{ source('orders') }}"
+            " GROUP BY customer) AS t GROUP BY n",
+            ["GROUP BY n", "latest row by customer", "GROUP BY customer"],
+        ),
+        ("SELECT id FROM {{ source('orders') }}", []),
+    ],
+)
+def test_operators_are_told_in_the_words_of_the_project_from_the_output_back(
+    project_manifest: Compile, sql: str, said: list[str]
+) -> None:
+    assert words(project_manifest, sql) == said
+
+
+@pytest.mark.parametrize(
+    ("node", "message", "hint"),
+    [
+        ("orders", "`orders` has no query of its own", "name a model"),
+        ("seen", "`seen` has no query of its own", "it is part of `m`"),
+        ("plain", "the query of `plain` keeps no state", "every row of it stands for itself"),
+        ("model.m", "the query of `m` has no state yet: none of its batches is done", "start it with `penstock run`"),
+    ],
+)
+def test_a_node_without_state_is_told_so(tmp_path: Path, node: str, message: str, hint: str) -> None:
+    write(tmp_path, {MAIN: PROJECT.replace("SQL", "SELECT customer FROM {{ ref('seen') }}")})
+    with pytest.raises(ProjectInvalid) as caught:
+        state.command(node)
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.message, found.hint) == ("no-state", message, hint)
+
+
+# The note beside the checkpoint
+
+
+def test_rows_of_cells_that_a_batch_does_not_touch_are_remembered_also_after_a_restart(tmp_path: Path) -> None:
+    StateNotes(tmp_path).add(0, [Counted(2, 100)], {"v": {"1": {"keys": 3}, "7": {"keys": 5}}})
+    StateNotes(tmp_path).add(1, [Counted(2, 200)], {"v": {"7": {"keys": 4}}})
+    assert json.loads((tmp_path / NOTE).read_text()) == {
+        "batch": 1,
+        "operators": [{"rows": 2, "memory_bytes": 200}],
+        "cells": {"v": {"1": {"keys": 3}, "7": {"keys": 4}}},
+    }
+    assert [path.name for path in tmp_path.iterdir()] == [NOTE]
+
+
+def test_a_query_without_state_has_no_note(tmp_path: Path) -> None:
+    StateNotes(tmp_path).add(0, [], {})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_note_that_is_damaged_is_begun_anew(tmp_path: Path) -> None:
+    (tmp_path / NOTE).write_text("{")
+    StateNotes(tmp_path).add(4, [Counted(1, 1)], {})
+    assert json.loads((tmp_path / NOTE).read_text())["batch"] == 4
+
+
+def test_a_checkpoint_that_has_not_begun_says_nothing(tmp_path: Path) -> None:
+    assert query_state(tmp_path / "nowhere") is None
+    write(tmp_path, {"offsets/0": "v2\n{}\n"})
+    assert query_state(tmp_path) is None
