@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pyspark.sql import SparkSession
 
 from penstock.testing.rehearsal import Rehearsal
@@ -26,7 +25,9 @@ models:
 """
     for name, sql in models.items():
         kind, _, body = sql.rpartition("view:")
-        text += f"  - name: {name}\n" + ("    materialized: virtual_topic\n" if _ else "") + f"    sql: |\n      {body}\n"
+        text += (
+            f"  - name: {name}\n" + ("    materialized: virtual_topic\n" if _ else "") + f"    sql: |\n      {body}\n"
+        )
     (root / "stream_project.yml").write_text(text, encoding="utf-8")
 
 

@@ -98,6 +98,7 @@ def _project_queries(graph: Graph, digests: Mapping[str, str]) -> Iterator[Query
                         view=node.id,
                         sink=_model_sink(node, graph),
                         fold=node.change_key if flow.kind == "signed" else None,
+                        on_error=node.on_error,
                     ),
                 ),
                 stateful=any(n.stateful for n in within) or any(isinstance(s, KeyedStep) for s in assembly.steps),

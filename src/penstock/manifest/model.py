@@ -152,6 +152,8 @@ class Output(Part):
     sink: dict[str, Any]
     fold: tuple[str, ...] | None = None
     """Rows that come and go become changes by this key; by whole rows if it is empty."""
+    on_error: OnError = "dead_letter"
+    """What becomes of rows that the SQL fails over."""
 
 
 class Every(Part):

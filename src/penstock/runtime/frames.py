@@ -118,6 +118,16 @@ class Frames:
         views = {*(i.view for i in query.inputs), *(s.view for s in query.steps)}
         return {view: session.table(quoted(view)) for view in views}
 
+    def worked(
+        self, query: QuerySpec, sources: Sequence[Source], entry: Input, rows: DataFrame, session: SparkSession
+    ) -> dict[str, DataFrame]:
+        """Every view of a query made from these rows of one input; its other inputs are tables."""
+        for other, source in zip(query.inputs, sources, strict=True):
+            if other.static:
+                source.peek(session).createOrReplaceTempView(quoted(other.view))
+        prepared(rows, entry).createOrReplaceTempView(quoted(entry.view))
+        return self.run_steps(query, session)
+
     def late_rows(self, query: QuerySpec, late: LateRows, rows: DataFrame, session: SparkSession) -> DataFrame:
         """The rows that an operator may have found late, of a batch of its input that is given once more."""
         entry = next(entry for entry in query.inputs if entry.view == late.input)

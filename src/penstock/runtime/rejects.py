@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from penstock.clients.batches import BatchRef, publish
@@ -14,8 +14,10 @@ from penstock.errors import QueryFailed
 from penstock.manifest.model import Input, KeyedStep
 from penstock.runtime.times import FAULT, FAULTS, converted, marked
 from penstock.sql.carving.late import LATE_AT, LATE_ROW
+from penstock.sql.dialects import quoted
 
 LATE: Final = "late"
+FAILED: Final = "row-failed"
 REASONS: Final[Mapping[str, str]] = {**FAULTS, LATE: "it came when its window, or its moment, was over"}
 """Why a row is in a topic for errors, by code."""
 
@@ -48,6 +50,15 @@ def keep_late(found: DataFrame, step: KeyedStep, entry: Input, watermark_ms: int
     return publish(topics / error_topic(entry), ref, _addressed(late, entry, step.node), FORMATS["parquet"])
 
 
+def keep_failed(rows: DataFrame, entry: Input, node: str, topics: Path, ref: BatchRef) -> int:
+    """Put rows that the SQL of a model failed over into the model's topic for errors."""
+    columns = [quoted(name) for name in rows.columns if name != "_message"]
+    value = f.to_json(f.struct(*columns), JSON_OPTIONS)
+    failed = rows.select(value.alias("_value"), f.lit(FAILED).alias(FAULT), "_message")
+    letters = _addressed(failed, entry, node, f.col("_message"))
+    return publish(topics / f"{node.partition('.')[2]}.errors", ref, letters, FORMATS["parquet"])
+
+
 def _letters(rows: DataFrame, entry: Input) -> DataFrame:
     """The rows whose event time is at fault."""
     assert entry.event_time is not None
@@ -56,7 +67,7 @@ def _letters(rows: DataFrame, entry: Input) -> DataFrame:
     return _addressed(wrong, entry, entry.node)
 
 
-def _addressed(wrong: DataFrame, entry: Input, node: str) -> DataFrame:
+def _addressed(wrong: DataFrame, entry: Input, node: str, message: Column | None = None) -> DataFrame:
     """What went wrong with a row, where it came from, and the row itself."""
     messages = f.create_map(*(f.lit(text) for pair in REASONS.items() for text in pair))
     return wrong.select(
@@ -67,7 +78,7 @@ def _addressed(wrong: DataFrame, entry: Input, node: str) -> DataFrame:
         f.lit(None).cast("string").alias("key"),
         f.col("_value").alias("value"),
         f.col(FAULT).alias("code"),
-        messages[f.col(FAULT)].alias("message"),
+        (messages[f.col(FAULT)] if message is None else message).alias("message"),
         f.lit(node).alias("node"),
         f.current_timestamp().alias("time"),
     )

@@ -2,20 +2,17 @@
 
 import os
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Final, assert_never
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.clients.batches import BatchRef
-from penstock.connectors.contract import Source
 from penstock.connectors.registry import sink_from
-from penstock.errors import PenstockError, PlanRefused, QueryFailed, ServiceError
-from penstock.manifest.model import Every, KeyedStep, Output, QuerySpec, TopicSpec
+from penstock.errors import PenstockError, PlanRefused, ServiceError
+from penstock.manifest.model import Every, QuerySpec, TopicSpec
 from penstock.plan.place import Place
 from penstock.plan.state import StateStore, forget_query, record_query
 from penstock.plan.steps import (
@@ -30,23 +27,15 @@ from penstock.plan.steps import (
 from penstock.project.variables import Environ
 from penstock.runtime.beats import IdleWatch
 from penstock.runtime.checkpoint import (
-    batch_files,
-    batch_offsets,
-    batch_time,
-    checkpoint_id,
     set_aside,
     state_partitions,
-    unfinished_batch,
 )
 from penstock.runtime.failures import SPARK_ERRORS, failure_of
 from penstock.runtime.filling import Filling
-from penstock.runtime.frames import Frames, folded, shared_read, split_read
-from penstock.runtime.keyed import late_metric
+from penstock.runtime.frames import Frames, shared_read
 from penstock.runtime.progress import ProgressBoard, QueryListener
-from penstock.runtime.rejects import keep, keep_late, stop_at
 from penstock.runtime.state import StateNotes
-from penstock.runtime.times import faults, observed
-from penstock.sql.dialects import quoted
+from penstock.runtime.writing import Writing
 
 AT_ONCE: Final = max(2, os.cpu_count() or 2)
 """How many queries are drained at a time."""
@@ -189,110 +178,18 @@ class Run:
         streams = self._frames.open_inputs(spec, sources, session)
         whole = shared_read(streams) if spec.fan_out else self._frames.run_steps(spec, session)[spec.outputs[0].view]
         sinks = {o.node: sink_from(self._filling.connector(o.sink), self._place.root) for o in spec.outputs}
-        failures: list[PenstockError] = []
-        unfinished = unfinished_batch(checkpoint)
-
-        def write(batch: DataFrame, batch_id: int) -> None:
-            try:
-                begun, offsets = checkpoint_id(checkpoint), batch_offsets(checkpoint, batch_id)
-                for output, rows in self._rows(spec, batch):
-                    ref = BatchRef(spec.name, output.node, begun, batch_id, offsets)
-                    self.board.written(spec.name, sinks[output.node].write(rows, ref))
-                self._reject(spec, sources, session, checkpoint, ref, again=batch_id == unfinished)
-                self._keep_late(spec, sources, session, checkpoint, ref, again=batch_id == unfinished)
-            except PenstockError as error:
-                failures.append(error)
-                raise
-            except SPARK_ERRORS as error:
-                failures.append(failure_of(error))
-                raise
-            except Exception as error:
-                failures.append(QueryFailed("query-failed", f"{type(error).__name__}: {error}"))
-                raise
-
+        writing = Writing(
+            spec, tuple(sources), sinks, session, checkpoint, self._frames, self.board, self._place.topics
+        )
         writer = (
-            whole.writeStream.queryName(spec.name).option("checkpointLocation", str(checkpoint)).foreachBatch(write)
+            whole.writeStream.queryName(spec.name).option("checkpointLocation", str(checkpoint)).foreachBatch(writing)
         )
         if drain or all(source.bounded for source in streams_of):
             writer = writer.trigger(availableNow=True)
         elif isinstance(spec.trigger, Every):
             writer = writer.trigger(processingTime=f"{spec.trigger.interval_ms} milliseconds")
         self.board.started(spec.name)
-        return _Live(spec, writer.start(), failures, IdleWatch(spec, self._place.beats(spec.name)))
-
-    def _rows(self, spec: QuerySpec, batch: DataFrame) -> Iterator[tuple[Output, DataFrame]]:
-        """What each output gets of a batch. When there are several, the batch is kept until the last one has it."""
-        if not spec.fan_out:
-            (output,) = spec.outputs
-            yield output, folded(batch, output.fold)
-            return
-        batch.persist()
-        try:
-            for view, frame in split_read(batch, [entry.view for entry in spec.inputs]).items():
-                frame.createOrReplaceTempView(quoted(view))
-            frames = self._frames.run_steps(spec, batch.sparkSession)
-            for output in spec.outputs:
-                yield output, frames[output.view]
-        finally:
-            batch.unpersist()
-
-    def _reject(
-        self,
-        spec: QuerySpec,
-        sources: list[Source],
-        session: SparkSession,
-        checkpoint: Path,
-        ref: BatchRef,
-        *,
-        again: bool,
-    ) -> None:
-        """Deal with the rows of a batch that could not take part, now that it is written.
-
-        A batch that is done again may have been written before, so that nobody counted: it is looked through anyway.
-        """
-        for entry, source in zip(spec.inputs, sources, strict=True):
-            if not spec.timed or entry.event_time is None:
-                continue
-            found = faults(session, spec.name, entry)
-            if not found and not again:
-                continue
-            self.board.rejected(spec.name, sum(found.values()))
-            match entry.on_error:
-                case "stop":
-                    stop_at(found, entry)
-                case "dead_letter":
-                    still = self._frames.session(now_ms=batch_time(checkpoint, ref.batch_id).began_ms)
-                    files = batch_files(checkpoint, ref.batch_id)
-                    keep(still, source, entry, files, self._place.topics, replace(ref, output=f"{entry.view} errors"))
-                case "skip":
-                    pass
-
-    def _keep_late(
-        self,
-        spec: QuerySpec,
-        sources: list[Source],
-        session: SparkSession,
-        checkpoint: Path,
-        ref: BatchRef,
-        *,
-        again: bool,
-    ) -> None:
-        """Keep the rows of a batch that came too late, where that is wanted."""
-        by_view = {entry.view: (entry, source) for entry, source in zip(spec.inputs, sources, strict=True)}
-        for step in spec.steps:
-            if not isinstance(step, KeyedStep) or step.late is None:
-                continue
-            row = observed(session, spec.name, late_metric(step))
-            if not again and (row is None or row.isNullAt(0) or row.getLong(0) == 0):
-                continue
-            entry, source = by_view[step.late.input]
-            time = batch_time(checkpoint, ref.batch_id)
-            still = self._frames.session(now_ms=time.began_ms)
-            rows = source.read_again(still, entry.name, batch_files(checkpoint, ref.batch_id))
-            if rows is not None:
-                found = self._frames.late_rows(spec, step.late, rows, still)
-                own = replace(ref, output=f"{step.view} late")
-                keep_late(found, step, entry, time.watermark_ms, self._place.topics, own)
+        return _Live(spec, writer.start(), writing.failures, IdleWatch(spec, self._place.beats(spec.name)))
 
     def _create_topic(self, topic: TopicSpec) -> None:
         directory = self._place.topics / topic.name

@@ -1,0 +1,163 @@
+"""What becomes of the batches of a query: rows to their sinks, and rows that cannot be used to where they are kept."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from penstock.clients.batches import BatchRef
+from penstock.connectors.contract import Sink, Source
+from penstock.errors import PenstockError, QueryFailed
+from penstock.manifest.model import Input, KeyedStep, Output, QuerySpec
+from penstock.runtime.checkpoint import (
+    BatchTime,
+    batch_files,
+    batch_offsets,
+    batch_time,
+    checkpoint_id,
+    unfinished_batch,
+)
+from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_rows
+from penstock.runtime.frames import Frames, folded, split_read
+from penstock.runtime.keyed import late_metric
+from penstock.runtime.progress import ProgressBoard
+from penstock.runtime.rejects import keep, keep_failed, keep_late, stop_at
+from penstock.runtime.rescue import faulty, only, without
+from penstock.runtime.times import faults, observed
+from penstock.sql.dialects import quoted
+
+
+@dataclass(slots=True)
+class Writing:
+    """Takes one batch after the other. `failures` has the errors of our own that ended the query."""
+
+    spec: QuerySpec
+    sources: tuple[Source, ...]
+    sinks: Mapping[str, Sink]
+    session: SparkSession
+    checkpoint: Path
+    frames: Frames
+    board: ProgressBoard
+    topics: Path
+    failures: list[PenstockError] = field(default_factory=list)
+    unfinished: int | None = None
+
+    def __post_init__(self) -> None:
+        self.unfinished = unfinished_batch(self.checkpoint)
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        try:
+            begun, offsets = checkpoint_id(self.checkpoint), batch_offsets(self.checkpoint, batch_id)
+            for output, rows in self._rows(batch):
+                ref = BatchRef(self.spec.name, output.node, begun, batch_id, offsets)
+                self.board.written(self.spec.name, self._write(output, rows, ref))
+            self._reject(ref)
+            self._keep_late(ref)
+        except PenstockError as error:
+            self.failures.append(error)
+            raise
+        except SPARK_ERRORS as error:
+            self.failures.append(failure_of(error))
+            raise
+        except Exception as error:
+            self.failures.append(QueryFailed("query-failed", f"{type(error).__name__}: {error}"))
+            raise
+
+    def _rows(self, batch: DataFrame) -> Iterator[tuple[Output, DataFrame]]:
+        """What each output gets of a batch. When there are several, the batch is kept until the last one has it."""
+        if not self.spec.fan_out:
+            (output,) = self.spec.outputs
+            yield output, folded(batch, output.fold)
+            return
+        batch.persist()
+        try:
+            for view, frame in split_read(batch, [entry.view for entry in self.spec.inputs]).items():
+                frame.createOrReplaceTempView(quoted(view))
+            frames = self.frames.run_steps(self.spec, batch.sparkSession)
+            for output in self.spec.outputs:
+                yield output, frames[output.view]
+        finally:
+            batch.unpersist()
+
+    def _write(self, output: Output, rows: DataFrame, ref: BatchRef) -> int:
+        try:
+            return self.sinks[output.node].write(rows, ref)
+        except SPARK_ERRORS as error:
+            streams = [pair for pair in self._inputs() if not pair[0].static]
+            alone = len(streams) == 1 and not self.spec.stateful and not self.spec.fan_out
+            if output.on_error == "stop" or not alone or not is_for_rows(error):
+                raise
+            written = self._rescue(output, *streams[0], ref)
+            if written is None:
+                raise
+            return written
+
+    def _rescue(self, output: Output, entry: Input, source: Source, ref: BatchRef) -> int | None:
+        """Write a batch without the rows that make it fail; those are kept, if that is wanted."""
+        _, still = self._as_it_was(ref)
+        rows = source.read_again(still, entry.name, batch_files(self.checkpoint, ref.batch_id))
+        if rows is None:
+            return None
+
+        def work(some: DataFrame) -> DataFrame:
+            return self.frames.worked(self.spec, self.sources, entry, some, still)[output.view]
+
+        numbered, found = faulty(rows, work)
+        try:
+            written = self.sinks[output.node].write(work(without(numbered, list(found))), ref)
+            self.board.rejected(self.spec.name, len(found))
+            if output.on_error == "dead_letter" and found:
+                own = replace(ref, output=f"{output.view} errors")
+                keep_failed(only(numbered, found), entry, output.node, self.topics, own)
+            return written
+        finally:
+            numbered.unpersist()
+
+    def _reject(self, ref: BatchRef) -> None:
+        """Deal with the rows of a batch that had no usable event time, now that it is written.
+
+        A batch that is done again may have been written before, so that nobody counted: it is looked through anyway.
+        """
+        for entry, source in self._inputs():
+            if not self.spec.timed or entry.event_time is None:
+                continue
+            found = faults(self.session, self.spec.name, entry)
+            if not found and ref.batch_id != self.unfinished:
+                continue
+            self.board.rejected(self.spec.name, sum(found.values()))
+            match entry.on_error:
+                case "stop":
+                    stop_at(found, entry)
+                case "dead_letter":
+                    _, still = self._as_it_was(ref)
+                    files = batch_files(self.checkpoint, ref.batch_id)
+                    keep(still, source, entry, files, self.topics, replace(ref, output=f"{entry.view} errors"))
+                case "skip":
+                    pass
+
+    def _keep_late(self, ref: BatchRef) -> None:
+        """Keep the rows of a batch that came too late, where that is wanted."""
+        by_view = {entry.view: (entry, source) for entry, source in self._inputs()}
+        for step in self.spec.steps:
+            if not isinstance(step, KeyedStep) or step.late is None:
+                continue
+            row = observed(self.session, self.spec.name, late_metric(step))
+            none_late = row is None or row.isNullAt(0) or row.getLong(0) == 0
+            if none_late and ref.batch_id != self.unfinished:
+                continue
+            entry, source = by_view[step.late.input]
+            time, still = self._as_it_was(ref)
+            rows = source.read_again(still, entry.name, batch_files(self.checkpoint, ref.batch_id))
+            if rows is not None:
+                found = self.frames.late_rows(self.spec, step.late, rows, still)
+                own = replace(ref, output=f"{step.view} late")
+                keep_late(found, step, entry, time.watermark_ms, self.topics, own)
+
+    def _inputs(self) -> list[tuple[Input, Source]]:
+        return list(zip(self.spec.inputs, self.sources, strict=True))
+
+    def _as_it_was(self, ref: BatchRef) -> tuple[BatchTime, SparkSession]:
+        """The times of a batch, and a session whose clock stands where its did."""
+        time = batch_time(self.checkpoint, ref.batch_id)
+        return time, self.frames.session(now_ms=time.began_ms)

@@ -1,0 +1,52 @@
+"""Rows that the SQL of a model fails over."""
+
+import json
+
+import pytest
+
+from penstock.errors import QueryFailed
+from tests.spark.running import ORDERS, Running, order
+
+MODEL = """
+models:
+  - name: shares
+    on_error: {on_error}
+    sql: SELECT id, 100 / (id - 2) AS share, CAST(country AS INT) AS number FROM {{{{ source("orders") }}}}
+"""
+
+
+def given(running: Running, on_error: str) -> None:
+    running.write({"stream_project.yml": f"project: {{name: p}}\n{ORDERS}{MODEL.format(on_error=on_error)}"})
+    rows = [order(n, country="7") for n in range(200)]
+    rows[5]["country"] = "seven"
+    running.drop("orders.v1", "1.json", rows)
+
+
+def test_rows_that_fail_are_kept_and_the_others_go_through(running: Running) -> None:
+    given(running, "dead_letter")
+    progress = running.run()["shares"]
+    assert sorted(r["id"] for r in running.topic("shares")) == [n for n in range(200) if n not in (2, 5)]
+    assert (progress.rows_out, progress.rejected) == (198, 2)
+    letters = {json.loads(r["value"])["id"]: r for r in running.topic("shares.errors")}
+    assert sorted(letters) == [2, 5]
+    assert "DIVIDE_BY_ZERO" in letters[2]["message"]
+    assert "CAST_INVALID_INPUT" in letters[5]["message"]
+    assert {(r["code"], r["node"], r["topic"]) for r in letters.values()} == {
+        ("row-failed", "model.shares", "orders.v1")
+    }
+    running.drop("orders.v1", "2.json", [order(300, country="1")])
+    running.run()
+    assert len(running.topic("shares")) == 199
+
+
+def test_rows_that_fail_may_be_skipped(running: Running) -> None:
+    given(running, "skip")
+    assert running.run()["shares"].rejected == 2
+    assert len(running.topic("shares")) == 198
+    assert not (running.place.topics / "shares.errors").exists()
+
+
+def test_a_row_that_fails_may_stop_the_query(running: Running) -> None:
+    given(running, "stop")
+    with pytest.raises(QueryFailed, match=r"DIVIDE_BY_ZERO|CAST_INVALID_INPUT"):
+        running.run()
