@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -120,6 +121,13 @@ def test_a_run_goes_on_until_it_is_stopped_and_keeps_others_out(quickstart: Path
         (topic / "_late").write_text(json.dumps({**late, "ordered_at": "2026-01-01T10:00:00Z"}) + "\n")
         (topic / "_late").rename(topic / "late.jsonl")
         wait_until(lambda: 999_999 in ids(quickstart, "orders.clean.v1"), "a row that came while it ran")
+
+        def state() -> dict[str, Any]:
+            told = penstock("state", "revenue_by_minute", "--format", "json", cwd=quickstart)
+            return json.loads(told.stdout) if told.returncode == 0 else {"operators": [{"rows": None}]}
+
+        wait_until(lambda: state()["operators"][0]["rows"] is not None, "what is kept while it runs")
+        assert (state()["running"], state()["operators"][0]["name"]) == (True, "stateStoreSave")
 
         stopped = penstock("stop", cwd=quickstart)
         assert stopped.returncode == 0, stopped.stderr

@@ -72,6 +72,11 @@ def test_importing_every_room_but_the_runtime_leaves_pyspark_unloaded(tmp_path: 
     assert watched(IMPORT_ALL, names, tmp_path) == {"loaded": [], "started": []}
 
 
+def test_reading_a_checkpoint_needs_no_spark(tmp_path: Path) -> None:
+    names = ["penstock.cli.state", "penstock.runtime.state", "penstock.runtime.lock"]
+    assert watched(IMPORT_ALL, names, tmp_path) == {"loaded": [], "started": []}
+
+
 @pytest.fixture
 def small_project(tmp_path: Path) -> Path:
     folder = tmp_path / "small"

@@ -82,6 +82,20 @@ def test_a_count_starts_anew_when_nothing_came_for_its_key_in_time(
     assert operator["bytes"] > 0
 
 
+def test_another_ttl_holds_for_what_is_there(rehearsal: Rehearsal) -> None:
+    models = f"""
+  - name: counts
+    sql: SELECT customer, COUNT(*) AS n FROM {{{{ source("orders") }}}} GROUP BY customer
+    {HOUR}
+"""
+    write(rehearsal, models)
+    rehearsal.send("orders", [order(1)]).run()
+    write(rehearsal, models.replace("3600000", "7200000"))
+    later(rehearsal, 90)
+    rehearsal.send("orders", [order(2)]).run()
+    assert sorted((r["n"], r["_gs_op"]) for r in rehearsal.rows("counts")) == [(1, "i"), (2, "u")]
+
+
 def test_a_duplicate_is_taken_again_when_the_first_is_forgotten(rehearsal: Rehearsal) -> None:
     write(
         rehearsal,

@@ -4,6 +4,7 @@ import pytest
 
 from penstock.errors import Severity
 from penstock.plan.diff import diff
+from penstock.plan.explain import explain
 from penstock.plan.state import Checkpoint, Deployed
 from tests.support import codes, errors, only, spot
 from tests.unit.conftest import MAIN, Check, Compile
@@ -100,3 +101,21 @@ def test_another_parallelism_needs_consent_where_there_is_state(
     committed = {"m": Checkpoint(begun=True, unfinished=False)}
     deployed = Deployed({"m": before.query("m")}, frozenset({"m"}), frozenset({"m"}), committed)
     assert [r.code for r in diff(after, deployed).refusals] == refused
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "action"),
+    [
+        ("{state_ttl_ms: 60000}", "{state_ttl_ms: 90000}", "restart"),
+        ("{state_ttl_ms: 60000}", "{}", "rebuild"),
+        ("{}", "{state_ttl_ms: 60000}", "rebuild"),
+    ],
+)
+def test_another_ttl_is_a_restart_and_none_at_all_a_rebuild(
+    project_manifest: Compile, before: str, after: str, action: str
+) -> None:
+    committed = {"m": Checkpoint(begun=True, unfinished=False)}
+    ran = project_manifest(text(GROUP, before)).query("m")
+    deployed = Deployed({"m": ran}, frozenset({"m"}), frozenset({"m"}), committed)
+    (line,) = map(explain, diff(project_manifest(text(GROUP, after)), deployed).steps)
+    assert line.action == action

@@ -1,6 +1,7 @@
 """diff: Manifest and Deployed -> Plan. Pure: it looks at two values and nothing else."""
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from penstock.connectors import registry
@@ -124,6 +125,8 @@ def _differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, boo
         yield ("it keeps state now" if after.stateful else "it no longer keeps state"), True
     elif list(map(_work, before.steps)) != list(map(_work, after.steps)):
         yield "its SQL changed" + (", and its state belongs to the old SQL" if stateful else ""), stateful
+    elif _ttls(before) != _ttls(after):
+        yield "its state is kept for another time", False
     gone = {i.name for i in before.inputs} - {i.name for i in after.inputs}
     new = {i.name for i in after.inputs} - {i.name for i in before.inputs}
     if gone or new:
@@ -144,8 +147,18 @@ def _differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, boo
 
 
 def _work(step: SqlStep | KeyedStep) -> str | KeyedStep:
-    """What a step does, whatever its parameters, and whether or not late rows are kept."""
-    return step.sql if isinstance(step, SqlStep) else step.model_copy(update={"late": None})
+    """What a step does, whatever its parameters, whether late rows are kept, and however long it remembers.
+
+    State only tells whether it forgets.
+    """
+    if isinstance(step, SqlStep):
+        return step.sql
+    forgets = 1 if step.operator.ttl_ms is not None else None
+    return step.model_copy(update={"operator": replace(step.operator, ttl_ms=forgets), "late": None})
+
+
+def _ttls(query: QuerySpec) -> list[int | None]:
+    return [step.operator.ttl_ms for step in query.steps if isinstance(step, KeyedStep)]
 
 
 def _keeps_state(before: Input, after: Input) -> bool:
