@@ -104,7 +104,7 @@ def test_every_place_that_documents_use_is_a_form() -> None:
 
 
 WITHOUT_MEANING = {
-    *("checkpoint_interval_ms", "checkpoint_timeout_ms", "restart_strategy", "flink_cluster", "allowed_lateness_ms"),
+    *("checkpoint_interval_ms", "checkpoint_timeout_ms", "restart_strategy", "flink_cluster"),
     *("cluster", "version", "deprecation"),
 }
 
@@ -300,7 +300,6 @@ def test_on_failure_is_a_list_of_actions_or_a_mapping(tmp_path: Path) -> None:
 # Fields without effect
 
 INERT_VALUES: dict[str, Any] = {
-    "allowed_lateness_ms": 5,
     "checkpoint_interval_ms": 5,
     "checkpoint_timeout_ms": 5,
     "checkpoint_min_pause_ms": 5,
@@ -369,11 +368,13 @@ def test_a_field_without_effect_in_an_environment_is_pointed_at_there(check: Che
         {"event_time": {"column": "at"}, "advanced": {"watermark": {"allowed_lateness_ms": 5}}},
     ],
 )
-def test_lateness_beside_the_watermark_is_said_to_have_no_effect(project: Findings, element: dict[str, Any]) -> None:
+def test_lateness_that_no_window_waits_for_is_said_to_have_no_effect(
+    project: Findings, element: dict[str, Any]
+) -> None:
     text = text_of("sources", {"name": "e", "topic": "t", **element})
     note = only(project(text))
     assert note.code == "no-effect"
-    assert note.origin == spot(MAIN, text, '"allowed_lateness_ms"')
+    assert note.origin == spot(MAIN, text, "5}")
 
 
 def test_the_compression_of_a_virtual_topic_is_handed_on_or_said_to_have_no_effect(check: Check) -> None:
