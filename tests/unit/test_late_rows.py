@@ -113,13 +113,13 @@ JOINED = f"SELECT TUMBLE_START(a.at, {HOUR}) AS s, COUNT(*) AS n FROM {S} AS a J
 @pytest.mark.parametrize(
     ("event_time", "sql", "said", "place"),
     [
-        (LATENESS, SESSION, "SESSION with `allowed_lateness_ms`", f"at, {QUARTER})\n"),
-        (KEPT, SESSION, "SESSION with `late: dead_letter`", f"at, {QUARTER})\n"),
+        (LATENESS, SESSION, "SESSION with `allowed_lateness_ms`", f"SESSION(at, {QUARTER})\n"),
+        (KEPT, SESSION, "SESSION with `late: dead_letter`", f"SESSION(at, {QUARTER})\n"),
         (LATENESS, NESTED, "a window over changes", None),
         (KEPT, NESTED, "a window behind another operator", None),
-        (LATENESS, SPREAD, "STDDEV in a window with `allowed_lateness_ms`", "id) AS n"),
+        (LATENESS, SPREAD, "STDDEV in a window with `allowed_lateness_ms`", "STDDEV(id) AS n"),
         (KEPT, WITHIN, "JOIN with `late: dead_letter`", None),
-        (KEPT, JOINED, "`late: dead_letter` behind a join", None),
+        (KEPT, JOINED, "a window behind another operator", None),
         (KEPT, BOTH, "`late: dead_letter` over UNION ALL", None),
     ],
 )

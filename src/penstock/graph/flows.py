@@ -11,7 +11,7 @@ from penstock.sql.study import Study
 
 def flow_of(node: Node) -> Flow:
     """What a query that reads the node is told about its rows."""
-    columns = None if node.columns is None else frozenset(c.name.casefold() for c in node.columns)
+    columns = None if node.columns is None else tuple(c.name for c in node.columns)
     times = frozenset({node.event_time.column.casefold()} if node.event_time else ())
     declared = node.element.columns if isinstance(node.element, Source) else ()
     clocks = frozenset(c.name.casefold() for c in declared if c.proctime)

@@ -109,7 +109,8 @@ class OverCall:
     """A function over a row and those before it in its partition, or (`lead`) after it.
 
     The frame is `rows` back, or `range_ms` back in time (rows of equal time included), or all rows from the start when
-    both are None. `lag` and `lead` look `offset` rows away and take `default` (a column) where there is no row.
+    both are None; with `by_row` these end at the row itself, else rows of equal time are among them. `lag` and `lead`
+    look `offset` rows away and take `default` (a column) where there is no row.
     """
 
     name: str
@@ -119,6 +120,7 @@ class OverCall:
     range_ms: int | None = None
     offset: int = 1
     default: str | None = None
+    by_row: bool = False
 
 
 @dataclass(frozen=True, slots=True)

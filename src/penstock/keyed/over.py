@@ -178,7 +178,7 @@ class OverKernel:
                 weights = np.concatenate([before.fill_null(0).to_numpy(), weights])[order]
             else:
                 both = pa.concat_arrays([before, self._summable(call, seen)]).take(pa.array(order))
-            frame = Frame(start, here + 1 if call.function == "row_number" else stop)
+            frame = Frame(start, here + 1 if call.by_row or call.function == "row_number" else stop)
             values[call.name] = over_frame(call, both, weights, frame)
 
         tails = pa.array(ends(first)[heads] - 1)

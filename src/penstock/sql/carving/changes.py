@@ -5,8 +5,10 @@ from dataclasses import replace
 from sqlglot import exp
 
 from penstock.keyed.operators import OP, ORDER, SIGN, Latest
+from penstock.sql.carving.names import ours
+from penstock.sql.carving.passing import passed
 from penstock.sql.carving.select import blank_order, clock, own_columns, read_from, star_of
-from penstock.sql.carving.stages import ORDERED, Bench, Relation
+from penstock.sql.carving.stages import ORDERED, Bench, Flow, Relation
 
 
 def signed_view(bench: Bench, relation: Relation) -> str:
@@ -35,16 +37,66 @@ def signed(node: exp.Expr) -> exp.Select:
 
 def read_signed(select: exp.Select, relation: Relation, view: str) -> Relation:
     """Let a SELECT read the signed rows of a relation under the same alias."""
-    read_from(select, view, relation.alias)
-    now = replace(relation, node=select.args["from_"].this, flow=replace(relation.flow, kind="signed"), packed=False)
+    read_from(select, view, None if relation.packed else relation.alias, joins=True)
+    now = replace(relation, node=select.args["from_"].this, flow=replace(relation.flow, kind="signed"))
     for column in own_columns(select):
         if isinstance(column.this, exp.Star) and column.table.casefold() == relation.alias.casefold():
             column.replace(star_of(now))
     return now
 
 
-def pass_changes(select: exp.Select) -> None:
-    """A SELECT without memory over changes: the operation goes along, and a row that is left out is a delete."""
+def forwarded(select: exp.Select, relations: list[Relation], flow: Flow) -> Flow:
+    """A SELECT without memory of its own: the marks of changes go along with the outputs, and so does the key."""
+    outputs = replace(passed(select, relations), watermarked=flow.watermarked)
+    if flow.kind == "rows":
+        return outputs
+    names = [shown_as(select, relations[0], name) for name in flow.key]
+    if flow.kind == "signed":
+        key = tuple(name for name in names if name is not None) if len(relations) == 1 else ()
+        select.set("expressions", [*select.expressions, exp.column(SIGN)])
+        return replace(outputs, kind="signed", key=key if len(key) == len(names) else ())
+    hidden = [free_name(f"_k{place}", outputs) for place in range(len(names))]
+    carried = [
+        exp.alias_(_of_key(relations[0], column), other)
+        for column, name, other in zip(flow.key, names, hidden, strict=True)
+        if name is None
+    ]
+    key = tuple(name or other for name, other in zip(names, hidden, strict=True))
+    _pass_changes(select)
+    select.set("expressions", [*select.expressions, *carried])
+    return replace(outputs, kind="changes", key=key, hidden=frozenset(e.alias for e in carried))
+
+
+def shown_as(select: exp.Select, relation: Relation, name: str) -> str | None:
+    """The output that is a column of the key."""
+    column = relation.shown.get(name) if relation.packed else None if name in relation.flow.hidden else name
+    for e in select.expressions:
+        inner = e.unalias()
+        if not isinstance(inner, exp.Column):
+            continue
+        if isinstance(inner.this, exp.Star):
+            if column is not None:
+                return column
+            continue
+        wanted = column if inner.table else name
+        if wanted is not None and inner.name.casefold() == wanted.casefold():
+            return str(e.alias_or_name)
+    return None
+
+
+def free_name(name: str, flow: Flow) -> str:
+    """A name that no output has."""
+    while flow.has(name):
+        name += "_"
+    return name
+
+
+def _of_key(relation: Relation, name: str) -> exp.Expr:
+    return ours(name) if relation.packed else exp.column(name, table=relation.alias, quoted=True)
+
+
+def _pass_changes(select: exp.Select) -> None:
+    """The operation goes along, and a row that is left out is a delete."""
     where = select.args.get("where")
     operation: exp.Expr = exp.column(OP, quoted=True)
     if where is not None:
@@ -52,10 +104,4 @@ def pass_changes(select: exp.Select) -> None:
         operation = exp.Case().when(holds, exp.column(OP, quoted=True)).else_("'d'")
         kept = exp.or_(exp.column(OP, quoted=True).neq("i"), holds.copy())
         select.set("where", exp.Where(this=kept))
-    outputs = [*select.expressions, exp.alias_(operation, OP, quoted=True)]
-    select.set("expressions", outputs)
-
-
-def pass_signs(select: exp.Select) -> None:
-    """A SELECT without memory over rows that come and go: the sign goes along."""
-    select.set("expressions", [*select.expressions, exp.column(SIGN)])
+    select.set("expressions", [*select.expressions, exp.alias_(operation, OP, quoted=True)])

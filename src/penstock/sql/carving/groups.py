@@ -1,14 +1,17 @@
 """GROUP BY and DISTINCT that Spark does not do: an operator keeps an accumulator per key and tells what changed."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from sqlglot import exp
 
 from penstock.keyed.operators import BEFORE, OP, SIGN, Aggregate, Call
+from penstock.sql.carving.changes import free_name
 from penstock.sql.carving.late import Closing, late_rows
-from penstock.sql.carving.select import packed, read_from, resolve_aliases
+from penstock.sql.carving.names import expand_stars, ours, resolve_aliases, resolve_places
+from penstock.sql.carving.select import packed, read_from
 from penstock.sql.carving.stages import Bench, Flow, Refusal, Relation
+from penstock.sql.query import offset_of
 
 _AGGREGATES: Final = frozenset({"COLLECT", "LISTAGG"})
 _SETS: Final = {exp.GroupingSets: "grouping_sets", exp.Rollup: "rollup", exp.Cube: "cube"}
@@ -23,18 +26,18 @@ def group(
     bench: Bench, select: exp.Select, relations: list[Relation], *, signed: bool = False, window: Closing | None = None
 ) -> Flow:
     """Carve the grouping out of a SELECT, which then reads what the operator puts out: once a window has closed."""
-    clause = select.args.get("group")
+    clause, having = select.args.get("group"), select.args.get("having")
+    offset = offset_of(clause or select)
     if clause is not None:
         _refuse_sets(clause)
-    if select.args.get("distinct") and clause is not None:
-        raise Refusal("SELECT DISTINCT over GROUP BY", select, "group in a model of its own")
-    for name in ("group", "having"):
-        resolve_aliases(select, name)
+        if select.args.get("distinct"):
+            raise Refusal("SELECT DISTINCT over GROUP BY", offset, "group in a subquery that this one reads")
+        resolve_aliases(select, clause, having)
+        resolve_places(select, clause)
+    elif not expand_stars(select, relations):
+        raise Refusal("SELECT DISTINCT *", offset, "name the columns")
     keys = list(clause.expressions) if clause is not None else [e.unalias() for e in select.expressions]
-    if any(e.is_star for e in keys):
-        raise Refusal("SELECT DISTINCT *", select, "name the columns")
     calls = _Calls(window is not None)
-    having = select.args.get("having")
     names = [f"_k{place}" for place in range(len(keys))]
     before = [exp.alias_(key.copy(), name) for key, name in zip(keys, names, strict=True)]
     outputs = [_output(e, keys, names, calls) for e in select.expressions]
@@ -56,33 +59,30 @@ def group(
     late = None if window is None else late_rows(select, relations, window.end)
     view = bench.operator(operator, bench.sql(inner), late=late)
     if window is None:
-        bench.keeps("SELECT DISTINCT" if clause is None else "GROUP BY without a window", clause or select)
+        bench.keeps("SELECT DISTINCT" if clause is None else "GROUP BY without a window", offset)
     operation: exp.Expr = exp.column(OP, quoted=True)
     if condition is not None:
         operation = _changed(select, condition, [call.name for call in calls.calls])
     for name in ("group", "having", "where", "distinct"):
         select.set(name, None)
     read_from(select, view)
-    columns = frozenset(e.alias_or_name.casefold() for e in outputs)
-    hidden = [exp.column(name) for name in names]
-    shown = {e.unalias().name: e.alias_or_name for e in outputs if isinstance(e.unalias(), exp.Column)}
+    flow = Flow(columns=tuple(e.alias_or_name for e in outputs), watermarked=False)
     only_come = not signed and not calls.calls and condition is None
     if only_come or once:
         select.set("expressions", outputs)
         select.set("where", None if condition is None else exp.Where(this=condition))
-        return Flow("rows", columns=columns, watermarked=False)
-    select.set("expressions", [*outputs, exp.alias_(operation, OP, quoted=True)])
+        return flow
+    shown = {e.unalias().name: e.alias_or_name for e in outputs if isinstance(e.unalias(), exp.Column)}
+    told = _telling(window, outputs, keys, names, calls) if window is not None else None
+    if window is not None and told is not None:
+        names = [n for k, n in zip(keys, names, strict=True) if k not in (window.start, *window.telling)]
+    hidden = {name: free_name(name, flow) for name in names if name not in shown}
+    carried = [exp.alias_(ours(name), other) for name, other in hidden.items()]
+    select.set("expressions", [*outputs, exp.alias_(operation, OP, quoted=True), *carried])
     if condition is not None:
         _only_changes(select)
-    key = [shown.get(name) for name in names]
-    if window is not None:
-        apart = [shown.get(n) for k, n in zip(keys, names, strict=True) if k not in (window.start, *window.telling)]
-        key = [*apart, _telling(window, outputs, keys, names, calls)]
-    if None not in key:
-        return Flow("changes", tuple(name for name in key if name), columns, watermarked=False)
-    inner = select.args["from_"].this.this if condition is not None else select
-    inner.set("expressions", [*inner.expressions, *hidden])
-    return Flow("changes", tuple(names), columns, watermarked=False)
+    key = (*(shown.get(name) or hidden[name] for name in names), *([told] if told else []))
+    return replace(flow, kind="changes", key=key, hidden=frozenset(hidden.values()))
 
 
 def _telling(
@@ -109,9 +109,12 @@ def _lifted(node: exp.Expr, keys: list[exp.Expr], names: list[str], calls: "_Cal
     """An expression over what the operator puts out: keys and calls by their names there."""
     for key, name in zip(keys, names, strict=True):
         if node == key:
-            return exp.column(name)
+            return ours(name)
+    if isinstance(node, exp.IgnoreNulls) and is_aggregate(node.this):
+        return calls.taken(node.this, None)
     if isinstance(node, exp.Filter):
-        return calls.taken(node.this, node.expression.this)
+        inner = node.this.this if isinstance(node.this, exp.IgnoreNulls) else node.this
+        return calls.taken(inner, node.expression.this)
     if is_aggregate(node):
         return calls.taken(node, None)
     lifted = node.copy()
@@ -120,7 +123,7 @@ def _lifted(node: exp.Expr, keys: list[exp.Expr], names: list[str], calls: "_Cal
             lifted.set(name, _lifted(child, keys, names, calls))
         elif isinstance(child, list):
             lifted.set(name, [_lifted(c, keys, names, calls) if isinstance(c, exp.Expr) else c for c in child])
-    if isinstance(lifted, exp.Column) and not lifted.name.startswith("_"):
+    if isinstance(node, exp.Column):
         text = f"`{lifted.name}` beside GROUP BY"
         raise Refusal(text, node, "group by it, or aggregate it")
     return lifted
@@ -168,8 +171,9 @@ class _Calls:
             case exp.GroupConcat():
                 listed = self._ordered("list", exp.cast(argument, "string"), only, distinct)
                 separator = node.args.get("separator") or exp.Literal.string(",")
-                joined = exp.Anonymous(this="array_join", expressions=[listed, separator.copy()])
-                return exp.Anonymous(this="nullif", expressions=[joined, exp.Literal.string("")])
+                some = exp.Anonymous(this="size", expressions=[listed]) > 0
+                joined = exp.Anonymous(this="array_join", expressions=[listed.copy(), separator.copy()])
+                return exp.Case().when(some, joined)
             case exp.ArrayAgg():
                 return self._ordered("list", argument, only, distinct)
             case exp.Anonymous() if node.name.upper() == "COLLECT":
@@ -189,10 +193,10 @@ class _Calls:
         column = None if argument is None else self._argument(argument, only)
         for call in self.calls:
             if (call.function, call.argument, call.distinct) == (function, column, distinct):
-                return exp.column(call.name)
+                return ours(call.name)
         call = Call(f"_c{len(self.calls)}", function, column, distinct)  # type: ignore[arg-type]
         self.calls.append(call)
-        return exp.column(call.name)
+        return ours(call.name)
 
     def _argument(self, argument: exp.Expr, only: exp.Expr | None) -> str:
         taken = argument.copy() if only is None else exp.Case().when(only.copy(), argument.copy())

@@ -1,99 +1,17 @@
 """Joins that Spark cannot stream: of changes, outer without a bound in time, with the version at a time, with a TTL."""
 
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlglot import exp
 
 from penstock.keyed.operators import OP, SIGN, ChangeJoin, VersionJoin
 from penstock.sql.carving.changes import read_signed, signed_view
-from penstock.sql.carving.late import late_rows, refuse_unseen
-from penstock.sql.carving.select import conjuncts, own_columns, packed, tables_in
+from penstock.sql.carving.conditions import OUTER, asked_of, filters, is_time
+from penstock.sql.carving.late import late_rows
+from penstock.sql.carving.select import all_of, conjuncts, own_columns, packed, star_of
 from penstock.sql.carving.stages import Bench, Flow, Refusal, Relation
-
-_COMPARISONS: Final = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.EQ)
-
-
-def is_operator_join(
-    bench: Bench, join: exp.Join, left: list[Relation], right: Relation, where: exp.Expr | None
-) -> bool:
-    """Whether an operator of ours must do a join. A table is looked up by Spark, in every batch."""
-    if right.flow.static:
-        if join.side in {"RIGHT", "FULL"}:
-            raise Refusal(f"{join.side} JOIN with a table", join, "use JOIN or LEFT JOIN: nothing comes from a table")
-        return False
-    if join.this.args.get("version") is not None:
-        return True
-    if any(r.flow.kind != "rows" for r in (*left, right)):
-        return True
-    condition = exp.and_(join.args.get("on"), where) if where is not None else join.args.get("on")
-    bounded = _is_bounded(condition, left, right)
-    outer = join.side in {"LEFT", "RIGHT", "FULL"}
-    if not bounded and not outer:
-        if bench.ttl_ms is None:
-            bench.keeps("JOIN without a bound in time", join)
-        return bench.ttl_ms is not None
-    if bounded:
-        refuse_unseen(join, (*left, right))
-    return not bounded
-
-
-def _is_bounded(condition: exp.Expr | None, left: list[Relation], right: Relation) -> bool:
-    """Whether a condition holds the event times of both sides together."""
-    for part in conjuncts(condition):
-        if isinstance(part, _COMPARISONS):
-            columns = list(part.find_all(exp.Column))
-            on_left = any(_is_time(c, r) for c in columns for r in left)
-            if on_left and any(_is_time(c, right) for c in columns):
-                return True
-    return False
-
-
-def _is_time(column: exp.Column, relation: Relation) -> bool:
-    flow = relation.flow
-    return column.table.casefold() == relation.alias.casefold() and column.name.casefold() in flow.times
-
-
-@dataclass(frozen=True, slots=True)
-class _Condition:
-    """What a join asks for: pairs of equal expressions, and the rest."""
-
-    left: tuple[exp.Expr, ...]
-    right: tuple[exp.Expr, ...]
-    rest: tuple[exp.Expr, ...]
-
-
-def _condition(join: exp.Join, left: list[Relation], right: Relation, where: exp.Expr | None) -> _Condition:
-    on_left = {r.alias.casefold() for r in left}
-    right_alias = right.alias.casefold()
-    pairs: list[tuple[exp.Expr, exp.Expr]] = []
-    rest: list[exp.Expr] = []
-    pairs += [
-        (exp.column(shared.name, table=left[0].alias), exp.column(shared.name, table=right.alias))
-        for shared in join.args.get("using") or ()
-    ]
-    for part in conjuncts(join.args.get("on")):
-        pair = _equal(part, on_left, right_alias)
-        if pair is None:
-            rest.append(part)
-        else:
-            pairs.append(pair)
-    if not pairs and join.args.get("on") is None:
-        pairs = [pair for part in conjuncts(where) if (pair := _equal(part, on_left, right_alias)) is not None]
-    if not pairs:
-        raise Refusal("a join without an equality", join, "add `left.column = right.column` to its condition")
-    return _Condition(tuple(one for one, _ in pairs), tuple(other for _, other in pairs), tuple(rest))
-
-
-def _equal(part: exp.Expr, left: set[str], right: str) -> tuple[exp.Expr, exp.Expr] | None:
-    if not isinstance(part, exp.EQ):
-        return None
-    one, other = tables_in(part.left), tables_in(part.right)
-    if one and one <= left and other == {right}:
-        return part.left, part.right
-    if other and other <= left and one == {right}:
-        return part.right, part.left
-    return None
+from penstock.sql.query import offset_of
 
 
 def join_changes(
@@ -101,14 +19,19 @@ def join_changes(
 ) -> Flow:
     """A join of rows that come and go. The SELECT then reads its result, from which its other joins go on."""
     if join.kind in {"SEMI", "ANTI"}:
-        raise Refusal(f"{join.kind} JOIN", join, "use an inner join")
+        ways = {"SEMI": "use an inner join and SELECT DISTINCT", "ANTI": "use LEFT JOIN and WHERE … IS NULL"}
+        raise Refusal(f"{join.kind} JOIN", join, ways[join.kind])
     where = select.args.get("where")
-    asked = _condition(join, left, right, where.this if where is not None else None)
-    outer = join.side in {"LEFT", "RIGHT", "FULL"}
-    if outer and asked.rest:
+    asked = asked_of(join, left, right, where.this if where is not None else None)
+    outer = join.side in OUTER
+    if asked.rest and outer:
         raise Refusal(f"{join.side} JOIN with more than equalities", join, "bound it in time, or filter its inputs")
-    one_view = _side(bench, select, left, place, "_l", asked.left)
-    other_view = _side(bench, _alone(select, right), [right], 0, "_r", asked.right)
+    for_left, for_right = filters(select, join, place, left, right)
+    select.set("where", all_of([*_conditions(select), *asked.rest]))
+    one_view = _side(bench, select, left, place, "_l", asked.left, where=[*asked.on_left, *for_left])
+    alone = _alone(select, right)
+    wanted = _wanted(select, [right], place)
+    other_view = _side(bench, alone, [right], 0, "_r", asked.right, where=[*asked.on_right, *for_right], wanted=wanted)
     operator = ChangeJoin(
         side=join.side.lower() if outer else "inner",  # type: ignore[arg-type]
         left_key=tuple(f"_l{i}" for i in range(len(asked.left))),
@@ -116,12 +39,10 @@ def join_changes(
         ttl_ms=bench.ttl_ms,
     )
     view = bench.operator(operator, one_view, other_view)
-    bench.keeps(f"{join.side} JOIN".strip() if outer else "JOIN", join)
-    if asked.rest:
-        also = [*conjuncts(where.this if where is not None else None), *asked.rest]
-        select.set("where", exp.Where(this=exp.and_(*(c.copy() for c in also))))
+    bench.keeps(f"{join.side} JOIN".strip() if outer else "JOIN", offset_of(join))
     only_come = not outer and all(r.flow.kind == "rows" for r in (*left, right))
-    return _continue(select, view, place, Flow("rows" if only_come else "signed", watermarked=False))
+    _continue(select, view, place, [*left, right])
+    return Flow("rows" if only_come else "signed", watermarked=False)
 
 
 def join_versions(
@@ -133,23 +54,31 @@ def join_versions(
         raise Refusal("FOR SYSTEM_TIME AS OF beside changes", join, "join in a model that reads rows that only come")
     if join.side in {"RIGHT", "FULL"}:
         raise Refusal(f"{join.side} JOIN FOR SYSTEM_TIME AS OF", join, "use JOIN or LEFT JOIN")
-    asked = _condition(join, left, right, None)
-    if asked.rest and join.side:
+    asked = asked_of(join, left, right, None)
+    rest = [*asked.rest, *asked.on_left, *asked.on_right]
+    if rest and join.side:
         raise Refusal("LEFT JOIN FOR SYSTEM_TIME AS OF with more than equalities", join, "filter in a model behind it")
     by_clock = isinstance(version, exp.Anonymous) and version.name.upper() == "PROCTIME"
     by_clock = by_clock or any(_is_clock(version, r) for r in left)
     right_times = sorted(right.flow.times)
-    if not by_clock and not any(isinstance(version, exp.Column) and _is_time(version, r) for r in left):
+    timed = [r for r in left if isinstance(version, exp.Column) and is_time(version, r)]
+    if not by_clock and not timed:
         way_out = "write the event time of the left side, or PROCTIME()"
         raise Refusal("FOR SYSTEM_TIME AS OF something else than a time", join, way_out)
+    if not by_clock and not all(r.flow.watermarked for r in timed):
+        way_out = "join in a model of its own, which reads what comes before"
+        raise Refusal("FOR SYSTEM_TIME AS OF behind another operator", join, way_out)
     if not by_clock and not right_times:
         way_out = f"declare `event_time` on the source of `{right.alias}`"
         raise Refusal("FOR SYSTEM_TIME AS OF without an event time of the versions", join, way_out)
-    times = (None, None) if by_clock else (version, exp.column(right_times[0], table=right.alias))
-    one_view = _side(bench, select, left, place, "_l", asked.left, times[0], plain=True)
-    other = _alone(select, right)
+    times = (None, None) if by_clock else (version, exp.column(right_times[0], table=right.alias, quoted=True))
+    for_left, _ = filters(select, join, place, left, right)
+    select.set("where", all_of([*_conditions(select), *rest]))
+    late = None if by_clock else late_rows(_alone(select, left[0]), left, version)
+    one_view = _side(bench, select, left, place, "_l", asked.left, times[0], where=for_left, plain=True)
+    other, wanted = _alone(select, right), _wanted(select, [right], place)
     other.args["from_"].this.set("version", None)
-    other_view = _side(bench, other, [right], 0, "_r", asked.right, times[1], plain=True)
+    other_view = _side(bench, other, [right], 0, "_r", asked.right, times[1], wanted=wanted, plain=True)
     operator = VersionJoin(
         left_key=tuple(f"_l{i}" for i in range(len(asked.left))),
         right_key=tuple(f"_r{i}" for i in range(len(asked.right))),
@@ -158,13 +87,9 @@ def join_versions(
         keep_unmatched=join.side == "LEFT",
         ttl_ms=bench.ttl_ms,
     )
-    late = None if by_clock else late_rows(_alone(select, left[0]), left, version)
     view = bench.operator(operator, one_view, other_view, late=late)
-    where = select.args.get("where")
-    if asked.rest:
-        also = [*conjuncts(where.this if where is not None else None), *asked.rest]
-        select.set("where", exp.Where(this=exp.and_(*(c.copy() for c in also))))
-    return _continue(select, view, place, Flow(watermarked=False))
+    _continue(select, view, place, [*left, right])
+    return Flow(watermarked=False)
 
 
 def _is_clock(column: exp.Expr, relation: Relation) -> bool:
@@ -176,7 +101,7 @@ def _is_clock(column: exp.Expr, relation: Relation) -> bool:
 
 
 def _alone(select: exp.Select, relation: Relation) -> exp.Select:
-    """The SELECT as if it read one relation only: for the columns it wants of that."""
+    """The SELECT as if it read one relation only."""
     alone = select.copy()
     alone.set("from_", exp.From(this=relation.node.copy()))
     alone.set("where", None)
@@ -194,6 +119,8 @@ def _side(
     keys: tuple[exp.Expr, ...],
     time: exp.Expr | None = None,
     *,
+    where: Sequence[exp.Expr] = (),
+    wanted: list[exp.Expr] | None = None,
     plain: bool = False,
 ) -> str:
     """A view of one side of a join: rows as structs, keys, and what the operator wants besides."""
@@ -202,9 +129,8 @@ def _side(
         extra.append(exp.alias_(time.copy(), f"{prefix}t"))
     side = select.copy()
     side.set("joins", [j.copy() for j in (select.args.get("joins") or [])[:joins]])
-    side.set("where", None)
-    wanted = _wanted(select, relations)
-    side.set("expressions", wanted)
+    side.set("where", all_of(where))
+    side.set("expressions", _wanted(select, relations, joins) if wanted is None else wanted)
     (only,) = relations if len(relations) == 1 else (None,)
     if plain:
         changes = only is not None and only.flow.kind == "changes"
@@ -222,15 +148,33 @@ def _side(
     return bench.sql(packed(bench, side, relations, extra))
 
 
-def _wanted(select: exp.Select, relations: list[Relation]) -> list[exp.Expr]:
-    """Every column of these relations that the SELECT mentions anywhere, as a list of outputs."""
+def _conditions(select: exp.Select) -> list[exp.Expr]:
+    where = select.args.get("where")
+    return conjuncts(where.this if where is not None else None)
+
+
+def _wanted(select: exp.Select, relations: list[Relation], place: int) -> list[exp.Expr]:
+    """Every column of these relations that the SELECT mentions behind the join, as a list of outputs."""
+    behind = select.copy()
+    joins = (select.args.get("joins") or [])[place + 1 :]
+    behind.set("joins", [join.copy() for join in joins])
     aliases = {r.alias.casefold() for r in relations}
-    return [c.copy() for c in own_columns(select) if c.table.casefold() in aliases]
+    columns: list[exp.Expr] = [c.copy() for c in own_columns(behind) if c.table.casefold() in aliases]
+    shared = [name for join in joins for name in join.args.get("using") or ()]
+    return columns + [
+        exp.column(name.name.casefold(), table=r.alias, quoted=True)
+        for name in shared
+        for r in relations
+        if r.flow.has(name.name)
+    ]
 
 
-def _continue(select: exp.Select, view: str, place: int, flow: Flow) -> Flow:
-    """Let the SELECT read the joined view in place of everything up to the join."""
+def _continue(select: exp.Select, view: str, place: int, relations: list[Relation]) -> None:
+    """Let the SELECT read the joined view, in which rows are structs, in place of everything up to the join."""
     rest = (select.args.get("joins") or [])[place + 1 :]
     select.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(view, quoted=True))))
     select.set("joins", rest)
-    return flow
+    aliases = {r.alias.casefold(): r for r in relations}
+    for column in own_columns(select):
+        if isinstance(column.this, exp.Star) and column.table.casefold() in aliases:
+            column.replace(star_of(replace(aliases[column.table.casefold()], packed=True)))

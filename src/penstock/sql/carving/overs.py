@@ -1,16 +1,23 @@
 """Functions with OVER: every row once, with what was before it in its partition."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from sqlglot import exp
 
 from penstock.keyed.operators import Over, OverCall
 from penstock.sql.carving.late import late_rows
+from penstock.sql.carving.names import ours, resolve_aliases
+from penstock.sql.carving.passing import passed
 from penstock.sql.carving.select import own_nodes, packed, read_from
 from penstock.sql.carving.stages import Bench, Flow, Refusal, Relation
+from penstock.sql.shape import over_offset
 
 _MILLISECONDS: Final = {"MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
+
+
+_UNTIMED: Final = "OVER that is not ordered by time alone"
+_TIMED: Final = "write ORDER BY and the event time, ascending"
 
 
 def over_calls(select: exp.Select) -> list[exp.Window]:
@@ -19,20 +26,26 @@ def over_calls(select: exp.Select) -> list[exp.Window]:
 
 def over(bench: Bench, select: exp.Select, relations: list[Relation], windows: list[exp.Window]) -> Flow:
     """Carve the functions with OVER out of a SELECT, which then reads what the operator puts out."""
-    if select.args.get("group") is not None:
-        raise Refusal("OVER beside GROUP BY", windows[0], "group in a model of its own, and read that")
+    place = over_offset(windows[0])
+    if select.args.get("group") is not None or select.args.get("distinct"):
+        word = "GROUP BY" if select.args.get("group") is not None else "DISTINCT"
+        raise Refusal(f"OVER beside {word}", place, "put one of the two into a subquery")
     named = {w.this.name.casefold(): w for w in select.args.get("windows") or ()}
+    resolve_aliases(select, *windows, *named.values())
     resolved = [_resolved(w, named) for w in windows]
     partition, order = resolved[0].partition, resolved[0].order
-    if any((w.partition, w.order) != (partition, order) for w in resolved):
-        raise Refusal("OVER with several partitions or orders", windows[1], "write one model for each of them")
+    for window, frame in zip(windows, resolved, strict=True):
+        if (frame.partition, frame.order) != (partition, order):
+            raise Refusal("OVER with several partitions or orders", over_offset(window), "write a model for each")
     if order is None:
-        raise Refusal("OVER without ORDER BY", windows[0], "add ORDER BY with the event time")
-    time = _time(order, relations, windows[0])
+        raise Refusal("OVER without ORDER BY", place, "add ORDER BY with the event time")
+    time = _time(order, relations, place)
+    flow = replace(passed(select, relations), watermarked=False)
     calls = _Calls()
     for window, frame in zip(windows, resolved, strict=True):
         window.replace(calls.taken(window.this, frame))
     keys = [exp.alias_(e.copy(), f"_p{place}") for place, e in enumerate(partition)]
+    select.set("windows", None)
     moment = [exp.alias_(time.copy(), "_t")] if time is not None else []
     arguments = [exp.alias_(a.copy(), name) for name, a in calls.arguments.items()]
     inner = packed(bench, select, relations, [*keys, *moment, *arguments], order=time is None)
@@ -44,11 +57,10 @@ def over(bench: Bench, select: exp.Select, relations: list[Relation], windows: l
     )
     late = None if time is None else late_rows(select, relations, time)
     view = bench.operator(operator, bench.sql(inner), late=late)
-    bench.keeps("OVER", windows[0])
+    bench.keeps("OVER", place)
     select.set("where", None)
-    select.set("windows", None)
     read_from(select, view)
-    return Flow(watermarked=False)
+    return flow
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +69,7 @@ class _Frame:
     order: exp.Expr | None
     rows: int | None = None
     range_ms: int | None = None
+    by_row: bool = False
 
 
 def _resolved(window: exp.Window, named: dict[str, exp.Window]) -> _Frame:
@@ -64,20 +77,22 @@ def _resolved(window: exp.Window, named: dict[str, exp.Window]) -> _Frame:
     order = meant.args.get("order")
     ordered = order.expressions if order is not None else []
     if len(ordered) > 1 or any(o.args.get("desc") for o in ordered):
-        raise Refusal("OVER that is not ordered by time alone", window, "write ORDER BY and the event time, ascending")
+        raise Refusal(_UNTIMED, over_offset(window), _TIMED)
     partition = tuple(meant.args.get("partition_by") or ())
-    rows, range_ms = _bounds(meant.args.get("spec"), window)
-    return _Frame(partition, ordered[0].this if ordered else None, rows, range_ms)
+    frame = _Frame(partition, ordered[0].this if ordered else None)
+    spec = meant.args.get("spec") or window.args.get("spec")
+    if spec is None:
+        return frame
+    if (spec.args.get("end") or "CURRENT ROW") != "CURRENT ROW" or spec.args.get("start_side") == "FOLLOWING":
+        raise Refusal("a frame that reaches beyond the row", over_offset(window), "end the frame with CURRENT ROW")
+    if spec.args.get("start") == "UNBOUNDED":
+        return replace(frame, by_row=spec.args.get("kind") == "ROWS")
+    rows, range_ms = _bounds(spec, window)
+    return replace(frame, rows=rows, range_ms=range_ms)
 
 
-def _bounds(spec: exp.Expr | None, window: exp.Window) -> tuple[int | None, int | None]:
-    if spec is None or spec.args.get("start") == "UNBOUNDED":
-        if spec is not None and spec.args.get("kind") == "ROWS" and spec.args.get("end") in (None, "CURRENT ROW"):
-            return -1, None
-        return None, None
-    start, end = spec.args.get("start"), spec.args.get("end") or "CURRENT ROW"
-    if end != "CURRENT ROW" or spec.args.get("start_side") == "FOLLOWING":
-        raise Refusal("a frame that reaches beyond the row", window, "end the frame with CURRENT ROW")
+def _bounds(spec: exp.Expr, window: exp.Window) -> tuple[int | None, int | None]:
+    start = spec.args.get("start")
     if start == "CURRENT ROW":
         return (0, None) if spec.args.get("kind") == "ROWS" else (None, 0)
     if spec.args.get("kind") == "ROWS" and isinstance(start, exp.Literal):
@@ -86,10 +101,11 @@ def _bounds(spec: exp.Expr | None, window: exp.Window) -> tuple[int | None, int 
         size = _MILLISECONDS.get(start.unit.name.upper().removesuffix("S"))
         if size is not None and start.this.name.isdigit():
             return None, int(start.this.name) * size
-    raise Refusal("this frame of OVER", window, "write ROWS BETWEEN n PRECEDING or RANGE BETWEEN INTERVAL … PRECEDING")
+    way_out = "write ROWS BETWEEN n PRECEDING or RANGE BETWEEN INTERVAL … PRECEDING"
+    raise Refusal("this frame of OVER", over_offset(window), way_out)
 
 
-def _time(order: exp.Expr, relations: list[Relation], window: exp.Window) -> exp.Expr | None:
+def _time(order: exp.Expr, relations: list[Relation], place: int) -> exp.Expr | None:
     """The event time that rows are taken by; None if they are taken as they arrive."""
     if isinstance(order, exp.Anonymous) and order.name.upper() == "PROCTIME":
         return None
@@ -101,7 +117,7 @@ def _time(order: exp.Expr, relations: list[Relation], window: exp.Window) -> exp
                 return None
             if order.name.casefold() in relation.flow.times and relation.flow.watermarked:
                 return order
-    raise Refusal("OVER that is not ordered by time alone", window, "write ORDER BY and the event time, ascending")
+    raise Refusal(_UNTIMED, place, _TIMED)
 
 
 @dataclass(slots=True)
@@ -114,6 +130,8 @@ class _Calls:
         if isinstance(node, exp.RespectNulls):
             node = node.this
         match node:
+            case exp.IgnoreNulls():
+                raise Refusal("IGNORE NULLS with OVER", node, "filter the nulls in a subquery")
             case exp.RowNumber():
                 return self._call("row_number", None, frame)
             case exp.Count():
@@ -152,13 +170,20 @@ class _Calls:
             default=otherwise,
         )
         self.calls.append(call)
-        return exp.column(call.name)
+        return ours(call.name)
 
     def _call(self, function: str, argument: exp.Expr | None, frame: _Frame) -> exp.Expr:
         column = None if argument is None else self._argument(argument)
-        call = OverCall(f"_w{len(self.calls)}", function, column, frame.rows, frame.range_ms)  # type: ignore[arg-type]
+        call = OverCall(
+            f"_w{len(self.calls)}",
+            function,  # type: ignore[arg-type]
+            column,
+            frame.rows,
+            frame.range_ms,
+            by_row=frame.by_row,
+        )
         self.calls.append(call)
-        return exp.column(call.name)
+        return ours(call.name)
 
     def _argument(self, argument: exp.Expr) -> str:
         for name, known in self.arguments.items():

@@ -1,13 +1,16 @@
 """`ROW_NUMBER() OVER (PARTITION BY … ORDER BY …)` and a limit on it: the first rows of each partition, as changes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
 from penstock.keyed.operators import NOW, ORDER, SIGN, Ranking, Sort
 from penstock.sql.carving.changes import signed as as_signed
-from penstock.sql.carving.select import conjuncts, own_nodes, packed
+from penstock.sql.carving.names import ours
+from penstock.sql.carving.passing import passed
+from penstock.sql.carving.select import all_of, conjuncts, own_nodes, packed
 from penstock.sql.carving.stages import RANK, Bench, Flow, Refusal, Relation
+from penstock.sql.shape import over_offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,12 @@ class Ranked:
     window: exp.Window
     name: str
     limit: int
+
+    def split(self, condition: exp.Expr) -> tuple[list[exp.Expr], list[exp.Expr]]:
+        """The conditions that limit the number, and the others."""
+        parts = conjuncts(condition)
+        limits = [c for c in parts if _limit(c, self.name) is not None]
+        return limits, [c for c in parts if not any(c is limit for limit in limits)]
 
 
 def ranked(select: exp.Select) -> Ranked | None:
@@ -66,21 +75,15 @@ def _limit(condition: exp.Expr, name: str) -> int | None:
 def rank(bench: Bench, select: exp.Select, found: Ranked, relations: list[Relation], *, signed: bool) -> Relation:
     """Carve the numbering out: the SELECT then reads the first rows, under the alias that the subquery had."""
     outer = select.args["from_"].this
-    alias = outer.alias or "_t"
-    if found.limit < 1:
-        raise Refusal("a rank below 1", found.window, "ranks begin with 1")
-    partition = found.window.args.get("partition_by") or []
-    ordered = found.window.args.get("order")
-    if ordered is None:
-        raise Refusal("ROW_NUMBER without ORDER BY", found.window, "add ORDER BY to its OVER")
-    if not partition:
-        raise Refusal("ROW_NUMBER without PARTITION BY", found.window, "add PARTITION BY to its OVER")
+    alias = outer.alias or "_t0"
+    partition, ordered = _asked(found)
     keys = [exp.alias_(e.copy(), f"_p{place}") for place, e in enumerate(partition)]
     first = ordered.expressions[0]
     by_arrival = _is_clock(first.this, relations)
     newest_first = by_arrival and bool(first.args.get("desc"))
     sorts = [] if by_arrival else [_sort(o, place) for place, o in enumerate(ordered.expressions)]
     kept = [e for e in found.inner.expressions if e.unalias() is not found.window]
+    known = passed(exp.Select(expressions=[e.copy() for e in kept]), relations)
     payload = exp.alias_(exp.Anonymous(this="struct", expressions=[_named(e) for e in kept]), alias, quoted=True)
     sign = [exp.column(SIGN)] if signed else []
     inner = packed(
@@ -91,7 +94,7 @@ def rank(bench: Bench, select: exp.Select, found: Ranked, relations: list[Relati
             (exp.alias_(e.unalias().copy(), f"_o{i}"), Sort(f"_o{i}", True)) for i, e in enumerate(_arrival(inner))
         ]
         inner.set("expressions", [*inner.expressions, *(s for s, _ in sorts)])
-    wants_rank = _uses_rank(select, found, alias)
+    wants_rank = _uses_rank(select, found)
     operator = Ranking(
         partition=tuple(k.alias for k in keys),
         order=tuple(sort for _, sort in sorts),
@@ -101,48 +104,77 @@ def rank(bench: Bench, select: exp.Select, found: Ranked, relations: list[Relati
         ttl_ms=bench.ttl_ms,
     )
     view = bench.operator(operator, bench.sql(inner))
-    bench.keeps("ROW_NUMBER", found.window)
+    bench.keeps("ROW_NUMBER", over_offset(found.window))
     if found.limit > 1 and not wants_rank:
         view = bench.sql(as_signed(exp.Table(this=exp.to_identifier(view, quoted=True))))
-    _read_ranked(select, found, view, alias)
-    names = frozenset(e.alias_or_name.casefold() for e in kept) if not any(e.is_star for e in kept) else None
-    shown = [_shown(e, kept, relations) or k.alias for e, k in zip(partition, keys, strict=True)]
-    key = (*shown, *((RANK,) if found.limit > 1 else ()))
-    first_by_arrival = found.limit == 1 and by_arrival and not newest_first and not signed
-    kind = "rows" if first_by_arrival else "changes" if found.limit == 1 or wants_rank else "signed"
-    return Relation(alias, select.args["from_"].this, Flow(kind, key, names, watermarked=False), packed=True)  # type: ignore[arg-type]
+    _read_ranked(select, found, view)
+    shown = {k.alias: name for e, k in zip(partition, keys, strict=True) if (name := _shown(e, kept, relations))}
+    node = select.args["from_"].this
+    flow = Flow(columns=known.columns, clocks=known.clocks, watermarked=False)
+    if found.limit == 1 and by_arrival and not newest_first and not signed:
+        return Relation(alias, node, flow, packed=True)
+    if found.limit > 1 and not wants_rank:
+        return Relation(alias, node, replace(flow, kind="signed"), packed=True)
+    key = (*operator.partition, *((RANK,) if found.limit > 1 else ()))
+    flow = replace(flow, kind="changes", key=key, hidden=frozenset(key))
+    return Relation(alias, node, flow, packed=True, shown=shown)
 
 
-def _read_ranked(select: exp.Select, found: Ranked, view: str, alias: str) -> None:
+def _asked(found: Ranked) -> tuple[list[exp.Expr], exp.Order]:
+    """What rows are partitioned and sorted by."""
+    window = found.window
+    others = [n for n in own_nodes(found.inner) if isinstance(n, exp.Window) and n is not window]
+    if others:
+        raise Refusal("OVER beside ROW_NUMBER", over_offset(others[0]), "number the rows in a subquery of its own")
+    if found.inner.args.get("group") is not None or found.inner.args.get("distinct"):
+        raise Refusal("ROW_NUMBER over GROUP BY", over_offset(window), "group in a subquery that this one reads")
+    if found.limit < 1:
+        raise Refusal("a rank below 1", over_offset(window), "ranks begin with 1")
+    partition, ordered = window.args.get("partition_by") or [], window.args.get("order")
+    if ordered is None:
+        raise Refusal("ROW_NUMBER without ORDER BY", over_offset(window), "add ORDER BY to its OVER")
+    if not partition:
+        raise Refusal("ROW_NUMBER without PARTITION BY", over_offset(window), "add PARTITION BY to its OVER")
+    return partition, ordered
+
+
+def _read_ranked(select: exp.Select, found: Ranked, view: str) -> None:
     """Read the operator's view; the number of a row is a column of its own there, and the limit is met."""
-    table = exp.Table(this=exp.to_identifier(view, quoted=True))
-    where = select.args["where"]
-    rest = [c for c in conjuncts(where.this) if _limit(c, found.name) is None]
-    select.set("where", exp.Where(this=exp.and_(*(c.copy() for c in rest))) if rest else None)
+    _, rest = found.split(select.args["where"].this)
+    select.set("where", all_of(rest))
     for node in list(own_nodes(select)):
         if isinstance(node, exp.Column) and node.name.casefold() == found.name:
-            renamed: exp.Expr = exp.column(RANK)
+            renamed: exp.Expr = ours(RANK)
             if node.parent is select and node.arg_key == "expressions":
                 renamed = exp.alias_(renamed, node.name, quoted=True)
             node.replace(renamed)
     outputs: list[exp.Expr] = []
     for e in select.expressions:
-        outputs.append(e)
-        if e.is_star:
-            outputs.append(exp.alias_(exp.column(RANK), found.name, quoted=True))
+        if _leaves_out(e, found.name):
+            outputs.append(exp.Star())
+        else:
+            number = [exp.alias_(ours(RANK), _spelled(found), quoted=True)] if e.is_star else []
+            outputs += [e, *number]
     select.set("expressions", outputs)
-    select.set("from_", exp.From(this=table))
+    select.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(view, quoted=True))))
 
 
-def _uses_rank(select: exp.Select, found: Ranked, alias: str) -> bool:
-    where = select.args["where"]
-    limits = {id(c) for c in conjuncts(where.this) if _limit(c, found.name) is not None}
-    for node in own_nodes(select):
-        if isinstance(node, exp.Column) and node.name.casefold() == found.name:
-            within = node.find_ancestor(exp.EQ, exp.LTE, exp.LT, exp.GT, exp.GTE)
-            if within is None or id(within) not in limits:
-                return True
-    return any(e.is_star for e in select.expressions)
+def _spelled(found: Ranked) -> str:
+    return next(str(e.alias) for e in found.inner.expressions if e.unalias() is found.window)
+
+
+def _leaves_out(e: exp.Expr, name: str) -> bool:
+    """Whether a star is over all columns but this one."""
+    return isinstance(e, exp.Star) and [i.name.casefold() for i in e.args.get("except_") or ()] == [name]
+
+
+def _uses_rank(select: exp.Select, found: Ranked) -> bool:
+    limits, _ = found.split(select.args["where"].this)
+    spent = {id(node) for limit in limits for node in limit.walk()}
+    columns = [n for n in own_nodes(select) if isinstance(n, exp.Column) and n.name.casefold() == found.name]
+    return any(id(c) not in spent for c in columns) or any(
+        e.is_star and not _leaves_out(e, found.name) for e in select.expressions
+    )
 
 
 def _named(projection: exp.Expr) -> exp.Expr:
@@ -152,12 +184,13 @@ def _named(projection: exp.Expr) -> exp.Expr:
 
 
 def _shown(partition: exp.Expr, kept: list[exp.Expr], relations: list[Relation]) -> str | None:
-    """The output that is the column which rows are partitioned by."""
+    """The output that is what rows are partitioned by."""
     for e in kept:
         if e.unalias() == partition:
-            return e.alias_or_name
+            return str(e.alias_or_name)
         if e.is_star and isinstance(partition, exp.Column) and len(relations) == 1:
-            return partition.name
+            columns = relations[0].flow.columns or ()
+            return next((c for c in columns if c.casefold() == partition.name.casefold()), str(partition.name))
     return None
 
 

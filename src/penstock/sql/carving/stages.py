@@ -18,23 +18,28 @@ class Flow:
     """How the rows of a table or subquery come.
 
     `rows` only ever come. `changes` are inserts, updates and deletes by `key`, told apart by `_gs_op`. `signed` rows
-    come and go, told apart by `_sign`. `times` are the columns with event time and `clocks` those with the time of
-    processing, by folded names; `columns` likewise, None when they are not known. `watermarked` is whether Spark itself
-    still knows about event time. For `lateness_ms` after a window's end its rows still count; `keeps_late` is whether
-    those that come later are to be kept, and `mixed` whether rows of several inputs are put together.
+    come and go, told apart by `_sign`. `columns` are None when they are not known. `times` are the columns with event
+    time and `clocks` those with the time of processing, by folded names. `watermarked` is whether Spark itself still
+    knows about event time. `hidden` are columns of the key that are no columns for people. For `lateness_ms` after a
+    window's end its rows still count; `keeps_late` is whether those that come later are to be kept, and `mixed` whether
+    rows of several inputs are put together. A `static` table is looked up, and is no stream.
     """
 
     kind: FlowKind = "rows"
     key: tuple[str, ...] = ()
-    columns: frozenset[str] | None = None
+    columns: tuple[str, ...] | None = None
     times: frozenset[str] = frozenset()
     clocks: frozenset[str] = frozenset()
     watermarked: bool = True
+    hidden: frozenset[str] = frozenset()
     static: bool = False
-    """Whether it is a table that is looked up, and no stream."""
     lateness_ms: int = 0
     keeps_late: bool = False
     mixed: bool = False
+
+    def has(self, name: str) -> bool | None:
+        """Whether there is a column of this name, if that is known."""
+        return None if self.columns is None else name.casefold() in map(str.casefold, self.columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,22 +71,25 @@ Stage: TypeAlias = SqlStage | OperatorStage
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Something in FROM, by its alias; `packed` rows are structs that are called by the alias."""
+    """Something in FROM, by its alias; `packed` rows are structs that are called by the alias.
+
+    `shown` has the columns in such a struct that are the same as columns of the key beside it, by the latter.
+    """
 
     alias: str
     node: exp.Expr
     flow: Flow
     packed: bool = False
+    shown: Mapping[str, str] = field(default_factory=dict)
 
 
 class Refusal(Exception):
     """A query that cannot be carved; the reason is for people."""
 
-    def __init__(self, name: str, node: exp.Expr, way_out: str) -> None:
+    def __init__(self, name: str, node: exp.Expr | int, way_out: str) -> None:
         super().__init__(name)
-        self.problem = Problem(
-            "sql-unsupported", f"{name} cannot run as a stream here", offset_of(node), way_out, subject=name
-        )
+        offset = node if isinstance(node, int) else offset_of(node)
+        self.problem = Problem("sql-unsupported", f"{name} cannot run as a stream here", offset, way_out, subject=name)
 
 
 RANK: Final = "_rank"
@@ -125,7 +133,7 @@ class Bench:
         """The window that a SELECT groups by."""
         return self.followed.made.get(id(select)) or self.followed.groups[id(select)]
 
-    def keeps(self, name: str, node: exp.Expr) -> None:
+    def keeps(self, name: str, offset: int) -> None:
         """Note state that grows with the keys, unless it expires."""
-        if self.ttl_ms is None and (name, offset_of(node)) not in self.unbounded:
-            self.unbounded.append((name, offset_of(node)))
+        if self.ttl_ms is None and (name, offset) not in self.unbounded:
+            self.unbounded.append((name, offset))

@@ -1,0 +1,151 @@
+"""Conditions of joins: which joins an operator must do, what is equal on both sides, what can be asked of one alone."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sqlglot import exp
+
+from penstock.sql.carving.late import refuse_unseen
+from penstock.sql.carving.select import all_of, conjuncts, tables_in
+from penstock.sql.carving.stages import Bench, Refusal, Relation
+from penstock.sql.query import offset_of
+
+OUTER: Final = frozenset({"LEFT", "RIGHT", "FULL"})
+_COMPARISONS: Final = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.EQ)
+
+
+def is_operator_join(
+    bench: Bench, join: exp.Join, left: list[Relation], right: Relation, where: exp.Expr | None
+) -> bool:
+    """Whether an operator of ours must do a join. A table is looked up by Spark, in every batch."""
+    if right.flow.static:
+        if join.side in {"RIGHT", "FULL"}:
+            raise Refusal(f"{join.side} JOIN with a table", join, "use JOIN or LEFT JOIN: nothing comes from a table")
+        return False
+    if join.this.args.get("version") is not None or join.kind == "ANTI":
+        return True
+    if any(r.flow.kind != "rows" for r in (*left, right)):
+        return True
+    bounded = is_bounded(join, left, right, where)
+    if join.side in OUTER and not bounded:
+        return True
+    if bounded:
+        refuse_unseen(join, (*left, right))
+    else:
+        bench.keeps("JOIN without a bound in time", offset_of(join))
+        if bench.ttl_ms is not None:
+            return True
+    if not _may_be_equal(join, left, right, where):
+        raise _without_equality(join)
+    return False
+
+
+def is_bounded(join: exp.Join, left: list[Relation], right: Relation, where: exp.Expr | None) -> bool:
+    """Whether its condition holds the event times of both sides together."""
+    conditions = [*conjuncts(join.args.get("on")), *(conjuncts(where) if join.side not in OUTER else ())]
+    for part in conditions:
+        if isinstance(part, _COMPARISONS):
+            columns = list(part.find_all(exp.Column))
+            on_left = any(is_time(c, r) for c in columns for r in left)
+            if on_left and any(is_time(c, right) for c in columns):
+                return True
+    return False
+
+
+def is_time(column: exp.Column, relation: Relation) -> bool:
+    flow = relation.flow
+    return column.table.casefold() == relation.alias.casefold() and column.name.casefold() in flow.times
+
+
+def _may_be_equal(join: exp.Join, left: list[Relation], right: Relation, where: exp.Expr | None) -> bool:
+    """Whether something is equal on both sides, as far as it is known whose columns are whose."""
+    parts = [*conjuncts(join.args.get("on")), *(conjuncts(where) if join.side not in OUTER else ())]
+    aliases = {r.alias.casefold() for r in left}
+    if join.args.get("using") or any("" in tables_in(part) for part in parts):
+        return True
+    return any(_equal(part, aliases, right.alias.casefold()) is not None for part in parts)
+
+
+def _without_equality(join: exp.Join) -> Refusal:
+    return Refusal("a join without an equality", join, "add `left.column = right.column` to its condition")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a join asks for: pairs of equal expressions, what can be asked of one side before it, and the rest."""
+
+    left: tuple[exp.Expr, ...]
+    right: tuple[exp.Expr, ...]
+    on_left: tuple[exp.Expr, ...]
+    on_right: tuple[exp.Expr, ...]
+    rest: tuple[exp.Expr, ...]
+
+
+def asked_of(join: exp.Join, left: list[Relation], right: Relation, where: exp.Expr | None) -> Asked:
+    aliases, right_alias = {r.alias.casefold() for r in left}, right.alias.casefold()
+    pairs = [_shared(name.name.casefold(), left, right) for name in join.args.get("using") or ()]
+    on_left: list[exp.Expr] = []
+    on_right: list[exp.Expr] = []
+    rest: list[exp.Expr] = []
+    for part in conjuncts(join.args.get("on")):
+        tables = tables_in(part)
+        if (pair := _equal(part, aliases, right_alias)) is not None:
+            pairs.append(pair)
+        elif tables == {right_alias} and join.side in {"", "LEFT"}:
+            on_right.append(part)
+        elif tables and tables <= aliases and join.side in {"", "RIGHT"}:
+            on_left.append(part)
+        elif part != exp.true():
+            rest.append(part)
+    if join.side not in OUTER:
+        pairs += [pair for part in conjuncts(where) if (pair := _equal(part, aliases, right_alias)) is not None]
+    if not pairs:
+        raise _without_equality(join)
+    ones, others = zip(*pairs, strict=True)
+    return Asked(tuple(ones), tuple(others), tuple(on_left), tuple(on_right), tuple(rest))
+
+
+def _shared(name: str, left: Sequence[Relation], right: Relation) -> tuple[exp.Expr, exp.Expr]:
+    """The two columns that USING makes equal."""
+    owner = next((r for r in left if r.flow.has(name)), left[0])
+    one, other = (exp.column(name, table=r.alias, quoted=True) for r in (owner, right))
+    return one, other
+
+
+def _equal(part: exp.Expr, left: set[str], right: str) -> tuple[exp.Expr, exp.Expr] | None:
+    if not isinstance(part, exp.EQ):
+        return None
+    one, other = tables_in(part.left), tables_in(part.right)
+    if one and one <= left and other == {right}:
+        return part.left, part.right
+    if other and other <= left and one == {right}:
+        return part.right, part.left
+    return None
+
+
+def filters(
+    select: exp.Select, join: exp.Join, place: int, left: list[Relation], right: Relation
+) -> tuple[list[exp.Expr], list[exp.Expr]]:
+    """Take from WHERE what concerns one side of a join only and may be asked before it, so that less is kept.
+
+    Not where rows of the other side come out without a partner: here, or in a join behind this one.
+    """
+    where = select.args.get("where")
+    later = (select.args.get("joins") or [])[place + 1 :]
+    if where is None or any(j.side in {"RIGHT", "FULL"} for j in later):
+        return [], []
+    aliases, right_alias = {r.alias.casefold() for r in left}, right.alias.casefold()
+    for_left: list[exp.Expr] = []
+    for_right: list[exp.Expr] = []
+    others: list[exp.Expr] = []
+    for part in conjuncts(where.this):
+        tables = tables_in(part)
+        if tables and tables <= aliases and join.side in {"", "LEFT"}:
+            for_left.append(part)
+        elif tables == {right_alias} and join.side in {"", "RIGHT"} and join.this.args.get("version") is None:
+            for_right.append(part)
+        else:
+            others.append(part)
+    select.set("where", all_of(others))
+    return for_left, for_right
