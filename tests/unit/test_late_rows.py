@@ -119,7 +119,7 @@ JOINED = f"SELECT TUMBLE_START(a.at, {HOUR}) AS s, COUNT(*) AS n FROM {S} AS a J
         (KEPT, NESTED, "a window behind another operator", None),
         (LATENESS, SPREAD, "STDDEV in a window with `allowed_lateness_ms`", "STDDEV(id) AS n"),
         (KEPT, WITHIN, "JOIN with `late: dead_letter`", None),
-        (KEPT, JOINED, "a window behind another operator", None),
+        (KEPT, JOINED, "`late: dead_letter` behind a join", None),
         (KEPT, BOTH, "`late: dead_letter` over UNION ALL", None),
     ],
 )

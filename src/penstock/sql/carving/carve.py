@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from penstock.sql.carving.changes import forwarded, read_signed, signed_view
-from penstock.sql.carving.conditions import is_bounded, is_operator_join
+from penstock.sql.carving.conditions import is_operator_join
 from penstock.sql.carving.groups import group, is_aggregate
 from penstock.sql.carving.joins import join_changes, join_versions
 from penstock.sql.carving.late import closing, is_closed_here
@@ -157,7 +157,7 @@ def _worked(bench: Bench, select: exp.Select, relations: list[Relation], *, nest
     before = select.copy()
     name_owners(select, relations, strict=False)
     if not carved and not _operator_joins(bench, select, relations):
-        flow = replace(passed(select, relations), watermarked=_keeps_time(select, relations))
+        flow = passed(select, relations)
         for name in ("expressions", "where", "group", "having", "joins"):
             select.set(name, before.args.get(name))
         return flow
@@ -223,18 +223,6 @@ def _operator_joins(bench: Bench, select: exp.Select, relations: list[Relation])
     return found
 
 
-def _keeps_time(select: exp.Select, relations: list[Relation]) -> bool:
-    """Whether the joins that Spark does put out rows in time: without a bound, a row can find its partner any time."""
-    where = select.args.get("where")
-    condition = where.this if where is not None else None
-    return all(r.flow.watermarked for r in relations) and all(
-        _unfolds(join)
-        or relations[place + 1].flow.static
-        or is_bounded(join, relations[: place + 1], relations[place + 1], condition)
-        for place, join in enumerate(select.args.get("joins") or ())
-    )
-
-
 def _joined(bench: Bench, select: exp.Select, relations: list[Relation]) -> tuple[Flow, list[Relation]]:
     """Carve out the joins that need it, from left to right; says how rows flow behind them."""
     if len(relations) == 1:
@@ -242,7 +230,7 @@ def _joined(bench: Bench, select: exp.Select, relations: list[Relation]) -> tupl
     if relations[0].flow.kind != "rows" and all(_unfolds(join) for join in select.args.get("joins") or ()):
         return relations[0].flow, relations
     places = _operator_joins(bench, select, relations)
-    flow = Flow(watermarked=_keeps_time(select, relations))
+    flow = Flow(watermarked=all(r.flow.watermarked for r in relations))
     if not places:
         return flow, [replace(r, flow=replace(r.flow, watermarked=flow.watermarked)) for r in relations]
     done = 0
