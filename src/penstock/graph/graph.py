@@ -74,8 +74,9 @@ class Node:
 
     `column_origins` has the columns of inputs that each output is made from, `classification` how delicate each output
     is by itself or by what it is made from, and `covered` the outputs in which nothing of that can be read any more.
-    `further_times` has other columns that are event time as well, `asked_times` the times of inputs that the query
-    takes and that are not their first, or that nobody declared. `hindrances` is what keeps the query from running.
+    `written_time` is the type that the event time of a source is written in. `further_times` has other columns that are
+    event time as well, `asked_times` the times of inputs that the query takes and that are not their first, or that
+    nobody declared. `hindrances` is what keeps the query from running.
     `flow` tells whether rows only come or are changes, by `change_key`, or by whole rows if that is empty; `corrects`
     whether late rows change what windows gave, and `mixed` whether a view puts rows of several inputs together. `asks`
     has the models of machine learning that it asks, each with the answer that is declared; `operators` are the
@@ -95,6 +96,7 @@ class Node:
     columns: Columns | None = None
     key: tuple[str, ...] = ()
     event_time: EventTime | None = None
+    written_time: str | None = None
     further_times: tuple[EventTime, ...] = ()
     asked_times: Mapping[str, EventTime] = field(default_factory=dict)
     stateful: bool = False

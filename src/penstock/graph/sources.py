@@ -26,10 +26,11 @@ def source_node(
     elif node_id in schemas:
         diagnostics += _unlike_schema(declared, columns, schemas[node_id])
     columns = columns or schemas.get(node_id)
-    event_time = None
+    event_time = written_time = None
     if source.event_time is not None:
         event_time = EventTime.said(source.event_time.column, source.event_time)
         names = [c.name for c in columns or ()]
+        written_time = next((c.type for c in columns or () if c.name == event_time.column), None)
         columns = columns and tuple(_as_time(c) if c.name == event_time.column else c for c in columns)
         if names and event_time.column not in names:
             text, hint = f"the source has no column `{event_time.column}`", did_you_mean(event_time.column, names)
@@ -49,6 +50,7 @@ def source_node(
         declared.origin,
         columns=columns,
         event_time=event_time,
+        written_time=written_time,
         on_error=source.on_error or defaults.on_error,
         classification={c.name.casefold(): c.classification for c in source.columns if c.classification},
         owner=source.owner,
@@ -101,5 +103,5 @@ def _unlike_schema(declared: Declared[written.Source], columns: Columns, known: 
 
 
 def _as_time(column: Column) -> Column:
-    """An event time is a timestamp, however it was declared: text is parsed as one by the reader."""
-    return Column(column.name, "TIMESTAMP") if column.type in ("STRING", None) else column
+    """An event time is a timestamp, however it was declared: text and numbers are made into one when they are read."""
+    return Column(column.name, "TIMESTAMP") if column.type in (None, "STRING", "BIGINT", "INT") else column

@@ -149,7 +149,8 @@ def _topic_source(node: Node, graph: Graph) -> dict[str, Any]:
     said = node.element.columns or (node.element.schema_ and node.element.schema_.definition)
     filled_in = {c.name for c in node.element.columns if c.proctime}
     declared = [c for c in node.columns or () if said and c.name not in filled_in]
-    columns = tuple(TopicColumn(name=c.name, type=c.type or "STRING") for c in declared)
+    written = {node.event_time.column: node.written_time} if node.event_time is not None else {}
+    columns = tuple(TopicColumn(name=c.name, type=written.get(c.name) or c.type or "STRING") for c in declared)
     return _dumped(TopicSource(topic=topic, columns=columns))
 
 

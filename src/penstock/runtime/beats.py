@@ -6,6 +6,7 @@ They lie in files beside the checkpoint and are read like any other input: a bat
 import json
 import os
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,14 +15,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.clients.formats import STREAM_OPTIONS, literal
 from penstock.manifest.model import Input, QuerySpec
+from penstock.runtime.times import NEWEST, metric
 
 
 def read(session: SparkSession, folder: Path, entry: Input) -> DataFrame:
-    """The heartbeats of an input, a column `at`."""
+    """The heartbeats of an input, a column `at`. Those that have been heard are taken away."""
     place = folder / entry.name
     place.mkdir(parents=True, exist_ok=True)
     reader = session.readStream.name(f"{entry.name}_beats").format("json").schema("at TIMESTAMP")
-    return reader.options(**STREAM_OPTIONS).load(literal(place))
+    return reader.options(cleanSource="delete", **STREAM_OPTIONS).load(literal(place))
 
 
 def beat(folder: Path, entry: Input, at_ms: int) -> None:
@@ -34,37 +36,90 @@ def beat(folder: Path, entry: Input, at_ms: int) -> None:
     os.replace(staged, place / f"{at_ms}.json")
 
 
-class IdleWatch:
-    """Lets event time go on with the clock for the inputs of a query that are silent for too long."""
+@dataclass(slots=True)
+class Silence:
+    """How long an input has been silent: since it was last heard, up to when there was surely nothing of it.
 
-    def __init__(self, spec: QuerySpec, folder: Path) -> None:
+    `latest_ms` is how far its event time has come, by its rows and by heartbeats; the others are times of the clock.
+    """
+
+    idle_ms: int
+    since_ms: int
+    latest_ms: int | None = None
+    until_ms: int = 0
+
+    def heard(self, newest_ms: int | None, began_ms: int, now_ms: int) -> None:
+        """A batch that began at some time had rows of the input up to `newest_ms`, or none."""
+        if newest_ms is None:
+            self.until_ms = max(self.until_ms, began_ms)
+        else:
+            self.latest_ms = max(self.latest_ms or 0, newest_ms)
+            self.since_ms = self.until_ms = now_ms
+
+    def due(self, others_ms: int | None) -> int | None:
+        """How far event time is to go on now, if it is. Without any row yet, it starts where other inputs are."""
+        waited = self.until_ms - self.since_ms
+        start = others_ms if self.latest_ms is None else self.latest_ms
+        if start is None or waited < self.idle_ms:
+            return None
+        self.latest_ms, self.since_ms = start + waited, self.until_ms
+        return self.latest_ms
+
+
+class IdleWatch:
+    """Lets event time go on with the clock for the inputs of a query that are silent for too long.
+
+    Rows may wait while a batch is under way. So an input counts as silent only up to the begin of a batch that had none
+    of its rows, or up to now when the query has nothing to do.
+    """
+
+    def __init__(self, spec: QuerySpec, folder: Path, reached_ms: int | None) -> None:
+        """`reached_ms` is how far event time had come when the query ran last."""
         self._folder = folder
-        times = [(entry, entry.event_time.idle_ms) for entry in spec.inputs if spec.timed and entry.event_time]
-        self._waits = [(entry, idle_ms) for entry, idle_ms in times if idle_ms is not None]
-        self._latest_ms: int | None = None
-        self._since = time.monotonic()
         self._seen = -1
+        now_ms = _now_ms()
+        self._inputs: list[tuple[Input, Silence | None]] = []
+        for entry in spec.inputs if spec.timed else ():
+            if (time := entry.event_time) is not None:
+                started = None if reached_ms is None else reached_ms + time.delay_ms
+                silence = None if time.idle_ms is None else Silence(time.idle_ms, now_ms, started)
+                self._inputs.append((entry, silence))
+        self._newest: dict[str, int] = {}
 
     def look(self, query: StreamingQuery) -> None:
         """To be called now and then, while the query runs."""
-        progress = query.lastProgress if self._waits else None
-        if progress is None:
+        if not any(silence for _, silence in self._inputs):
             return
-        if progress["batchId"] != self._seen:
-            self._seen = progress["batchId"]
-            newest = progress["eventTime"].get("max")
-            if newest is not None:
-                self._latest_ms = max(self._latest_ms or 0, _milliseconds(newest))
-                self._since = time.monotonic()
-        waited_ms = int((time.monotonic() - self._since) * 1000)
-        for entry, idle_ms in self._waits if self._latest_ms is not None else ():
-            if waited_ms >= idle_ms:
-                assert self._latest_ms is not None
-                beat(self._folder, entry, self._latest_ms + waited_ms)
-        if self._waits and waited_ms >= min(idle_ms for _, idle_ms in self._waits) and self._latest_ms is not None:
-            self._latest_ms += waited_ms
-            self._since = time.monotonic()
+        self._hear(query)
+        status = query.status
+        if not status["isTriggerActive"] and not status["isDataAvailable"]:
+            for _, silence in self._inputs:
+                if silence is not None:
+                    silence.until_ms = _now_ms()
+        for entry, silence in self._inputs:
+            others = [newest for view, newest in self._newest.items() if view != entry.view]
+            at_ms = silence.due(max(others, default=None)) if silence is not None else None
+            if at_ms is not None:
+                beat(self._folder, entry, at_ms)
+
+    def _hear(self, query: StreamingQuery) -> None:
+        """Take note of the batches since the last look."""
+        last = query.lastProgress
+        if last is None or last["batchId"] == self._seen:
+            return
+        for progress in query.recentProgress if last["batchId"] > self._seen + 1 else [last]:
+            if progress["batchId"] <= self._seen:
+                continue
+            began_ms = int(datetime.fromisoformat(progress["timestamp"]).timestamp() * 1000)
+            for entry, silence in self._inputs:
+                counted = progress["observedMetrics"].get(metric(entry))
+                newest_ms = None if counted is None else counted[NEWEST]
+                if newest_ms is not None:
+                    self._newest[entry.view] = max(self._newest.get(entry.view, newest_ms), newest_ms)
+                if silence is not None:
+                    silence.heard(newest_ms, began_ms, _now_ms())
+        self._seen = last["batchId"]
 
 
-def _milliseconds(moment: str) -> int:
-    return int(datetime.fromisoformat(moment).timestamp() * 1000)
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -51,6 +51,12 @@ def batch_time(checkpoint: Path, batch_id: int) -> BatchTime:
     return BatchTime(int(header["batchTimestampMs"]), int(header["batchWatermarkMs"]))
 
 
+def reached_ms(checkpoint: Path) -> int | None:
+    """How far event time had come by the last batch; None if there was none, or it had not."""
+    begun = max((int(path.name) for path in (checkpoint / "offsets").glob("*") if path.name.isdigit()), default=None)
+    return None if begun is None else batch_time(checkpoint, begun).watermark_ms or None
+
+
 def unfinished_batch(checkpoint: Path) -> int | None:
     """The batch that was begun and not committed, so that it will be done again."""
     numbers = [

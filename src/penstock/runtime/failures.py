@@ -15,6 +15,8 @@ SPARK_ERRORS: Final = (PySparkException, Py4JError)
 _NOISE: Final = re.compile(r"\s*SQLSTATE: \w+|^(?:[\w.$]+(?:Exception|Error): )+|;?\s*$")
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _LONGEST: Final = 600
+_RAISED: Final = re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<code>event-time-\w+): (?P<text>.*)")
+"""What inputs say of a row that must stop the query."""
 
 
 def failure_of(error: PySparkException | Py4JError) -> QueryFailed:
@@ -23,6 +25,10 @@ def failure_of(error: PySparkException | Py4JError) -> QueryFailed:
     for message in _messages(error):
         if message and not any(message in earlier for earlier in said):
             said.append(message)
+    for message in said:
+        if raised := _RAISED.fullmatch(message):
+            hint = "mend the row, or set `on_error: dead_letter` where it is read"
+            return QueryFailed(raised["code"], raised["text"], hint=hint)
     named = [message for message in said if message.startswith("[")] or said[:1]
     text = ": ".join(named[:3]) or "Spark gave no reason"
     return QueryFailed("query-failed", text if len(text) <= _LONGEST else text[:_LONGEST] + " …")

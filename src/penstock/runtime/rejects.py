@@ -10,7 +10,6 @@ from pyspark.sql import functions as f
 from penstock.clients.batches import BatchRef, publish
 from penstock.clients.formats import FORMATS, JSON_OPTIONS
 from penstock.connectors.contract import Source
-from penstock.errors import QueryFailed
 from penstock.manifest.model import Input, KeyedStep
 from penstock.runtime.times import FAULT, FAULTS, converted, marked
 from penstock.sql.carving.late import LATE_AT, LATE_ROW
@@ -20,13 +19,6 @@ LATE: Final = "late"
 FAILED: Final = "row-failed"
 REASONS: Final[Mapping[str, str]] = {**FAULTS, LATE: "it came when its window, or its moment, was over"}
 """Why a row is in a topic for errors, by code."""
-
-
-def stop_at(faults: Mapping[str, int], entry: Input) -> None:
-    """End the query where its input is not to have any fault."""
-    for code, count in faults.items():
-        text = f"{count} rows of `{entry.node}` cannot take part: {FAULTS[code]}"
-        raise QueryFailed(code, text, hint="mend the rows, or set `on_error: dead_letter` where they are read")
 
 
 def keep(

@@ -26,10 +26,7 @@ from penstock.plan.steps import (
 )
 from penstock.project.variables import Environ
 from penstock.runtime.beats import IdleWatch
-from penstock.runtime.checkpoint import (
-    set_aside,
-    state_partitions,
-)
+from penstock.runtime.checkpoint import reached_ms, set_aside, state_partitions
 from penstock.runtime.failures import SPARK_ERRORS, failure_of
 from penstock.runtime.filling import Filling
 from penstock.runtime.frames import Frames, shared_read
@@ -48,7 +45,7 @@ class _Live:
     spec: QuerySpec
     query: StreamingQuery
     failures: list[PenstockError]
-    idle: IdleWatch
+    idle: IdleWatch | None
 
 
 class Run:
@@ -129,7 +126,7 @@ class Run:
             for name, live in list(self._live.items()):
                 ended = not _is_active(live.query)
                 self._record(live.spec)
-                if not ended:
+                if not ended and live.idle is not None:
                     live.idle.look(live.query)
                 if ended:
                     del self._live[name]
@@ -189,7 +186,8 @@ class Run:
         elif isinstance(spec.trigger, Every):
             writer = writer.trigger(processingTime=f"{spec.trigger.interval_ms} milliseconds")
         self.board.started(spec.name)
-        return _Live(spec, writer.start(), writing.failures, IdleWatch(spec, self._place.beats(spec.name)))
+        idle = None if drain else IdleWatch(spec, self._place.beats(spec.name), reached_ms(checkpoint))
+        return _Live(spec, writer.start(), writing.failures, idle)
 
     def _create_topic(self, topic: TopicSpec) -> None:
         directory = self._place.topics / topic.name

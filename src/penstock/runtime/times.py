@@ -17,6 +17,8 @@ FAULTS: Final[Mapping[str, str]] = {
     "event-time-future": "its event time is too far ahead of the clock",
 }
 """Why a row cannot take part in a query that goes by event time."""
+NEWEST: Final = "newest"
+"""The newest time of the rows of a batch, in milliseconds."""
 
 
 def converted(frame: DataFrame, time: EventTimeSpec) -> DataFrame:
@@ -55,16 +57,24 @@ def watermarked(stream: DataFrame, entry: Input, beats: DataFrame | None = None)
         rows = rows.unionByName(only_time, allowMissingColumns=True)
     timed = rows.withWatermark(time.column, f"{time.delay_ms} milliseconds")
     counts = [f.count_if(f.col(FAULT) == code).alias(code) for code in FAULTS]
-    return timed.observe(_metric(entry), *counts).where(f.col(FAULT).isNull()).drop(FAULT)
+    own = f.when(f.col(FAULT).isNull(), f.unix_millis(f.col(quoted(time.column))))
+    counted = timed.observe(metric(entry), *counts, f.max(own).alias(NEWEST))
+    sound = f.col(FAULT).isNull()
+    if entry.on_error == "stop":
+        for code, why in FAULTS.items():
+            said = f.lit(f"{code}: a row of `{entry.node.partition('.')[2]}` cannot take part: {why}")
+            sound = f.when(f.col(FAULT) == code, f.raise_error(said)).otherwise(sound)
+    return counted.where(sound).drop(FAULT)
 
 
-def _metric(entry: Input) -> str:
+def metric(entry: Input) -> str:
+    """What is counted of the rows of an input is known by."""
     return f"faults {entry.view}"
 
 
 def faults(session: SparkSession, query: str, entry: Input) -> dict[str, int]:
     """How many rows of the batch under way have which fault. To be asked when the batch is worked through."""
-    row = observed(session, query, _metric(entry))
+    row = observed(session, query, metric(entry))
     return {code: count for place, code in enumerate(FAULTS) if row and (count := int(row.getLong(place)))}
 
 

@@ -22,7 +22,7 @@ from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_rows
 from penstock.runtime.frames import Frames, folded, split_read
 from penstock.runtime.keyed import late_metric
 from penstock.runtime.progress import ProgressBoard
-from penstock.runtime.rejects import keep, keep_failed, keep_late, stop_at
+from penstock.runtime.rejects import keep, keep_failed, keep_late
 from penstock.runtime.rescue import faulty, only, without
 from penstock.runtime.times import faults, observed
 from penstock.sql.dialects import quoted
@@ -126,15 +126,10 @@ class Writing:
             if not found and ref.batch_id != self.unfinished:
                 continue
             self.board.rejected(self.spec.name, sum(found.values()))
-            match entry.on_error:
-                case "stop":
-                    stop_at(found, entry)
-                case "dead_letter":
-                    _, still = self._as_it_was(ref)
-                    files = batch_files(self.checkpoint, ref.batch_id)
-                    keep(still, source, entry, files, self.topics, replace(ref, output=f"{entry.view} errors"))
-                case "skip":
-                    pass
+            if entry.on_error == "dead_letter":
+                _, still = self._as_it_was(ref)
+                files = batch_files(self.checkpoint, ref.batch_id)
+                keep(still, source, entry, files, self.topics, replace(ref, output=f"{entry.view} errors"))
 
     def _keep_late(self, ref: BatchRef) -> None:
         """Keep the rows of a batch that came too late, where that is wanted."""
