@@ -34,6 +34,8 @@ ELSEWHERE = {
     "state-unreadable": "tests/unit/test_state.py",
     "query-failed": "tests/spark/test_projects.py",
     "batch-conflict": "tests/spark/test_projects.py",
+    "event-time-null": "tests/spark/test_event_time.py",
+    "event-time-future": "tests/spark/test_event_time.py",
 }
 """Codes that `validate` does not give, and the file with the test that asserts each of them."""
 

@@ -103,5 +103,5 @@ def _unlike_schema(declared: Declared[written.Source], columns: Columns, known: 
 
 
 def _as_time(column: Column) -> Column:
-    """An event time is a timestamp, however it was declared: text and numbers are made into one when they are read."""
-    return Column(column.name, "TIMESTAMP") if column.type in (None, "STRING", "BIGINT", "INT") else column
+    """An event time is a timestamp: text, numbers and days are made into one when they are read."""
+    return Column(column.name, "TIMESTAMP") if column.type in (None, "STRING", "BIGINT", "INT", "DATE") else column

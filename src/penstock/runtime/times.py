@@ -22,13 +22,15 @@ NEWEST: Final = "newest"
 
 
 def converted(frame: DataFrame, time: EventTimeSpec) -> DataFrame:
-    """Text is read as a timestamp and a whole number as milliseconds; what cannot be read is null."""
+    """Text is read as a timestamp, a whole number as milliseconds and a day as its start; what cannot be is null."""
     column = f.col(quoted(time.column))
     match dict(frame.dtypes).get(time.column):
         case "bigint" | "int":
             return frame.withColumn(time.column, f.timestamp_millis(column))
         case "string":
             return frame.withColumn(time.column, f.try_to_timestamp(column))
+        case "date":
+            return frame.withColumn(time.column, column.cast("timestamp"))
         case _:
             return frame
 
