@@ -6,7 +6,7 @@ are known when the query starts.
 """
 
 from dataclasses import asdict, dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 OP: Final = "_gs_op"
 """Whether a row is an insert, an update or a delete: `i`, `u`, `d`."""
@@ -201,8 +201,19 @@ def described(operator: Operator) -> str:
     kind = str(told.pop("kind")).replace("_", " ")
     calls = told.pop("calls", ())
     parts = [f"{name.replace('_', ' ')} {_listed(value)}" for name, value in told.items()]
-    parts += [f"{c['name']} = {c['function']}({c['argument'] or '*'})" for c in calls]
-    return f"{kind} ({'; '.join(parts)})"
+    return f"{kind} ({'; '.join([*parts, *map(_called, calls)])})"
+
+
+def _called(call: dict[str, Any]) -> str:
+    """A call with all that is not usual about it."""
+    distinct = "distinct " if call.get("distinct") else ""
+    shifts = call["function"] in ("lag", "lead")
+    further = [str(v) for v in (call["offset"], call["default"]) if v is not None] if shifts else []
+    frame = f" rows {call['rows']}" if call.get("rows") is not None else ""
+    frame += f" range {call['range_ms']} ms" if call.get("range_ms") is not None else ""
+    frame += " by row" if call.get("by_row") else ""
+    arguments = ", ".join([distinct + (call["argument"] or "*"), *further])
+    return f"{call['name']} = {call['function']}({arguments}){frame}"
 
 
 def _listed(value: object) -> str:

@@ -16,6 +16,7 @@ from penstock.manifest.model import AskedModel, EventTimeSpec, Input, KeyedStep,
 from penstock.project.stream_project import Model
 from penstock.project.stream_project import Source as ProjectSource
 from penstock.sql.carving.carve import Carved, carve
+from penstock.sql.carving.reading import with_own_readers
 from penstock.sql.carving.stages import Flow, OperatorStage, SqlStage
 from penstock.sql.dialects import PROJECT
 from penstock.sql.mask import masked, parameters
@@ -51,6 +52,8 @@ class Assembly:
         """Add a model's SQL under the name of a view, and say how its rows flow."""
         assert isinstance(node.element, Model)
         query = node.query or select_all(node.inputs, PROJECT)
+        if node.stateful:
+            query = with_own_readers(query)
         time = self._times.get(node.id) or node.event_time if node.materialized == "virtual_topic" else None
         self._times.update({**self._asked_through(node, time), **node.asked_times})
         renamed = rename_tables(query, self._use)

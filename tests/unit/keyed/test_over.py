@@ -39,6 +39,10 @@ CALLS = (
     OverCall("first_l", "first", "l"),
     OverCall("last_s", "last", "s"),
     OverCall("number", "row_number"),
+    OverCall("rows_to_here", "count", by_row=True),
+    OverCall("sum_to_here", "sum", "i", by_row=True),
+    OverCall("max_to_here", "max", "f", by_row=True),
+    OverCall("last_to_here", "last", "s", by_row=True),
     OverCall("three_s", "count", "s", rows=2),
     OverCall("three_i", "sum", "i", rows=2),
     OverCall("two_max", "max", "f", rows=1),
@@ -137,7 +141,7 @@ class Model:
             by_time = (at <= time if self.told.time else place <= here) and at >= time - (call.range_ms or 10**9) * 1000
             if call.range_ms == 0:
                 by_time = by_time and at == time
-            if by_row if call.rows is not None else by_time:
+            if by_row if call.by_row or call.rows is not None else by_time:
                 frame.append(row[call.argument] if call.argument else 1)
         some = [value for value in frame if value is not None]
         match call.function:
@@ -302,3 +306,11 @@ def test_a_count_of_all_rows_needs_no_column() -> None:
     run = runner(Over((), None, (OverCall("number", "count"),), ()))
     assert tuples(run.turn([row(1, 1), row(2, 2)]).output) == [(1,), (2,)]
     assert tuples(run.turn([row(3, 1)]).output) == [(3,)]
+
+
+def test_rows_of_equal_time_share_a_value_unless_the_frame_goes_by_row() -> None:
+    run = runner(told(OverCall("shared", "sum", "i"), OverCall("own", "sum", "i", by_row=True)))
+    rows = [{"p": "x", "ts": 1000, "id": n, "i": n, NOW: 0} for n in (1, 2, 3)]
+    run.turn(in_order(rows), now=0, watermark=0)
+    done = run.turn([], now=0, watermark=1)
+    assert sorted(tuples(done.output)) == [(1, "x", 6, 1), (2, "x", 6, 3), (3, "x", 6, 6)]

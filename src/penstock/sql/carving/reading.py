@@ -6,6 +6,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from penstock.sql.carving.stages import Bench, Flow, Refusal, Relation
+from penstock.sql.query import Query
 
 
 def relations_of(bench: Bench, select: exp.Select, carve: Callable[[exp.Expr], Flow]) -> list[Relation]:
@@ -55,12 +56,45 @@ def put_in_place(query: exp.Expr, local: Mapping[str, Relation]) -> None:
 
 
 def _inlined(cte: Relation, table: exp.Table, local: Mapping[str, Relation]) -> exp.Subquery:
-    alias = exp.TableAlias(this=exp.to_identifier(table.alias_or_name, quoted=True))
-    subquery = exp.Subquery(this=cte.node.copy(), alias=alias)
+    subquery = _as_subquery(cte.node, table)
     put_in_place(subquery, local)
+    return subquery
+
+
+def _as_subquery(node: exp.Expr, table: exp.Table) -> exp.Subquery:
+    alias = exp.TableAlias(this=exp.to_identifier(table.alias_or_name, quoted=True))
+    subquery = exp.Subquery(this=node.copy(), alias=alias)
     if table.args.get("version") is not None:
         subquery.set("version", table.args["version"].copy())
     return subquery
+
+
+def with_own_readers(query: Query) -> Query:
+    """The query with CTEs that are read more than once put in where they are: what they read is then read twice.
+
+    Spark does not take one reader in two branches of a stream with operators.
+    """
+
+    def edit(tree: exp.Query) -> exp.Query:
+        dissolve(tree, lambda _, readers: readers > 1)
+        return tree
+
+    return query.edited(edit)
+
+
+def dissolve(tree: exp.Expr, chosen: Callable[[exp.CTE, int], bool]) -> None:
+    """Put CTEs in where they are read; `chosen` is told how often that is."""
+    for query in list(tree.find_all(exp.Query)):
+        with_ = query.args.get("with_")
+        for cte in reversed(list(with_.expressions)) if with_ is not None else ():
+            name = cte.alias.casefold()
+            readers = [t for t in query.find_all(exp.Table) if not t.db and t.name.casefold() == name]
+            if chosen(cte, len(readers)):
+                cte.pop()
+                for table in readers:
+                    table.replace(_as_subquery(cte.this, table))
+        if with_ is not None and not with_.expressions:
+            query.set("with_", None)
 
 
 def _cte(table: exp.Table, local: Mapping[str, Relation]) -> Relation | None:

@@ -3,14 +3,13 @@
 from sqlglot import exp
 
 from penstock.sql.carving.ranks import Ranked
+from penstock.sql.carving.reading import dissolve
 from penstock.sql.carving.select import all_of
 
 
 def plain_ranks(tree: exp.Expr) -> None:
     """Write every numbering of rows in the one way."""
-    for query in list(tree.find_all(exp.Query)):
-        if query.args.get("with_") is not None:
-            _without_numbered(query)
+    dissolve(tree, lambda cte, _: _numbers(cte.this))
     for select in list(tree.find_all(exp.Select)):
         if select.args.get("qualify") is not None:
             _without_qualify(select)
@@ -56,21 +55,7 @@ def ranked_alone(select: exp.Select, found: Ranked) -> None:
     select.set("where", all_of(rest))
 
 
-def _without_numbered(query: exp.Expr) -> None:
-    """A CTE that numbers its rows stands where it is read, so that the limit on the number is seen."""
-    with_ = query.args["with_"]
-    for cte in list(with_.expressions):
-        if not _numbers(cte.this):
-            continue
-        readers = [t for t in query.find_all(exp.Table) if not t.db and t.name.casefold() == cte.alias.casefold()]
-        cte.pop()
-        for table in readers:
-            alias = exp.TableAlias(this=exp.to_identifier(table.alias_or_name, quoted=True))
-            table.replace(exp.Subquery(this=cte.this.copy(), alias=alias))
-    if not with_.expressions:
-        query.set("with_", None)
-
-
 def _numbers(query: exp.Expr) -> bool:
+    """Whether a CTE numbers its rows: it must stand where it is read, so that the limit on the number is seen."""
     outputs = [e.unalias() for e in query.expressions] if isinstance(query, exp.Select) else []
     return any(isinstance(e, exp.Window) and isinstance(e.this, exp.RowNumber) for e in outputs)

@@ -1,0 +1,71 @@
+"""Spark makes sense of every stage that SQL is carved into, and the outputs are called what Spark would call them."""
+
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from penstock.keyed.kernels import kernel_for
+from penstock.keyed.operators import CLOCK, OP, ORDER, SIGN
+from penstock.runtime.keyed import completed
+from penstock.sql.carving.stages import ORDERED, OperatorStage, SqlStage
+from penstock.sql.dialects import quoted
+from penstock.sql.translate import spark_text
+from tests.carved import DDL, bound_query, carved, fixtures
+
+ORDER_TYPES = ("BIGINT", "STRING", "BIGINT", "BIGINT")
+OWN_WORDS = ("PROCTIME", "SYSTEM_TIME", "UNNEST", "QUALIFY", "moment")
+"""What Spark cannot be asked for as it is written: words of Flink, and an alias in an OVER."""
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> SparkSession:
+    """A session with empty tables in place of all inputs."""
+    session = spark.newSession()
+    session.sql(f"CREATE TEMPORARY FUNCTION {CLOCK}() RETURNS TIMESTAMP RETURN current_timestamp()")
+    for table, ddl in DDL.items():
+        rows = session.createDataFrame([], ddl)
+        rows.createOrReplaceTempView(quoted(table))
+        order = [f.lit(None).cast(kind).alias(name) for name, kind in zip(ORDER, ORDER_TYPES, strict=True)]
+        packed = rows.select(f.struct(*map(quoted, rows.columns)).alias("row"), *order)
+        packed.createOrReplaceTempView(quoted(table + ORDERED))
+    session.table("`model.totals`").drop(OP).createOrReplaceTempView("totals")
+    return session
+
+
+def _outputs(session: SparkSession, sql: str) -> list[str]:
+    """The names of what comes out of the last stage."""
+    found = carved(sql)
+    assert found.problem is None
+    for stage in found.stages:
+        match stage:
+            case SqlStage():
+                rows = session.sql(spark_text(stage.tree))
+            case OperatorStage():
+                frames = [session.table(quoted(view)) for view in stage.inputs]
+                schemas = tuple(to_arrow_schema(frame.schema, timezone="UTC") for frame in frames)
+                kernel = kernel_for(completed(stage.operator, [frame.columns for frame in frames]), schemas)
+                rows = session.createDataFrame([], from_arrow_schema(kernel.output))
+        rows.createOrReplaceTempView(quoted(stage.view))
+    mark = {"rows": None, "changes": OP, "signed": SIGN}[found.flow.kind]
+    columns = session.sql(spark_text(found.tree)).columns
+    assert set(found.flow.key) <= set(columns)
+    assert columns.count(OP) + columns.count(SIGN) == (mark is not None)
+    return [name for name in columns if name != mark]
+
+
+def test_every_stage_resolves(session: SparkSession) -> None:
+    wrong = {}
+    for fixture in fixtures():
+        try:
+            outputs = _outputs(session, fixture.sql)
+        except AnalysisException as error:
+            wrong[fixture.sql] = str(error).partition("\n")[0]
+            continue
+        if not any(word in fixture.sql for word in OWN_WORDS):
+            plain = spark_text(bound_query(fixture.sql).take_tree()).replace("`model.totals`", "totals")
+            expected = session.sql(plain).columns
+            if outputs != expected:
+                wrong[fixture.sql] = f"{outputs} instead of {expected}"
+    assert wrong == {}

@@ -1,0 +1,228 @@
+"""SQL that Spark cannot stream, carved into stages. What Spark makes of the stages is in tests/spark."""
+
+import pytest
+
+from penstock.keyed.operators import Aggregate, Call, ChangeJoin, Latest, Operator, Over, OverCall, Ranking, described
+from penstock.sql.carving.stages import OperatorStage, SqlStage
+from penstock.sql.shape import place_of
+from penstock.sql.translate import spark_text
+from tests.carved import Fixture, Refused, bound_query, carved, fixtures, refused
+from tests.support import only
+
+
+def operators(sql: str, ttl_ms: int | None = None) -> list[Operator]:
+    found = carved(sql, ttl_ms)
+    assert found.problem is None, found.problem
+    return [stage.operator for stage in found.stages if isinstance(stage, OperatorStage)]
+
+
+def texts(sql: str) -> list[str]:
+    """The SQL of the stages, without what every one of them says of the time."""
+    found = carved(sql)
+    assert found.problem is None, found.problem
+    trees = [stage.tree for stage in found.stages if isinstance(stage, SqlStage)]
+    return [spark_text(tree).replace(", UNIX_MILLIS(PENSTOCK_NOW()) AS `_now`", "") for tree in (*trees, found.tree)]
+
+
+@pytest.mark.parametrize("fixture", fixtures(), ids=lambda f: f.sql)
+def test_sql_is_carved_into_operators(fixture: Fixture) -> None:
+    found = carved(fixture.sql)
+    assert found.problem is None
+    assert tuple(map(described, operators(fixture.sql))) == fixture.operators
+    by_key = f" by {', '.join(found.flow.key)}" if found.flow.key else ""
+    assert f"{found.flow.kind}{by_key}" == fixture.flow
+
+
+@pytest.mark.parametrize("fixture", refused(), ids=lambda f: f.sql)
+def test_what_cannot_be_carved_is_refused_with_a_way_out(fixture: Refused) -> None:
+    problem = carved(fixture.sql).problem
+    assert problem is not None
+    assert (problem.code, problem.subject) == ("sql-unsupported", fixture.name)
+    assert problem.hint == fixture.way_out
+    offset = place_of(bound_query(fixture.sql), problem.subject, problem.offset)
+    assert fixture.sql[offset:].startswith(fixture.at)
+
+
+@pytest.mark.parametrize(
+    "fixture", [f for f in fixtures() if not f.operators and f.flow == "rows"], ids=lambda f: f.sql
+)
+def test_what_spark_streams_by_itself_stays_as_it_was(fixture: Fixture) -> None:
+    found = carved(fixture.sql)
+    assert found.stages == ()
+    assert spark_text(found.tree) == spark_text(bound_query(fixture.sql).take_tree())
+
+
+# Operators
+
+
+def test_equal_calls_are_made_once() -> None:
+    sql = "SELECT status, SUM(amount) AS a, SUM(orders.amount) + COUNT(*) AS b, AVG(Amount) AS c FROM orders GROUP BY 1"
+    calls = (Call("_c0", "sum", "_a0"), Call("_c1", "count"), Call("_c2", "count", "_a0"))
+    assert operators(sql) == [Aggregate(("_k0",), calls)]
+
+
+def test_a_time_to_live_reaches_every_operator() -> None:
+    sql = """SELECT c.city, COUNT(*) AS n FROM totals t JOIN customers c ON t.customer_id = c.id GROUP BY c.city"""
+    assert [operator.ttl_ms for operator in operators(sql, 5)] == [5, 5, 5]
+
+
+def test_with_a_time_to_live_an_operator_does_plain_joins_too() -> None:
+    sql = "SELECT o.id, c.name FROM orders o JOIN customers c ON o.customer_id = c.id"
+    assert operators(sql) == []
+    assert operators(sql, 5) == [ChangeJoin("inner", ("_l0",), ("_r0",), ttl_ms=5)]
+    assert carved(sql, 5).flow.kind == "rows"
+
+
+def test_a_join_that_is_bounded_in_time_needs_no_operator_to_forget() -> None:
+    sql = "SELECT o.id FROM orders o JOIN rates r ON o.status = r.currency AND r.at BETWEEN o.at AND o.at"
+    assert operators(sql, 5) == []
+
+
+@pytest.mark.parametrize(
+    ("frame", "rows", "range_ms", "by_row"),
+    [
+        ("", None, None, False),
+        ("RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", None, None, False),
+        ("ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", None, None, True),
+        ("ROWS UNBOUNDED PRECEDING", None, None, True),
+        ("ROWS BETWEEN 4 PRECEDING AND CURRENT ROW", 4, None, False),
+        ("ROWS BETWEEN CURRENT ROW AND CURRENT ROW", 0, None, False),
+        ("RANGE BETWEEN INTERVAL '2' DAY PRECEDING AND CURRENT ROW", None, 172_800_000, False),
+        ("RANGE BETWEEN CURRENT ROW AND CURRENT ROW", None, 0, False),
+    ],
+)
+def test_frames(frame: str, rows: int | None, range_ms: int | None, by_row: bool) -> None:
+    call = OverCall("_w0", "sum", "_a0", rows, range_ms, by_row=by_row)
+    sql = f"SELECT id, SUM(amount) OVER (PARTITION BY status ORDER BY at {frame}) AS s FROM orders"
+    assert operators(sql) == [Over(("_p0",), "_t", (call,))]
+    named = f"SELECT id, SUM(amount) OVER w AS s FROM orders WINDOW w AS (PARTITION BY status ORDER BY at {frame})"
+    assert operators(named) == operators(sql)
+
+
+@pytest.mark.parametrize(
+    ("condition", "limit"),
+    [("rn = 1", 1), ("1 = rn", 1), ("rn <= 3", 3), ("rn < 4", 3), ("3 >= rn", 3), ("4 > rn AND rn <= 9", 3)],
+)
+def test_limits_of_a_rank(condition: str, limit: int) -> None:
+    numbered = "SELECT *, ROW_NUMBER() OVER (PARTITION BY status ORDER BY amount) AS rn FROM orders"
+    (operator,) = operators(f"SELECT id FROM ({numbered}) WHERE {condition}")
+    assert isinstance(operator, Ranking)
+    assert (operator.limit, operator.rank) == (limit, None)
+
+
+# What the stages read
+
+
+def test_the_order_of_rows_is_read_where_it_matters() -> None:
+    assert carved("SELECT status, COUNT(*) AS n FROM orders GROUP BY status").ordered == frozenset()
+    assert carved("SELECT status, LAST_VALUE(id) AS n FROM orders GROUP BY status").ordered == {"source.orders"}
+    assert carved("SELECT total, COUNT(*) AS n FROM totals GROUP BY total").ordered == {"model.totals"}
+
+
+def test_rows_are_structs_with_what_is_wanted_of_them() -> None:
+    sql = """SELECT o.id, c.name FROM orders o JOIN rates r ON o.status = r.currency
+        LEFT JOIN customers c ON o.customer_id = c.id WHERE c.city = 'x'"""
+    left, right, last = texts(sql)
+    assert left == (
+        "SELECT STRUCT(`o`.`id` AS `id`) AS `o`, `o`.`customer_id` AS `_l0`, CAST(1 AS TINYINT) AS `_sign`"
+        " FROM `source.orders` AS `o` JOIN `source.rates` AS `r` ON `o`.`status` = `r`.`currency`"
+    )
+    assert right.startswith("SELECT STRUCT(`c`.`city` AS `city`, `c`.`name` AS `name`) AS `c`, `c`.`id` AS `_r0`")
+    assert last.endswith("FROM `m$3` WHERE `c`.`city` = 'x'")
+
+
+def test_a_column_of_a_later_join_is_wanted_too() -> None:
+    sql = """SELECT o.id FROM orders o LEFT JOIN customers c ON o.customer_id = c.id
+        LEFT JOIN rates r ON c.city = r.currency"""
+    assert texts(sql)[1].startswith("SELECT STRUCT(`c`.`city` AS `city`) AS `c`")
+
+
+@pytest.mark.parametrize(
+    ("join", "before_left", "before_right", "behind"),
+    [
+        ("JOIN totals c", "`o`.`amount` > 1", "`c`.`total` = 2", "`o`.`id` > `c`.`total`"),
+        ("LEFT JOIN customers c", "`o`.`amount` > 1", "", "`c`.`name` = 'n' AND `o`.`id` > `c`.`id`"),
+        ("RIGHT JOIN customers c", "", "`c`.`name` = 'n'", "`o`.`amount` > 1 AND `o`.`id` > `c`.`id`"),
+        ("FULL JOIN customers c", "", "", "`o`.`amount` > 1 AND `c`.`name` = 'n' AND `o`.`id` > `c`.`id`"),
+        (
+            "JOIN customers FOR SYSTEM_TIME AS OF o.at AS c",
+            "`o`.`amount` > 1",
+            "",
+            "`c`.`name` = 'n' AND `o`.`id` > `c`.`id`",
+        ),
+    ],
+)
+def test_conditions_on_one_side_come_before_the_join_where_that_is_right(
+    join: str, before_left: str, before_right: str, behind: str
+) -> None:
+    of_right, key = ("c.total = 2", "total") if "totals" in join else ("c.name = 'n'", "id")
+    where = f"o.amount > 1 AND {of_right} AND o.id > c.{key}"
+    found = texts(f"SELECT o.id FROM orders o {join} ON o.customer_id = c.{key} WHERE {where}")
+    conditions = [text.partition(" WHERE ")[2] for text in (found[0], found[-2], found[-1])]
+    assert conditions == [before_left, before_right, behind]
+
+
+def test_no_condition_comes_before_a_join_that_puts_out_rows_without_a_partner_later() -> None:
+    sql = """SELECT o.id FROM orders o LEFT JOIN customers c ON o.customer_id = c.id
+        RIGHT JOIN rates r ON o.status = r.currency WHERE o.amount > 1 AND r.rate > 0"""
+    found = texts(sql)
+    assert [text.partition(" WHERE ")[2] for text in found] == ["", "", "", "`r`.`rate` > 0", "`o`.`amount` > 1"]
+
+
+def test_conditions_in_on_hold_for_the_side_that_needs_a_partner() -> None:
+    left = texts("SELECT o.id FROM orders o LEFT JOIN customers c ON o.customer_id = c.id AND c.city = 'x'")
+    assert [text.partition(" WHERE ")[2] for text in left] == ["", "`c`.`city` = 'x'", ""]
+
+
+# Flows
+
+
+def test_a_key_that_is_no_output_is_carried_through_and_left_out_at_the_end() -> None:
+    assert texts("SELECT COUNT(*) AS n FROM orders GROUP BY status")[-1] == (
+        "SELECT * EXCEPT (`_k0`) FROM (SELECT `_c0` AS `n`, `_gs_op` AS `_gs_op`, `_k0` AS `_k0` FROM `m$2`) AS `_all`"
+    )
+    assert operators("SELECT n, COUNT(*) AS m FROM (SELECT total AS n FROM totals) GROUP BY n")[0] == Latest(
+        ("customer_id",)
+    )
+
+
+def test_a_view_of_changes_hands_on_rows_that_come_and_go() -> None:
+    sql = "SELECT customer_id, total FROM totals WHERE total > 1"
+    assert carved(sql).stages == ()
+    found = carved(sql, nested=True)
+    assert (found.flow.kind, found.flow.key) == ("signed", ("customer_id",))
+    assert isinstance(found.stages[-1], OperatorStage)
+
+
+def test_columns_are_known_through_every_stage() -> None:
+    inner = "SELECT id, status, COUNT(*) OVER (PARTITION BY status ORDER BY at) AS N FROM orders"
+    assert carved(inner).flow.columns == ("id", "status", "N")
+    joins = "LEFT JOIN customers USING (id) LEFT JOIN rates ON status = currency"
+    found = carved(f"SELECT name, n, currency FROM ({inner}) AS t {joins}")
+    assert found.problem is None
+    assert found.flow.columns == ("name", "n", "currency")
+
+
+# State
+
+
+@pytest.mark.parametrize(
+    ("sql", "name", "at"),
+    [
+        ("SELECT status AS s, COUNT(*) AS n FROM orders GROUP BY s", "GROUP BY without a window", "GROUP BY s"),
+        ("SELECT DISTINCT status FROM orders", "SELECT DISTINCT", "SELECT"),
+        ("SELECT o.id FROM orders o JOIN customers c ON o.id = c.id", "JOIN without a bound in time", "JOIN"),
+        ("SELECT o.id FROM orders o FULL JOIN customers c ON o.id = c.id", "FULL JOIN", "FULL"),
+        ("SELECT SUM(amount) OVER (PARTITION BY id ORDER BY at) AS s FROM orders", "OVER", "OVER"),
+        (
+            "SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY id ORDER BY at) AS n FROM orders) WHERE n = 1",
+            "ROW_NUMBER",
+            "ROW_NUMBER",
+        ),
+    ],
+)
+def test_state_without_end_is_told_unless_it_expires(sql: str, name: str, at: str) -> None:
+    found, offset = only(carved(sql).unbounded)
+    assert found == name
+    assert sql[place_of(bound_query(sql), found, offset) :].startswith(at)
+    assert carved(sql, 5).unbounded == ()
