@@ -16,7 +16,7 @@ from penstock.sql.carving.passing import passed
 from penstock.sql.carving.ranks import Ranked, rank, ranked
 from penstock.sql.carving.reading import in_place, put_in_place, relations_of
 from penstock.sql.carving.rewrites import plain_ranks, ranked_alone
-from penstock.sql.carving.select import own_nodes
+from penstock.sql.carving.select import own_nodes, unfolds
 from penstock.sql.carving.stages import Bench, Flow, Refusal, Relation, Stage
 from penstock.sql.query import Problem, offset_of
 from penstock.sql.shape import over_offset
@@ -118,17 +118,12 @@ def _select(bench: Bench, select: exp.Select, *, nested: bool) -> Flow:
     if select.args.get("from_") is None:
         return Flow()
     found = ranked(select)
-    if found is not None and any(not _unfolds(join) for join in select.args.get("joins") or ()):
+    if found is not None and any(not unfolds(join) for join in select.args.get("joins") or ()):
         ranked_alone(select, found)
         found = None
     if found is not None:
         return _ranked(bench, select, found)
     return _worked(bench, select, relations_of(bench, select, lambda query: _query(bench, query)), nested=nested)
-
-
-def _unfolds(join: exp.Join) -> bool:
-    """Whether it only unfolds something of the row itself."""
-    return isinstance(join.this, exp.Lateral | exp.Unnest)
 
 
 def _ranked(bench: Bench, select: exp.Select, found: Ranked) -> Flow:
@@ -152,7 +147,7 @@ def _worked(bench: Bench, select: exp.Select, relations: list[Relation], *, nest
     carved = special or bool(over_calls(select)) or (_is_grouped(select) and not native)
     if native and select.args.get("distinct"):
         raise Refusal("SELECT DISTINCT over GROUP BY", offset_of(select), "group in a subquery that this one reads")
-    if not carved and all(_unfolds(join) for join in select.args.get("joins") or ()):
+    if not carved and all(unfolds(join) for join in select.args.get("joins") or ()):
         return passed(select, relations)
     before = select.copy()
     name_owners(select, relations, strict=False)
@@ -172,7 +167,7 @@ def _worked(bench: Bench, select: exp.Select, relations: list[Relation], *, nest
 def _unfolded(bench: Bench, select: exp.Select, relations: list[Relation]) -> list[Relation]:
     """Where a row of changes becomes several, its key does not tell them apart: whole rows come and go."""
     first, *others = relations
-    if first.flow.kind != "changes" or not any(_unfolds(join) for join in select.args.get("joins") or ()):
+    if first.flow.kind != "changes" or not any(unfolds(join) for join in select.args.get("joins") or ()):
         return relations
     return [read_signed(select, first, signed_view(bench, first)), *others]
 
@@ -215,7 +210,7 @@ def _operator_joins(bench: Bench, select: exp.Select, relations: list[Relation])
     where = select.args.get("where")
     found: list[int] = []
     for place, join in enumerate(select.args.get("joins") or ()):
-        if _unfolds(join):
+        if unfolds(join):
             continue
         left, right = relations[: place + 1], relations[place + 1]
         if found or is_operator_join(bench, join, left, right, where.this if where is not None else None):
@@ -227,7 +222,7 @@ def _joined(bench: Bench, select: exp.Select, relations: list[Relation]) -> tupl
     """Carve out the joins that need it, from left to right; says how rows flow behind them."""
     if len(relations) == 1:
         return relations[0].flow, relations
-    if relations[0].flow.kind != "rows" and all(_unfolds(join) for join in select.args.get("joins") or ()):
+    if relations[0].flow.kind != "rows" and all(unfolds(join) for join in select.args.get("joins") or ()):
         return relations[0].flow, relations
     places = _operator_joins(bench, select, relations)
     flow = Flow(watermarked=all(r.flow.watermarked for r in relations))

@@ -33,6 +33,11 @@ def _inside(root: exp.Expr) -> Iterator[exp.Expr]:
     return (node for node in root.walk(prune=lambda n: isinstance(n, exp.Query)) if not isinstance(node, exp.Query))
 
 
+def unfolds(join: exp.Join) -> bool:
+    """Whether it only unfolds something of the row itself."""
+    return isinstance(join.this, exp.Lateral | exp.Unnest)
+
+
 def own_columns(select: exp.Select) -> list[exp.Column]:
     return [node for node in own_nodes(select) if isinstance(node, exp.Column)]
 
