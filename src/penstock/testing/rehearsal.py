@@ -60,11 +60,14 @@ class Rehearsal:
         """Move the clock, let event time of every input reach it, and work through what follows from that."""
         self.now_ms = _milliseconds(moment)
         checked = self._checked()
+        moved: dict[str, str] = {}
         for query in compiled(checked).queries:
             for entry in _timed(query):
                 assert entry.event_time is not None
                 beat(checked.place.beats(query.name), entry, self.now_ms + entry.event_time.delay_ms)
-        return self.run()
+            if _timed(query) or any(entry.node in moved for entry in query.inputs):
+                moved |= {output.node: query.name for output in query.outputs}
+        return self.run(select=moved.values()) if moved else {}
 
     def rows(self, model: str) -> list[dict[str, Any]]:
         """Everything that a model has put out, changes and all."""
