@@ -239,6 +239,15 @@ def test_what_cannot_run_as_a_stream_is_reported_with_the_way_out(project: Findi
     assert all(d.hint for d in found)
 
 
+def test_a_pattern_of_rows_is_refused_by_name_and_nothing_else_is_said_about_it(project: Findings) -> None:
+    pattern = "MATCH_RECOGNIZE (PARTITION BY id ORDER BY name MEASURES A.id AS i PATTERN (A B) DEFINE B AS B.id > 1)"
+    text = HEAD + model("m", f'SELECT * FROM {{{{ source("orders") }}}} {pattern} AS p')
+    found = only(project(text))
+    assert (found.code, found.params["subject"]) == ("sql-unsupported", "MATCH_RECOGNIZE")
+    assert found.severity == Severity.ERROR
+    assert found.hint
+
+
 def test_a_window_needs_a_time(project: Findings) -> None:
     window = "TUMBLE(LOWER(at), INTERVAL '1' HOUR)"
     text = HEAD + model("m", f'SELECT COUNT(*) AS n FROM {{{{ source("visits") }}}} GROUP BY {window}')

@@ -20,6 +20,8 @@ def unresolved(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[P
     for column in scope.columns:
         if isinstance(scope.expression, exp.Select) and column.parent_select is not scope.expression:
             continue  # it stands in a subquery, which is looked at by itself
+        if column.find_ancestor(exp.MatchRecognize) is not None:
+            continue  # it belongs to a row of the pattern; the construct is refused as a whole
         table = column.table.casefold()
         if (table, column.name) in seen:
             continue
