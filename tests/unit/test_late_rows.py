@@ -199,3 +199,9 @@ def test_lateness_that_nothing_waits_for_is_pointed_out(project: Findings) -> No
         assert note.severity == Severity.INFO
         assert note.origin == spot(MAIN, text(LATENESS, sql), "60000")
     assert project(text(LATENESS, f"SELECT * FROM {S}", TUMBLE)) == ()
+
+
+def test_only_a_join_that_is_bounded_in_time_goes_by_event_time(project_graph: Link) -> None:
+    """Spark would drop late rows of any join whose inputs have a watermark."""
+    assert query(project_graph, "late: drop", WITHIN).timed
+    assert not query(project_graph, "late: drop", f"SELECT a.at FROM {S} AS a JOIN {OTHERS} AS b ON a.id = b.id").timed

@@ -83,7 +83,7 @@ class Assembly:
                         late=self._late(stage),
                     )
                 )
-        self.timed = self.timed or needs_time(carved.tree)
+        self.timed = self.timed or carved.by_time or needs_time(carved.tree)
         self.inputs = [e.model_copy(update={"ordered": e.ordered or e.view in carved.ordered}) for e in self.inputs]
         sql = spark_text(carved.tree, time.column if time else None)
         known_later = {name: Parameter(kind=p.kind, of=p.of) for name, p in parameters(node.masks).items()}

@@ -35,8 +35,8 @@ def to_spark(query: Query, time: str | None = None) -> str:
 
 
 def needs_time(tree: exp.Query) -> bool:
-    """Whether Spark itself goes by event time in a query: in windows, and in joins that may be bounded by it."""
-    return tree.find(exp.Join) is not None or bool(follow(tree).made)
+    """Whether Spark itself goes by event time in a query because of its windows."""
+    return bool(follow(tree).made)
 
 
 def spark_text(tree: exp.Query, time: str | None = None, rules: tuple[Rule, ...] = RULES) -> str:

@@ -28,7 +28,7 @@ class Carved:
     """A query in stages. `tree` reads the last of them; `ordered` are the inputs whose rows need their order.
 
     The key of changes is that of the outputs; it is empty when the outputs do not tell. `unbounded` has the constructs
-    whose state grows for ever, with their offsets.
+    whose state grows for ever, with their offsets; `by_time` is whether Spark joins by event time.
     """
 
     tree: exp.Query
@@ -37,6 +37,7 @@ class Carved:
     ordered: frozenset[str] = frozenset()
     unbounded: tuple[tuple[str, int], ...] = ()
     problem: Problem | None = None
+    by_time: bool = False
 
 
 def carve(
@@ -59,7 +60,8 @@ def carve(
     except Refusal as refusal:
         return Carved(tree, Flow(), problem=refusal.problem)
     tree, flow = _finished(tree, flow)
-    return Carved(tree, flow, tuple(bench.stages), frozenset(bench.ordered), tuple(bench.unbounded))
+    ordered, unbounded = frozenset(bench.ordered), tuple(bench.unbounded)
+    return Carved(tree, flow, tuple(bench.stages), ordered, unbounded, by_time=bench.by_time)
 
 
 def _finished(tree: exp.Query, flow: Flow) -> tuple[exp.Query, Flow]:

@@ -31,6 +31,7 @@ def is_operator_join(
     if join.side in OUTER and not bounded:
         return True
     if bounded:
+        bench.by_time = True
         refuse_unseen(join, (*left, right))
     else:
         bench.keeps("JOIN without a bound in time", offset_of(join))

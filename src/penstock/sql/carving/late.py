@@ -96,7 +96,7 @@ def _last_moment(end: exp.Expr) -> exp.Expr:
 
 
 def _rows_of(relations: Sequence[Relation]) -> list[Relation]:
-    return [r for r in relations if not isinstance(r.node, exp.Lateral | exp.Unnest)]
+    return [r for r in relations if not r.flow.static and not isinstance(r.node, exp.Lateral | exp.Unnest)]
 
 
 # Rows that come too late
@@ -117,7 +117,7 @@ def late_rows(select: exp.Select, relations: Sequence[Relation], time: exp.Expr)
     read = _rows_of(relations)
     if not any(r.flow.keeps_late for r in read):
         return None
-    if len(read) > 1 or not read[0].flow.watermarked:
+    if len(read) > 1 or any(r.flow.static for r in relations) or not read[0].flow.watermarked:
         way_out = f"a late row cannot be told from the input's alone there; {_DROP}"
         raise Refusal("`late: dead_letter` behind a join", time, way_out)
     if read[0].flow.mixed:

@@ -112,6 +112,8 @@ class Bench:
     stages: list[Stage] = field(default_factory=list)
     ordered: set[str] = field(default_factory=set)
     unbounded: list[tuple[str, int]] = field(default_factory=list)
+    by_time: bool = False
+    """Whether Spark does a join by event time."""
     local: dict[str, Relation] = field(default_factory=dict)
     """CTEs that became views, by folded name."""
 
