@@ -1,10 +1,11 @@
 """How the rows of a node come: rows only, or changes by key; and what that asks of the models that read it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from penstock.graph.graph import Node
 from penstock.project.stream_project import Source
 from penstock.sql.carving.stages import Flow
+from penstock.sql.mask import ColumnMask
 from penstock.sql.query import Problem
 from penstock.sql.study import Study
 
@@ -41,6 +42,23 @@ def keyed_by(found: Study, declared: tuple[str, ...]) -> tuple[tuple[str, ...], 
     way_out = "select the columns that it groups or partitions by, or give the model a `key`"
     text = "changes cannot be told apart: the output has no key"
     return (), Problem("sql-unsupported", text, 0, way_out, "changes without a key")
+
+
+def masked_keys(key: tuple[str, ...], masks: Sequence[ColumnMask]) -> list[Problem]:
+    """Masks that give many keys one value, so that changes would overwrite each other."""
+    folded = {name.casefold() for name in key}
+    way_out = "mask it by `hash` or `tokenize`, or in a model that reads this one"
+    return [
+        Problem(
+            "sql-unsupported",
+            f"`{m.column}` is a key of changes, and `{m.policy}` makes many of them one",
+            0,
+            way_out,
+            m.column,
+        )
+        for m in masks
+        if m.column.casefold() in folded and m.policy not in ("hash", "tokenize")
+    ]
 
 
 def unbounded_state(found: Study) -> Iterator[Problem]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from penstock.errors import Diagnostic, Severity, did_you_mean
 from penstock.graph.analysis import as_diagnostics, missing_key
-from penstock.graph.flows import flow_of, keyed_by, unbounded_state
+from penstock.graph.flows import flow_of, keyed_by, masked_keys, unbounded_state
 from penstock.graph.graph import EventTime, Node
 from penstock.graph.masking import applied_masks, classified
 from penstock.graph.materialization import foreign_connector, materialization, placement_notes
@@ -94,6 +94,9 @@ def model_node(
         declared, found.columns, found.origins, passes_all=found.passes_all or (read.sql is None and len(inputs) < 2)
     )
     diagnostics += notes
+    blurred = masked_keys(change_key, masks)
+    diagnostics += as_diagnostics(blurred, declared.label, read.origin_at, Severity.WARNING)
+    here += blurred
     levels, covered = classified(model, found.origins, inputs, masks)
     columns = found.columns and masked_columns(found.columns, masks)
     hidden, view = {m.column for m in masks}, materialized == "virtual_topic"
