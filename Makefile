@@ -26,7 +26,7 @@ docs: setup ## Write the generated references and schemas anew
 	@$(BIN)/python scripts/generate_docs.py
 
 bench: setup ## Run the benchmarks
-	@$(BIN)/python bench/validate.py && $(BIN)/python bench/embedded.py
+	@$(BIN)/python bench/validate.py && $(BIN)/python bench/embedded.py && $(BIN)/python bench/streaming.py
 
 chaos: setup ## Kill a running project again and again, then count its rows
 	@$(BIN)/python tests/chaos/kill_rounds.py
