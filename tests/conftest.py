@@ -14,6 +14,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the expected outputs of golden cases anew")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests that need Spark run in one worker, so that there is one JVM; the others are spread."""
     for item in items:
