@@ -224,7 +224,7 @@ def test_a_model_whose_sql_cannot_run_is_refused_by_the_plan_and_others_can_be_c
             project: {name: shop}
             models:
               - {name: plain, sql: 'SELECT id FROM {{ source("orders") }}'}
-              - {name: totals, sql: 'SELECT country, COUNT(*) AS n FROM {{ source("orders") }} GROUP BY country'}
+              - {name: ranks, sql: 'SELECT RANK() OVER (PARTITION BY id ORDER BY at) AS r FROM {{ source("orders") }}'}
             """,
         }
     )
