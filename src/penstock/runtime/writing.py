@@ -24,7 +24,7 @@ from penstock.runtime.keyed import late_metric
 from penstock.runtime.progress import ProgressBoard
 from penstock.runtime.rejects import keep, keep_failed, keep_late
 from penstock.runtime.rescue import faulty, only, without
-from penstock.runtime.times import faults, observed
+from penstock.runtime.times import observed, unusable_rows
 from penstock.sql.dialects import quoted
 
 
@@ -122,10 +122,10 @@ class Writing:
         for entry, source in self._inputs():
             if not self.spec.timed or entry.event_time is None:
                 continue
-            found = faults(self.session, self.spec.name, entry)
+            found = unusable_rows(self.session, self.spec.name, entry)
             if not found and ref.batch_id != self.unfinished:
                 continue
-            self.board.rejected(self.spec.name, sum(found.values()))
+            self.board.rejected(self.spec.name, found)
             if entry.on_error == "dead_letter":
                 _, still = self._as_it_was(ref)
                 files = batch_files(self.checkpoint, ref.batch_id)
