@@ -81,7 +81,7 @@ def _counted(stream: DataFrame, time: EventTimeSpec, name: str) -> DataFrame:
 
 
 def _latest_ms(time: EventTimeSpec) -> Column:
-    """The latest time that is not too far ahead. In numbers: Spark adds intervals by way of the calendar, row by row."""
+    """The latest time that is not too far ahead, as a number: Spark adds intervals by the calendar, row by row."""
     return f.expr(f"unix_millis({CLOCK}())") + f.lit(time.max_future_ms)
 
 
