@@ -50,3 +50,43 @@ def test_a_row_that_fails_may_stop_the_query(running: Running) -> None:
     given(running, "stop")
     with pytest.raises(QueryFailed, match=r"DIVIDE_BY_ZERO|CAST_INVALID_INPUT"):
         running.run()
+
+
+COUNTED = """
+models:
+  - name: checked
+    advanced: {{materialized: virtual_topic}}
+    sql: SELECT id, country, 100 / (id - 2) AS share FROM {{{{ source("orders") }}}} WHERE id <> 3
+  - name: by_country
+    on_error: {on_error}
+    sql: |
+      SELECT share > 0 AS positive, COUNT(*) AS n, SUM(CAST(country AS INT)) AS total,
+        SUM(60 / (id - 3)) FILTER (WHERE id > 3) AS filtered
+      FROM {{{{ ref("checked") }}}} GROUP BY share > 0
+"""
+
+
+def counted(running: Running, on_error: str) -> None:
+    running.write({"stream_project.yml": f"project: {{name: p}}\n{ORDERS}{COUNTED.format(on_error=on_error)}"})
+    rows = [order(n, country="7") for n in range(200)]
+    rows[5]["country"] = "seven"
+    running.drop("orders.v1", "1.json", rows)
+
+
+def test_rows_that_would_fail_do_not_reach_a_query_with_state(running: Running) -> None:
+    counted(running, "dead_letter")
+    progress = running.run()["by_country"]
+    assert progress.rejected == 2
+    rows = {r["positive"]: r for r in running.topic("by_country")}
+    assert {key: (row["n"], row["total"]) for key, row in rows.items()} == {True: (98, 98 * 7), False: (99, 99 * 7)}
+    letters = {json.loads(r["value"])["id"]: r for r in running.topic("by_country.errors")}
+    assert sorted(letters) == [2, 5]
+    assert "100" in letters[2]["message"]
+    assert "CAST" in letters[5]["message"]
+    assert {(r["code"], r["node"]) for r in letters.values()} == {("row-failed", "model.by_country")}
+
+
+def test_a_query_with_state_may_stop(running: Running) -> None:
+    counted(running, "stop")
+    with pytest.raises(QueryFailed, match=r"DIVIDE_BY_ZERO|CAST_INVALID_INPUT"):
+        running.run()

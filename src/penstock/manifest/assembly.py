@@ -12,7 +12,7 @@ from penstock.graph.flows import flow_of
 from penstock.graph.graph import EventTime, Graph, Node
 from penstock.keyed.operators import Aggregate
 from penstock.manifest.ml import asked_models
-from penstock.manifest.model import AskedModel, EventTimeSpec, Input, KeyedStep, LateRows, Parameter, Step
+from penstock.manifest.model import AskedModel, Check, EventTimeSpec, Input, KeyedStep, LateRows, Parameter, Step
 from penstock.project.stream_project import Model
 from penstock.project.stream_project import Source as ProjectSource
 from penstock.sql.carving.carve import Carved, carve
@@ -22,6 +22,7 @@ from penstock.sql.dialects import PROJECT
 from penstock.sql.mask import masked, parameters
 from penstock.sql.ml import with_functions
 from penstock.sql.query import rename_tables, select_all, tables
+from penstock.sql.risks import risks
 from penstock.sql.translate import name_projections, needs_time, spark_text
 from penstock.sql.types import spelled
 
@@ -39,6 +40,7 @@ class Assembly:
         self.inputs: list[Input] = []
         self.steps: list[Step | KeyedStep] = []
         self.asks: dict[str, AskedModel] = {}
+        self.checks: list[Check] = []
         self.timed = False
         self._digests = digests
         self._model = model
@@ -62,6 +64,8 @@ class Assembly:
             self.asks.update({model.function: model for model in asked.values()})
             renamed = with_functions(renamed, {name: model.function for name, model in asked.items()})
         tree = name_projections(masked(renamed, node.columns, node.masks).take_tree())
+        if self._model.on_error != "stop":
+            self._check(risks(tree, self._rows_of(), frozenset(self.asks)))
         ttl_ms = node.element.advanced.spark.state_ttl_ms
         readable = {entry.view for entry in self.inputs}
         if node.hindrances:
@@ -92,6 +96,15 @@ class Assembly:
             origin, steps = self._ways[read[0]]
             self._ways[view] = origin, (*steps, view)
         return carved.flow
+
+    def _rows_of(self) -> dict[str, tuple[str, ...] | None]:
+        """The columns of the views whose rows are made from single rows of a stream."""
+        return {view: self._flows[view].columns for view in self._ways if not self._flows[view].static}
+
+    def _check(self, risks: Mapping[str, tuple[str, ...]]) -> None:
+        for view, expressions in risks.items():
+            origin, steps = self._ways[view]
+            self.checks.append(Check(view=view, expressions=expressions, input=origin, steps=steps))
 
     def _late(self, stage: OperatorStage) -> LateRows | None:
         """How rows that came too late for an operator are found again."""

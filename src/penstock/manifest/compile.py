@@ -88,6 +88,7 @@ def _project_queries(graph: Graph, digests: Mapping[str, str]) -> Iterator[Query
             assembly = Assembly(graph, node, partial(_topic_source, graph=graph), digests)
             flow = assembly.add_model(node, node.id)
             within = [graph[step.node] for step in assembly.steps]
+            stateful = any(n.stateful for n in within) or any(isinstance(s, KeyedStep) for s in assembly.steps)
             yield QuerySpec(
                 name=node.name,
                 inputs=tuple(assembly.inputs),
@@ -101,11 +102,12 @@ def _project_queries(graph: Graph, digests: Mapping[str, str]) -> Iterator[Query
                         on_error=node.on_error,
                     ),
                 ),
-                stateful=any(n.stateful for n in within) or any(isinstance(s, KeyedStep) for s in assembly.steps),
+                stateful=stateful,
                 timed=assembly.timed,
                 conf=_conf(node.element, keyed=any(isinstance(s, KeyedStep) for s in assembly.steps)),
                 hindrances=tuple(dict.fromkeys(word for n in within for word in n.hindrances)),
                 asks=tuple(assembly.asks.values()),
+                checks=tuple(assembly.checks) if stateful and node.on_error != "stop" else (),
                 trigger=_trigger(node.element),
             )
 

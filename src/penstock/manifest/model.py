@@ -130,6 +130,18 @@ class KeyedStep(Part):
     """Set if late rows are kept."""
 
 
+class Check(Part):
+    """Expressions that a query with state computes from single rows of a view. Rows over which one fails are kept out.
+
+    The view is the input, or is made from it by the steps.
+    """
+
+    view: str
+    expressions: tuple[str, ...]
+    input: str
+    steps: tuple[str, ...] = ()
+
+
 class AskedModel(Part):
     """A model of machine learning that the SQL of a query calls as a function.
 
@@ -180,6 +192,7 @@ class QuerySpec(Part):
     """Spark properties of this query alone."""
     hindrances: tuple[str, ...] = ()
     """Constructs of its SQL that cannot be run."""
+    checks: tuple[Check, ...] = ()
     trigger: Every | Literal["realtime"] | None = None
     """When a batch begins; None for at once."""
     asks: tuple[AskedModel, ...] = ()

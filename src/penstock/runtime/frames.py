@@ -11,8 +11,8 @@ from pyspark.sql.types import DataType, StructField, StructType
 from penstock.connectors.contract import Source
 from penstock.connectors.registry import source_from
 from penstock.keyed.operators import CLOCK, OP, ORDER, SIGN
-from penstock.manifest.model import Input, KeyedStep, LateRows, Manifest, QuerySpec, Step
-from penstock.runtime import beats
+from penstock.manifest.model import Check, Input, KeyedStep, LateRows, Manifest, QuerySpec, Step
+from penstock.runtime import beats, checks
 from penstock.runtime.filling import Filling
 from penstock.runtime.keyed import operate
 from penstock.runtime.ml.functions import MlFunctions
@@ -98,6 +98,7 @@ class Frames:
             if query.timed and entry.event_time is not None:
                 waits = entry.event_time.idle_ms is not None
                 stream = watermarked(stream, entry, beats.read(session, self._beats(query), entry) if waits else None)
+            stream = self._sound(query, entry.view, stream)
             if entry.ordered:
                 columns = [name for name in stream.columns if name not in ORDER]
                 packed = stream.select(f.struct(*map(quoted, columns)).alias("row"), *ORDER)
@@ -106,6 +107,10 @@ class Frames:
             stream.createOrReplaceTempView(quoted(entry.view))
             streams[entry.view] = stream
         return streams
+
+    def _sound(self, query: QuerySpec, view: str, rows: DataFrame) -> DataFrame:
+        check = next((check for check in query.checks if check.view == view), None)
+        return rows if check is None else checks.sound(rows, check)
 
     def _beats(self, query: QuerySpec) -> Path:
         assert self._beats_of is not None
@@ -128,15 +133,29 @@ class Frames:
         prepared(rows, entry).createOrReplaceTempView(quoted(entry.view))
         return self.run_steps(query, session)
 
+    def failing_rows(self, query: QuerySpec, check: Check, rows: DataFrame, session: SparkSession) -> DataFrame:
+        """The rows of a batch that were kept out, of a batch of their input that is given once more."""
+        entry = next(entry for entry in query.inputs if entry.view == check.input)
+        others = tuple(other for other in query.checks if other is not check)
+        self._once_more(query.model_copy(update={"checks": others}), entry, rows, check.steps, session)
+        return checks.failing(session.table(quoted(check.view)), check)
+
     def late_rows(self, query: QuerySpec, late: LateRows, rows: DataFrame, session: SparkSession) -> DataFrame:
         """The rows that an operator may have found late, of a batch of its input that is given once more."""
         entry = next(entry for entry in query.inputs if entry.view == late.input)
-        assert entry.event_time is not None
-        sound = marked(prepared(rows, entry), entry.event_time).where(f.col(FAULT).isNull()).drop(FAULT)
-        sound.createOrReplaceTempView(quoted(entry.view))
-        self._functions.register(query.asks, session)
-        self._run(query, [step for step in query.steps if step.view in late.steps], session)
+        self._once_more(query, entry, rows, late.steps, session)
         return session.sql(late.sql)
+
+    def _once_more(
+        self, query: QuerySpec, entry: Input, rows: DataFrame, steps: Sequence[str], session: SparkSession
+    ) -> None:
+        """Make the views of some steps from rows of an input that are read again."""
+        sound = prepared(rows, entry)
+        if query.timed and entry.event_time is not None:
+            sound = marked(sound, entry.event_time).where(f.col(FAULT).isNull()).drop(FAULT)
+        self._sound(query, entry.view, sound).createOrReplaceTempView(quoted(entry.view))
+        self._functions.register(query.asks, session)
+        self._run(query, [step for step in query.steps if step.view in steps], session)
 
     def _run(self, query: QuerySpec, steps: Sequence[Step | KeyedStep], session: SparkSession) -> None:
         for step in steps:
@@ -146,6 +165,7 @@ class Frames:
                     rows = session.sql(step.sql, args=parameters) if parameters else session.sql(step.sql)
                 case KeyedStep():
                     rows = operate(step, [session.table(quoted(view)) for view in step.inputs])
+            rows = self._sound(query, step.view, rows)
             rows.createOrReplaceTempView(quoted(step.view))
             if query.asks:
                 self._functions.check(rows, query.asks)

@@ -18,6 +18,7 @@ from penstock.runtime.checkpoint import (
     checkpoint_id,
     unfinished_batch,
 )
+from penstock.runtime.checks import failed_rows
 from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_rows
 from penstock.runtime.frames import Frames, folded, split_read
 from penstock.runtime.keyed import late_metric
@@ -53,6 +54,7 @@ class Writing:
                 ref = BatchRef(self.spec.name, output.node, begun, batch_id, offsets)
                 self.board.written(self.spec.name, self._write(output, rows, ref))
             self._reject(ref)
+            self._keep_failing(ref)
             self._keep_late(ref)
         except PenstockError as error:
             self.failures.append(error)
@@ -130,6 +132,25 @@ class Writing:
                 _, still = self._as_it_was(ref)
                 files = batch_files(self.checkpoint, ref.batch_id)
                 keep(still, source, entry, files, self.topics, replace(ref, output=f"{entry.view} errors"))
+
+    def _keep_failing(self, ref: BatchRef) -> None:
+        """Deal with the rows of a batch that were kept out because the SQL would have failed over them."""
+        for check in self.spec.checks:
+            found = failed_rows(self.session, self.spec.name, check)
+            if not found and ref.batch_id != self.unfinished:
+                continue
+            self.board.rejected(self.spec.name, found)
+            (output,) = self.spec.outputs
+            rows, entry, still = self._again(check.input, ref)
+            if output.on_error == "dead_letter" and rows is not None:
+                failing = self.frames.failing_rows(self.spec, check, rows, still)
+                keep_failed(failing, entry, output.node, self.topics, replace(ref, output=f"{check.view} fails"))
+
+    def _again(self, view: str, ref: BatchRef) -> tuple[DataFrame | None, Input, SparkSession]:
+        """The rows of an input in a batch, read again in a session whose clock stands where it stood."""
+        entry, source = next(pair for pair in self._inputs() if pair[0].view == view)
+        _, still = self._as_it_was(ref)
+        return source.read_again(still, entry.name, batch_files(self.checkpoint, ref.batch_id)), entry, still
 
     def _keep_late(self, ref: BatchRef) -> None:
         """Keep the rows of a batch that came too late, where that is wanted."""

@@ -22,7 +22,7 @@ def unsteady_keys(query: Query) -> Iterator[Problem]:
     """Functions without a fixed result in what rows are grouped, partitioned or joined by."""
     for clause, key in _keys(query.tree):
         for node in key.find_all(*_CLASSES, exp.Anonymous):
-            if _is_unsteady(node) and not _in_window(node, key):
+            if is_unsteady(node) and not _in_window(node, key):
                 word = _word(node)
                 text = f"{clause} has {word}, which is another value each time"
                 yield Problem("sql-nondeterministic-key", text, _place(query, node, word), _HINT, word)
@@ -54,11 +54,12 @@ def _meant(key: exp.Expr, select: exp.Expr | None) -> exp.Expr:
     return next(same, key)
 
 
-def _is_unsteady(node: exp.Expr) -> bool:
+def is_unsteady(node: exp.Expr) -> bool:
+    """Whether a node is a function without a fixed result."""
     if isinstance(node, exp.Anonymous):
         name = node.name.upper()
         return name in _NAMES or (name == "UNIX_TIMESTAMP" and not node.expressions)
-    return True
+    return isinstance(node, _CLASSES)
 
 
 def _in_window(node: exp.Expr, key: exp.Expr) -> bool:

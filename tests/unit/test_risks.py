@@ -1,0 +1,42 @@
+"""Which expressions of a query may fail over a row, said of what it reads."""
+
+import pytest
+
+from penstock.sql.dialects import PROJECT
+from penstock.sql.query import Query
+from penstock.sql.risks import risks
+
+COLUMNS = ("id", "amount", "at", "info")
+CASES = {
+    "SELECT k, COUNT(*) FROM t GROUP BY k": (),
+    "SELECT SUM(amount) FROM t": (),
+    "SELECT SUM(amount / id) FROM t x": ("`amount` / `id`",),
+    "SELECT SUM(x.amount / x.id) FROM t x": ("`amount` / `id`",),
+    "SELECT SUM(info.a / id) FROM t": ("`info`.`a` / `id`",),
+    "SELECT SUM(amount / id) FILTER (WHERE id > 0) FROM t": ("CASE WHEN `id` > 0 THEN `amount` / `id` END",),
+    "SELECT SUM(amount / id) FROM t WHERE id > 0": ("CASE WHEN `id` > 0 THEN `amount` / `id` END",),
+    "SELECT COUNT(*) FROM t WHERE amount / id > 1": ("`amount` / `id` > 1",),
+    "SELECT COUNT(*) FROM t GROUP BY amount / id": ("`amount` / `id`",),
+    "SELECT SUM(q) FROM (SELECT amount / id AS q FROM t)": ("`amount` / `id`",),
+    "SELECT SUM(id / q) FROM (SELECT *, amount + 1 AS q FROM t) s": ("`id` / (`amount` + 1)", "`amount` + 1"),
+    "WITH s AS (SELECT amount AS q FROM t) SELECT SUM(100 / s.q) FROM s": ("100 / `amount`",),
+    "SELECT SUM(100 / id) FROM (SELECT amount AS q FROM t)": (),
+    "SELECT SUM(a) / COUNT(*) AS mean FROM t HAVING SUM(amount / id) / COUNT(*) > 1": ("`amount` / `id`",),
+    "SELECT SUM(amount / unknown) FROM t": (),
+    "SELECT SUM(100 / n) FROM (SELECT id, COUNT(*) AS n FROM t GROUP BY id)": (),
+    "SELECT SUM(a.amount / b.id) FROM t a JOIN t b ON a.id = b.id": (),
+    "SELECT SUM(amount * RAND()) FROM t": (),
+    "SELECT COUNT(*) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(at), INTERVAL '1' HOUR)) GROUP BY window_start": (),
+    "SELECT SUM(amount / id) FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(at), INTERVAL '1' HOUR)) GROUP BY window_start": (
+        "`amount` / `id`",
+    ),
+    "SELECT SUM(amount / id) OVER (PARTITION BY id ORDER BY at) FROM t": ("`amount` / `id`",),
+    "SELECT ROW_NUMBER() OVER (PARTITION BY 100 / id ORDER BY at) AS n FROM t": ("100 / `id`",),
+    "SELECT SUM(ask(amount) + 1) FROM t": (),
+}
+
+
+@pytest.mark.parametrize("sql", CASES)
+def test_risks(sql: str) -> None:
+    found = risks(Query(sql, PROJECT).take_tree(), {"t": COLUMNS}, frozenset({"ask"}))
+    assert found.get("t", ()) == CASES[sql]
