@@ -135,12 +135,16 @@ PAIRS = """
       LEFT JOIN {{ source("silent") }} AS b ON a.id = b.id AND b.at BETWEEN a.at AND a.at + INTERVAL '1' SECOND"""
 
 
-def test_an_input_that_is_silent_does_not_hold_up_the_others_for_ever(running: Running) -> None:
-    idle = ", idle_ms: 300"
-    both = source("lively", "TIMESTAMP(3)") + source("silent", "TIMESTAMP(3)")
-    both = both.replace("max_out_of_orderness_ms: 0", f"max_out_of_orderness_ms: 0{idle}")
+@pytest.mark.parametrize("waits", [("silent",), ("lively", "silent")], ids="_".join)
+def test_an_input_that_is_silent_does_not_hold_up_the_others_for_ever(running: Running, waits: tuple[str, ...]) -> None:
+    both = ""
+    for name in ("lively", "silent"):
+        idle = ", idle_ms: 300" if name in waits else ""
+        delay = "max_out_of_orderness_ms: 0"
+        both += source(name, "TIMESTAMP(3)").replace(delay, delay + idle)
     project(running.root, both, PAIRS)
-    running.drop("lively.v1", "1.json", [{"id": 1, "at": "2026-01-01T09:00:00Z"}])
+    ahead = [] if "lively" in waits else [{"id": 2, "at": "2026-01-01T09:30:00Z"}]
+    running.drop("lively.v1", "1.json", [{"id": 1, "at": "2026-01-01T09:00:00Z"}, *ahead])
     checked = check(running.root)
     plan = planned(checked, compiled(checked), select=(), allow_rebuild=())
     run = start(plan, running.spark, checked.place, SqliteStore(checked.place.state_file), environ=checked.environ)

@@ -15,7 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.clients.formats import STREAM_OPTIONS, literal
 from penstock.manifest.model import Input, QuerySpec
-from penstock.runtime.times import NEWEST, metric
+from penstock.runtime.times import NEWEST, input_metric
 
 
 def read(session: SparkSession, folder: Path, entry: Input) -> DataFrame:
@@ -56,14 +56,22 @@ class Silence:
             self.latest_ms = max(self.latest_ms or 0, newest_ms)
             self.since_ms = self.until_ms = now_ms
 
-    def due(self, others_ms: int | None) -> int | None:
-        """How far event time is to go on now, if it is. Without any row yet, it starts where other inputs are."""
+    def go_on(self, others_ms: int | None) -> int | None:
+        """Let event time go on if it is time for that, and say how far.
+
+        Without any row yet, it starts where other inputs are.
+        """
         waited = self.until_ms - self.since_ms
         start = others_ms if self.latest_ms is None else self.latest_ms
         if start is None or waited < self.idle_ms:
             return None
         self.latest_ms, self.since_ms = start + waited, self.until_ms
         return self.latest_ms
+
+
+def is_watched(spec: QuerySpec) -> bool:
+    """Whether event time of a query may go on with the clock: then the times of all its inputs matter."""
+    return any(entry.event_time is not None and entry.event_time.idle_ms is not None for entry in spec.inputs)
 
 
 class IdleWatch:
@@ -98,7 +106,7 @@ class IdleWatch:
                     silence.until_ms = _now_ms()
         for entry, silence in self._inputs:
             others = [newest for view, newest in self._newest.items() if view != entry.view]
-            at_ms = silence.due(max(others, default=None)) if silence is not None else None
+            at_ms = silence.go_on(max(others, default=None)) if silence is not None else None
             if at_ms is not None:
                 beat(self._folder, entry, at_ms)
 
@@ -112,7 +120,7 @@ class IdleWatch:
                 continue
             began_ms = int(datetime.fromisoformat(progress["timestamp"]).timestamp() * 1000)
             for entry, silence in self._inputs:
-                counted = progress["observedMetrics"].get(metric(entry))
+                counted = progress["observedMetrics"].get(input_metric(entry))
                 newest_ms = None if counted is None else counted[NEWEST]
                 if newest_ms is not None:
                     self._newest[entry.view] = max(self._newest.get(entry.view, newest_ms), newest_ms)

@@ -4,6 +4,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,25 +47,31 @@ def batch_files(checkpoint: Path, batch_id: int) -> dict[str, list[str]]:
     return found
 
 
+def batch_header(checkpoint: Path, batch_id: int) -> Any:
+    """What Spark notes of a batch beside its offsets: times and settings."""
+    return json.loads((checkpoint / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()[1])
+
+
+def last_number(log: Path) -> int | None:
+    """The newest entry of a log: a directory of files that are called by numbers."""
+    return max((int(path.name) for path in log.glob("*") if path.name.isdigit()), default=None)
+
+
 def batch_time(checkpoint: Path, batch_id: int) -> BatchTime:
-    header = json.loads((checkpoint / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()[1])
+    header = batch_header(checkpoint, batch_id)
     return BatchTime(int(header["batchTimestampMs"]), int(header["batchWatermarkMs"]))
 
 
 def reached_ms(checkpoint: Path) -> int | None:
     """How far event time had come by the last batch; None if there was none, or it had not."""
-    begun = max((int(path.name) for path in (checkpoint / "offsets").glob("*") if path.name.isdigit()), default=None)
+    begun = last_number(checkpoint / "offsets")
     return None if begun is None else batch_time(checkpoint, begun).watermark_ms or None
 
 
 def unfinished_batch(checkpoint: Path) -> int | None:
     """The batch that was begun and not committed, so that it will be done again."""
-    numbers = [
-        [int(path.name) for path in (checkpoint / log).glob("*") if path.name.isdigit()]
-        for log in ("offsets", "commits")
-    ]
-    begun, done = (max(found, default=-1) for found in numbers)
-    return begun if begun > done else None
+    begun, done = last_number(checkpoint / "offsets"), last_number(checkpoint / "commits")
+    return begun if begun is not None and begun != done else None
 
 
 def _offsets(checkpoint: Path, batch_id: int) -> list[str]:

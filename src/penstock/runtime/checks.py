@@ -6,9 +6,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from penstock.manifest.model import Check
+from penstock.runtime.rescue import MESSAGE
 from penstock.runtime.times import observed
 
-MESSAGE: Final = "_message"
 _SOUND: Final = "_sound"
 
 

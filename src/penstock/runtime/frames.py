@@ -97,7 +97,8 @@ class Frames:
             stream = prepared(read(session, entry.name), entry)
             if query.timed and entry.event_time is not None:
                 waits = entry.event_time.idle_ms is not None
-                stream = watermarked(stream, entry, beats.read(session, self._beats(query), entry) if waits else None)
+                heard = beats.read(session, self._beats(query), entry) if waits else None
+                stream = watermarked(stream, entry, heard, watched=beats.is_watched(query))
             stream = self._sound(query, entry.view, stream)
             if entry.ordered:
                 columns = [name for name in stream.columns if name not in ORDER]
@@ -133,23 +134,22 @@ class Frames:
         prepared(rows, entry).createOrReplaceTempView(quoted(entry.view))
         return self.run_steps(query, session)
 
-    def failing_rows(self, query: QuerySpec, check: Check, rows: DataFrame, session: SparkSession) -> DataFrame:
+    def failing_rows(self, query: QuerySpec, check: Check, rows: DataFrame) -> DataFrame:
         """The rows of a batch that were kept out, of a batch of their input that is given once more."""
         entry = next(entry for entry in query.inputs if entry.view == check.input)
         others = tuple(other for other in query.checks if other is not check)
-        self._once_more(query.model_copy(update={"checks": others}), entry, rows, check.steps, session)
-        return checks.failing(session.table(quoted(check.view)), check)
+        self._once_more(query.model_copy(update={"checks": others}), entry, rows, check.steps)
+        return checks.failing(rows.sparkSession.table(quoted(check.view)), check)
 
-    def late_rows(self, query: QuerySpec, late: LateRows, rows: DataFrame, session: SparkSession) -> DataFrame:
+    def late_rows(self, query: QuerySpec, late: LateRows, rows: DataFrame) -> DataFrame:
         """The rows that an operator may have found late, of a batch of its input that is given once more."""
         entry = next(entry for entry in query.inputs if entry.view == late.input)
-        self._once_more(query, entry, rows, late.steps, session)
-        return session.sql(late.sql)
+        self._once_more(query, entry, rows, late.steps)
+        return rows.sparkSession.sql(late.sql)
 
-    def _once_more(
-        self, query: QuerySpec, entry: Input, rows: DataFrame, steps: Sequence[str], session: SparkSession
-    ) -> None:
+    def _once_more(self, query: QuerySpec, entry: Input, rows: DataFrame, steps: Sequence[str]) -> None:
         """Make the views of some steps from rows of an input that are read again."""
+        session = rows.sparkSession
         sound = prepared(rows, entry)
         if query.timed and entry.event_time is not None:
             sound = marked(sound, entry.event_time).where(f.col(FAULT).isNull()).drop(FAULT)

@@ -49,6 +49,7 @@ _BUCKET: Final = "_bucket"
 _PACKED: Final = f"{_BUCKET} int, side int, rows binary"
 _WORKED: Final = "rows binary, late bigint, kept string"
 """What comes of a turn; `kept` tells of its cell how many rows each table has."""
+_TURNS: Final = "turns "
 _RESERVED: Final = frozenset({NOW, OP, SIGN, *ORDER})
 
 
@@ -66,13 +67,18 @@ def operate(step: KeyedStep, frames: Sequence[DataFrame]) -> DataFrame:
     mode = "EventTime" if step.operator.waits else "None"
     worked = buckets.transformWithState(_Cell(kernel, schemas), _WORKED, "Append", mode)
     kept = f.concat(f.lit("["), f.array_join(f.collect_list("kept"), ","), f.lit("]"))
-    counted = worked.observe(late_metric(step), f.sum("late").alias("late"), kept.alias("kept"))
+    counted = worked.observe(turn_metric(step.view), f.sum("late").alias("late"), kept.alias("kept"))
     return counted.mapInArrow(_unpacked, from_arrow_schema(kernel.output))
 
 
-def late_metric(step: KeyedStep) -> str:
-    """What the number of late rows of a batch is known by."""
-    return f"late {step.view}"
+def turn_metric(view: str) -> str:
+    """The name under which an operator tells of its turns in a batch: rows that were late, and rows that it keeps."""
+    return f"{_TURNS}{view}"
+
+
+def turned_view(metric: str) -> str | None:
+    """The view whose operator tells of its turns under this name, if it is one of those."""
+    return metric.removeprefix(_TURNS) if metric.startswith(_TURNS) else None
 
 
 def keys_of(operator: Operator) -> list[tuple[str, ...]]:

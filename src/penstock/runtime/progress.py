@@ -7,6 +7,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
+from pyspark.sql import Row
 from pyspark.sql.streaming.listener import (
     QueryIdleEvent,
     QueryProgressEvent,
@@ -16,6 +17,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryProgress,
 )
 
+from penstock.runtime.keyed import turned_view
 from penstock.runtime.state import Counted, StateNotes
 
 State: TypeAlias = Literal["waiting", "running", "finished", "stopped", "failed"]
@@ -25,7 +27,8 @@ State: TypeAlias = Literal["waiting", "running", "finished", "stopped", "failed"
 class QueryProgress:
     """The sums of this run, and the last batch.
 
-    `rejected` rows had no usable event time; `late` ones came when their window, or their moment, was over.
+    `rejected` rows had no usable event time, or the SQL fails over them; `late` ones came when their window, or their
+    moment, was over.
     """
 
     query: str
@@ -154,14 +157,16 @@ class QueryListener(StreamingQueryListener):
 def _late(progress: StreamingQueryProgress) -> int:
     """Rows that came too late: those that Spark's operators dropped, and those that ours did."""
     dropped = sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
-    ours = [row["late"] or 0 for name, row in progress.observedMetrics.items() if name.startswith("late ")]
-    return int(dropped + sum(ours))
+    return int(dropped + sum(row["late"] or 0 for row in _turns(progress).values()))
 
 
 def _cells(progress: StreamingQueryProgress) -> dict[str, dict[str, dict[str, int]]]:
     """The rows of every cell of our operators that the batch touched, by view, cell and table."""
-    told = {name: json.loads(row["kept"]) for name, row in progress.observedMetrics.items() if "kept" in row}
-    return {
-        name.removeprefix("late "): {cell: rows for entry in entries for cell, rows in entry.items()}
-        for name, entries in told.items()
-    }
+    told = {view: json.loads(row["kept"]) for view, row in _turns(progress).items()}
+    return {view: {cell: rows for entry in entries for cell, rows in entry.items()} for view, entries in told.items()}
+
+
+def _turns(progress: StreamingQueryProgress) -> dict[str, Row]:
+    """What our operators tell of a batch, by view."""
+    told = ((turned_view(name), row) for name, row in progress.observedMetrics.items())
+    return {view: row for view, row in told if view is not None}

@@ -4,33 +4,31 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from penstock.clients.batches import BatchRef, publish
 from penstock.clients.formats import FORMATS, JSON_OPTIONS
-from penstock.connectors.contract import Source
 from penstock.manifest.model import Input, KeyedStep
+from penstock.runtime.rescue import MESSAGE
 from penstock.runtime.times import FAULT, FAULTS, converted, marked
 from penstock.sql.carving.late import LATE_AT, LATE_ROW
 from penstock.sql.dialects import quoted
 
 LATE: Final = "late"
 FAILED: Final = "row-failed"
+_VALUE: Final = "_value"
 REASONS: Final[Mapping[str, str]] = {**FAULTS, LATE: "it came when its window, or its moment, was over"}
 """Why a row is in a topic for errors, by code."""
 
 
-def keep(
-    session: SparkSession, source: Source, entry: Input, files: Mapping[str, list[str]], topics: Path, ref: BatchRef
-) -> int:
-    """Read the batch once more, and put the rows with faults into the topic for errors."""
-    rows = source.read_again(session, entry.name, files)
-    return 0 if rows is None else publish(topics / error_topic(entry), ref, _letters(rows, entry), FORMATS["parquet"])
+def keep_untimed(rows: DataFrame, entry: Input, topics: Path, ref: BatchRef) -> int:
+    """Put the rows of a batch whose event time is at fault into the topic for errors."""
+    return publish(topics / error_topic(entry.node), ref, _letters(rows, entry), FORMATS["parquet"])
 
 
-def error_topic(entry: Input) -> str:
-    return f"{entry.node.partition('.')[2]}.errors"
+def error_topic(node: str) -> str:
+    return f"{node.partition('.')[2]}.errors"
 
 
 def keep_late(found: DataFrame, step: KeyedStep, entry: Input, watermark_ms: int, topics: Path, ref: BatchRef) -> int:
@@ -38,23 +36,23 @@ def keep_late(found: DataFrame, step: KeyedStep, entry: Input, watermark_ms: int
     assert step.late is not None
     latest = f.timestamp_millis(f.lit(watermark_ms - step.late.lateness_ms))
     row = f.to_json(f.col(LATE_ROW), JSON_OPTIONS)
-    late = found.where(f.col(LATE_AT) <= latest).select(row.alias("_value"), f.lit(LATE).alias(FAULT))
-    return publish(topics / error_topic(entry), ref, _addressed(late, entry, step.node), FORMATS["parquet"])
+    late = found.where(f.col(LATE_AT) <= latest).select(row.alias(_VALUE), f.lit(LATE).alias(FAULT))
+    return publish(topics / error_topic(entry.node), ref, _addressed(late, entry, step.node), FORMATS["parquet"])
 
 
 def keep_failed(rows: DataFrame, entry: Input, node: str, topics: Path, ref: BatchRef) -> int:
     """Put rows that the SQL of a model failed over into the model's topic for errors."""
-    columns = [quoted(name) for name in rows.columns if name != "_message"]
+    columns = [quoted(name) for name in rows.columns if name != MESSAGE]
     value = f.to_json(f.struct(*columns), JSON_OPTIONS)
-    failed = rows.select(value.alias("_value"), f.lit(FAILED).alias(FAULT), "_message")
-    letters = _addressed(failed, entry, node, f.col("_message"))
-    return publish(topics / f"{node.partition('.')[2]}.errors", ref, letters, FORMATS["parquet"])
+    failed = rows.select(value.alias(_VALUE), f.lit(FAILED).alias(FAULT), MESSAGE)
+    letters = _addressed(failed, entry, node, f.col(MESSAGE))
+    return publish(topics / error_topic(node), ref, letters, FORMATS["parquet"])
 
 
 def _letters(rows: DataFrame, entry: Input) -> DataFrame:
     """The rows whose event time is at fault."""
     assert entry.event_time is not None
-    raw = rows.withColumn("_value", f.to_json(f.struct("*"), JSON_OPTIONS))
+    raw = rows.withColumn(_VALUE, f.to_json(f.struct("*"), JSON_OPTIONS))
     wrong = marked(converted(raw, entry.event_time), entry.event_time).where(f.col(FAULT).isNotNull())
     return _addressed(wrong, entry, entry.node)
 
@@ -68,7 +66,7 @@ def _addressed(wrong: DataFrame, entry: Input, node: str, message: Column | None
         f.lit(None).cast("bigint").alias("offset"),
         f.lit(None).cast("timestamp").alias("timestamp"),
         f.lit(None).cast("string").alias("key"),
-        f.col("_value").alias("value"),
+        f.col(_VALUE).alias("value"),
         f.col(FAULT).alias("code"),
         (messages[f.col(FAULT)] if message is None else message).alias("message"),
         f.lit(node).alias("node"),

@@ -16,6 +16,7 @@ from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_rows
 MOST: Final = 100
 """More rows than this are not looked for in a batch: then it is not the rows that are wrong."""
 
+MESSAGE: Final = "_message"
 _PLACE: Final = "_place"
 
 
@@ -47,10 +48,10 @@ def without(numbered: DataFrame, places: Sequence[int]) -> DataFrame:
 
 
 def only(numbered: DataFrame, found: Mapping[int, str]) -> DataFrame:
-    """The rows that fail, each with what goes wrong in a column `_message`."""
+    """The rows that fail, each with what goes wrong in a column."""
     messages = f.create_map(*(f.lit(part) for place, text in found.items() for part in (place, text)))
     failing = numbered.where(f.col(_PLACE).isin(list(found)))
-    return failing.withColumn("_message", messages[f.col(_PLACE)]).drop(_PLACE)
+    return failing.withColumn(MESSAGE, messages[f.col(_PLACE)]).drop(_PLACE)
 
 
 def _spans(numbered: DataFrame) -> list[tuple[int, int]]:

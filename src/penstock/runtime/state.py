@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from penstock.runtime.checkpoint import batch_header, last_number
+
 NOTE: Final = "operators.json"
 """What is noted after a batch, inside the checkpoint: it goes where the checkpoint goes."""
 KEYED: Final = "transformWithStateInPySparkExec"
@@ -84,10 +86,10 @@ class StateNotes:
 
 def query_state(checkpoint: Path) -> QueryState | None:
     """What the checkpoint says; None before its first batch is committed."""
-    batch = _last(checkpoint / "commits")
+    batch = last_number(checkpoint / "commits")
     if batch is None:
         return None
-    header = json.loads((checkpoint / "offsets" / str(batch)).read_text(encoding="utf-8").splitlines()[1])
+    header = batch_header(checkpoint, batch)
     commit = json.loads((checkpoint / "commits" / str(batch)).read_text(encoding="utf-8").splitlines()[1])
     watermark = max(int(header["batchWatermarkMs"]), int(commit.get("nextBatchWatermarkMs", 0)))
     provider = str(header["conf"].get("spark.sql.streaming.stateStore.providerClass", "")).rpartition(".")[2]
@@ -123,7 +125,7 @@ def _operator(folder: Path, counted: list[Counted]) -> OperatorState:
 def _metadata(folder: Path) -> Any:
     """What Spark wrote about an operator: in one file, or in one for each change."""
     newer = folder / "_metadata" / "v2"
-    last = _last(newer)
+    last = last_number(newer)
     file = folder / "_metadata" / "metadata" if last is None else newer / str(last)
     return json.loads(file.read_text(encoding="utf-8").splitlines()[1])
 
@@ -154,10 +156,6 @@ def _size(path: Path) -> int:
         return path.stat().st_size if path.is_file() else 0
     except FileNotFoundError:
         return 0  # Spark tidies up while we look
-
-
-def _last(log: Path) -> int | None:
-    return max((int(path.name) for path in log.glob("*") if path.name.isdigit()), default=None)
 
 
 def _read(file: Path) -> Any:

@@ -45,16 +45,18 @@ def marked(frame: DataFrame, time: EventTimeSpec) -> DataFrame:
     return frame.withColumn(FAULT, fault).withColumn(time.column, f.when(f.col(FAULT).isNull(), column))
 
 
-def watermarked(stream: DataFrame, entry: Input, beats: DataFrame | None = None) -> DataFrame:
+def watermarked(stream: DataFrame, entry: Input, beats: DataFrame | None = None, *, watched: bool = False) -> DataFrame:
     """The rows that have a time, with a watermark. The others are counted, and do not move it; heartbeats only move it.
+
+    If it is `watched`, its newest time is told too.
 
     Counting stands right behind the watermark: Spark would push filters of the query below it otherwise, and rows that
     the query does not want would not move time either.
     """
     time = entry.event_time
     assert time is not None
-    if beats is None and entry.on_error != "stop":
-        return _counted(stream, time, metric(entry))
+    if not watched and entry.on_error != "stop":
+        return _counted(stream, time, input_metric(entry))
     rows = marked(stream, time)
     if beats is not None:
         only_time = beats.select(f.col("at").alias(time.column), f.lit(_BEAT).alias(FAULT))
@@ -62,7 +64,7 @@ def watermarked(stream: DataFrame, entry: Input, beats: DataFrame | None = None)
     timed = rows.withWatermark(time.column, f"{time.delay_ms} milliseconds")
     unusable = f.count_if(f.col(FAULT).isin(list(FAULTS))).alias(UNUSABLE)
     own = f.when(f.col(FAULT).isNull(), f.unix_millis(f.col(quoted(time.column))))
-    counted = timed.observe(metric(entry), unusable, f.max(own).alias(NEWEST))
+    counted = timed.observe(input_metric(entry), unusable, f.max(own).alias(NEWEST))
     sound = f.col(FAULT).isNull()
     if entry.on_error == "stop":
         for code, why in FAULTS.items():
@@ -85,14 +87,14 @@ def _latest_ms(time: EventTimeSpec) -> Column:
     return f.expr(f"unix_millis({CLOCK}())") + f.lit(time.max_future_ms)
 
 
-def metric(entry: Input) -> str:
-    """What is counted of the rows of an input is known by."""
-    return f"faults {entry.view}"
+def input_metric(entry: Input) -> str:
+    """The name under which the rows of an input are counted."""
+    return f"input {entry.view}"
 
 
 def unusable_rows(session: SparkSession, query: str, entry: Input) -> int:
     """How many rows of the batch under way have a fault. To be asked when the batch is worked through."""
-    row = observed(session, query, metric(entry))
+    row = observed(session, query, input_metric(entry))
     return int(row.getLong(0)) if row else 0
 
 

@@ -21,9 +21,9 @@ from penstock.runtime.checkpoint import (
 from penstock.runtime.checks import failed_rows
 from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_rows
 from penstock.runtime.frames import Frames, folded, split_read
-from penstock.runtime.keyed import late_metric
+from penstock.runtime.keyed import turn_metric
 from penstock.runtime.progress import ProgressBoard
-from penstock.runtime.rejects import keep, keep_failed, keep_late
+from penstock.runtime.rejects import keep_failed, keep_late, keep_untimed
 from penstock.runtime.rescue import faulty, only, without
 from penstock.runtime.times import observed, unusable_rows
 from penstock.sql.dialects import quoted
@@ -53,7 +53,8 @@ class Writing:
             for output, rows in self._rows(batch):
                 ref = BatchRef(self.spec.name, output.node, begun, batch_id, offsets)
                 self.board.written(self.spec.name, self._write(output, rows, ref))
-            self._reject(ref)
+            ref = BatchRef(self.spec.name, self.spec.outputs[0].node, begun, batch_id, offsets)
+            self._keep_untimed(ref)
             self._keep_failing(ref)
             self._keep_late(ref)
         except PenstockError as error:
@@ -90,22 +91,22 @@ class Writing:
             alone = len(streams) == 1 and not self.spec.stateful and not self.spec.fan_out
             if output.on_error == "stop" or not alone or not is_for_rows(error):
                 raise
-            written = self._rescue(output, *streams[0], ref)
+            written = self._rescue(output, streams[0][0], ref)
             if written is None:
                 raise
             return written
 
-    def _rescue(self, output: Output, entry: Input, source: Source, ref: BatchRef) -> int | None:
+    def _rescue(self, output: Output, entry: Input, ref: BatchRef) -> int | None:
         """Write a batch without the rows that make it fail; those are kept, if that is wanted."""
-        _, still = self._as_it_was(ref)
-        rows = source.read_again(still, entry.name, batch_files(self.checkpoint, ref.batch_id))
-        if rows is None:
+        again = self._again(entry.view, ref)
+        if again is None:
             return None
+        session = again.rows.sparkSession
 
         def work(some: DataFrame) -> DataFrame:
-            return self.frames.worked(self.spec, self.sources, entry, some, still)[output.view]
+            return self.frames.worked(self.spec, self.sources, entry, some, session)[output.view]
 
-        numbered, found = faulty(rows, work)
+        numbered, found = faulty(again.rows, work)
         try:
             written = self.sinks[output.node].write(work(without(numbered, list(found))), ref)
             self.board.rejected(self.spec.name, len(found))
@@ -116,22 +117,21 @@ class Writing:
         finally:
             numbered.unpersist()
 
-    def _reject(self, ref: BatchRef) -> None:
+    def _keep_untimed(self, ref: BatchRef) -> None:
         """Deal with the rows of a batch that had no usable event time, now that it is written.
 
         A batch that is done again may have been written before, so that nobody counted: it is looked through anyway.
         """
-        for entry, source in self._inputs():
+        for entry, _ in self._inputs():
             if not self.spec.timed or entry.event_time is None:
                 continue
             found = unusable_rows(self.session, self.spec.name, entry)
             if not found and ref.batch_id != self.unfinished:
                 continue
             self.board.rejected(self.spec.name, found)
-            if entry.on_error == "dead_letter":
-                _, still = self._as_it_was(ref)
-                files = batch_files(self.checkpoint, ref.batch_id)
-                keep(still, source, entry, files, self.topics, replace(ref, output=f"{entry.view} errors"))
+            again = self._again(entry.view, ref) if entry.on_error == "dead_letter" else None
+            if again is not None:
+                keep_untimed(again.rows, entry, self.topics, replace(ref, output=f"{entry.view} errors"))
 
     def _keep_failing(self, ref: BatchRef) -> None:
         """Deal with the rows of a batch that were kept out because the SQL would have failed over them."""
@@ -141,39 +141,43 @@ class Writing:
                 continue
             self.board.rejected(self.spec.name, found)
             (output,) = self.spec.outputs
-            rows, entry, still = self._again(check.input, ref)
-            if output.on_error == "dead_letter" and rows is not None:
-                failing = self.frames.failing_rows(self.spec, check, rows, still)
-                keep_failed(failing, entry, output.node, self.topics, replace(ref, output=f"{check.view} fails"))
-
-    def _again(self, view: str, ref: BatchRef) -> tuple[DataFrame | None, Input, SparkSession]:
-        """The rows of an input in a batch, read again in a session whose clock stands where it stood."""
-        entry, source = next(pair for pair in self._inputs() if pair[0].view == view)
-        _, still = self._as_it_was(ref)
-        return source.read_again(still, entry.name, batch_files(self.checkpoint, ref.batch_id)), entry, still
+            again = self._again(check.input, ref) if output.on_error == "dead_letter" else None
+            if again is not None:
+                failing = self.frames.failing_rows(self.spec, check, again.rows)
+                own = replace(ref, output=f"{check.view} fails")
+                keep_failed(failing, again.entry, output.node, self.topics, own)
 
     def _keep_late(self, ref: BatchRef) -> None:
         """Keep the rows of a batch that came too late, where that is wanted."""
-        by_view = {entry.view: (entry, source) for entry, source in self._inputs()}
         for step in self.spec.steps:
             if not isinstance(step, KeyedStep) or step.late is None:
                 continue
-            row = observed(self.session, self.spec.name, late_metric(step))
+            row = observed(self.session, self.spec.name, turn_metric(step.view))
             none_late = row is None or row.isNullAt(0) or row.getLong(0) == 0
             if none_late and ref.batch_id != self.unfinished:
                 continue
-            entry, source = by_view[step.late.input]
-            time, still = self._as_it_was(ref)
-            rows = source.read_again(still, entry.name, batch_files(self.checkpoint, ref.batch_id))
-            if rows is not None:
-                found = self.frames.late_rows(self.spec, step.late, rows, still)
+            again = self._again(step.late.input, ref)
+            if again is not None:
+                found = self.frames.late_rows(self.spec, step.late, again.rows)
                 own = replace(ref, output=f"{step.view} late")
-                keep_late(found, step, entry, time.watermark_ms, self.topics, own)
+                keep_late(found, step, again.entry, again.time.watermark_ms, self.topics, own)
 
     def _inputs(self) -> list[tuple[Input, Source]]:
         return list(zip(self.spec.inputs, self.sources, strict=True))
 
-    def _as_it_was(self, ref: BatchRef) -> tuple[BatchTime, SparkSession]:
-        """The times of a batch, and a session whose clock stands where its did."""
+    def _again(self, view: str, ref: BatchRef) -> "_Again | None":
+        """An input's part of a batch once more, if it can be read again."""
+        entry, source = next(pair for pair in self._inputs() if pair[0].view == view)
         time = batch_time(self.checkpoint, ref.batch_id)
-        return time, self.frames.session(now_ms=time.began_ms)
+        session = self.frames.session(now_ms=time.began_ms)
+        rows = source.read_again(session, entry.name, batch_files(self.checkpoint, ref.batch_id))
+        return None if rows is None else _Again(entry, rows, time)
+
+
+@dataclass(frozen=True, slots=True)
+class _Again:
+    """The rows of an input in a batch, read once more, in a session whose clock stands where it stood."""
+
+    entry: Input
+    rows: DataFrame
+    time: BatchTime

@@ -107,7 +107,10 @@ class Model(Frozen):
     event_time: OutputTime | None = None
     """When a row of the output happened, if it is not the event time of an input."""
     on_error: OnError | None = None
-    """What becomes of an output that its readers cannot use: `dead_letter` (the default), `stop` or `skip`."""
+    """What becomes of a row that its SQL fails over, and of one that its readers cannot use.
+
+    `dead_letter` (the default), `stop` or `skip`.
+    """
     materialized: (
         Annotated[
             Materialized,

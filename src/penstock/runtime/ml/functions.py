@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
 from pyspark import Broadcast
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.functions import arrow_udf
@@ -56,7 +57,7 @@ class MlFunctions:
 
     def _open(self, model: AskedModel) -> _Opened:
         if model.path not in self._opened:
-            require("onnxruntime", "numpy", "pyarrow", extra="ml")
+            require("onnxruntime", extra="ml")
             try:
                 text = (self._root / model.path).read_bytes()
             except OSError as error:
@@ -83,8 +84,6 @@ _LONGEST: Final = 300
 
 
 def _function(recipe: Recipe, model: Broadcast[bytes]) -> Any:
-    import pyarrow as pa
-
     def score_batch(*columns: pa.Array) -> pa.Array:
         return score(recipe, lambda: model.value, columns)
 

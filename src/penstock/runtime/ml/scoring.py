@@ -1,16 +1,13 @@
 """One batch of rows through an ONNX model. This is what runs on the executors."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
 
 from penstock.runtime.ml.signature import ELEMENTS, Answer, Pick, Tensor, is_stacked
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +38,6 @@ def open_session(model: bytes) -> Any:
 
 def score(recipe: Recipe, model: Callable[[], bytes], columns: Sequence[pa.Array]) -> pa.StructArray:
     """The model's answer for each row. A row with a null among its arguments has a null for an answer."""
-    import numpy as np
-    import pyarrow as pa
-
     known = np.ones(len(columns[0]), dtype=bool)
     for column in columns:
         if column.null_count:
@@ -65,8 +59,6 @@ def _session(content: str, model: Callable[[], bytes]) -> Any:
 
 
 def _answered(recipe: Recipe, session: Any, columns: Sequence[pa.Array], count: int) -> pa.StructArray:
-    import pyarrow as pa
-
     asked = list(dict.fromkeys(pick.output for pick in recipe.answer.picks))
     given = dict(zip(asked, session.run(asked, _feeds(recipe.inputs, columns)), strict=True))
     arrays = [
@@ -77,8 +69,6 @@ def _answered(recipe: Recipe, session: Any, columns: Sequence[pa.Array], count: 
 
 
 def _feeds(inputs: Sequence[Tensor], columns: Sequence[pa.Array]) -> dict[str, np.ndarray]:
-    import numpy as np
-
     if is_stacked(inputs):
         (tensor,) = inputs
         return {tensor.name: np.stack([_values(column, tensor) for column in columns], axis=1)}
@@ -90,8 +80,6 @@ def _feeds(inputs: Sequence[Tensor], columns: Sequence[pa.Array]) -> dict[str, n
 
 def _values(column: pa.Array, tensor: Tensor) -> np.ndarray:
     """A column without nulls as the type that the model takes. A whole number that does not fit is an error."""
-    import pyarrow as pa
-
     dtype, kind, _ = ELEMENTS[tensor.type]
     if kind != "text":
         wanted = pa.float32() if dtype == "float16" else pa.from_numpy_dtype(dtype)
@@ -101,9 +89,6 @@ def _values(column: pa.Array, tensor: Tensor) -> np.ndarray:
 
 
 def _column(model: str, pick: Pick, output: Any, count: int, kind: pa.DataType) -> pa.Array:
-    import numpy as np
-    import pyarrow as pa
-
     values = np.asarray(output)
     table = values.reshape(count, -1) if values.shape[:1] == (count,) and values.ndim <= 2 else None
     if table is None or pick.width not in (None, table.shape[1]):
@@ -116,9 +101,6 @@ def _column(model: str, pick: Pick, output: Any, count: int, kind: pa.DataType) 
 
 
 def _cast(values: np.ndarray, kind: pa.DataType) -> pa.Array:
-    import numpy as np
-    import pyarrow as pa
-
     if values.dtype.kind in "OUS":
         return pa.array(values.tolist(), pa.string()).cast(kind)
     array = pa.array(np.ascontiguousarray(values))
