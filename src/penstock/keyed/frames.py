@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.keyed.codes import Flags, Ints
+from penstock.keyed.arrays import Ints, null_where, taken, valid
 from penstock.keyed.operators import OverCall
 
 LOW = 0xFFFFFFFF
@@ -43,33 +43,9 @@ def over_frame(call: OverCall, values: pa.Array, weights: Ints, frame: Frame) ->
         case "min" | "max":
             return _extremes(values, call.function == "max", frame)
         case "first":
-            return take(values, frame.start)
+            return taken(values, frame.start)
         case _:
-            return take(values, frame.stop - 1)
-
-
-def take(values: pa.Array, places: Ints) -> pa.Array:
-    """The values at these places; -1 gives null."""
-    return values.take(pa.array(places, mask=places < 0))
-
-
-def starts(keys: Ints) -> Flags:
-    """Which rows are the first of their key, of rows that are sorted by key."""
-    flags = np.ones(len(keys), dtype=np.bool_)
-    flags[1:] = keys[1:] != keys[:-1]
-    return flags
-
-
-def begins(first: Flags) -> Ints:
-    """For each row the place of the first of its stretch; `first` says which rows begin one."""
-    places: Ints = np.flatnonzero(first)[np.cumsum(first) - 1]
-    return places
-
-
-def ends(first: Flags) -> Ints:
-    """For each row the place behind the last of its stretch."""
-    places: Ints = np.append(np.flatnonzero(first), len(first))[np.cumsum(first)]
-    return places
+            return taken(values, frame.stop - 1)
 
 
 def _differences(values: Ints, frame: Frame) -> Ints:
@@ -87,8 +63,7 @@ def _sums(name: str | None, values: pa.Array, frame: Frame) -> pa.Array:
         sums = _whole(digits, kind)
         if sums is None:
             raise ArithmeticError(f"The sum of `{name}` is too large for {kind}.")
-    some = _differences(values.is_valid().to_numpy(zero_copy_only=False).astype(np.int64), frame) > 0
-    return pc.if_else(pa.array(some), sums, pa.scalar(None, kind))
+    return null_where(sums, _differences(valid(values).astype(np.int64), frame) == 0)
 
 
 def _float_sums(values: npt.NDArray[np.float64], frame: Frame) -> npt.NDArray[np.float64]:
@@ -148,7 +123,7 @@ def _extremes(values: pa.Array, largest: bool, frame: Frame) -> pa.Array:
     rank = np.empty(len(values), dtype=np.int64)
     rank[order] = np.arange(len(values))
     least = _least(rank, frame)
-    return take(values, np.where(least < some, order[least], -1))
+    return taken(values, np.where(least < some, order[least], -1))
 
 
 def _least(values: Ints, frame: Frame) -> Ints:

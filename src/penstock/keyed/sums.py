@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from penstock.keyed.tables import Numbers, numbers
+from penstock.keyed.arrays import Numbers, numbers
 
 LIMB = np.int64(2**32 - 1)
 FOLDS = 3
