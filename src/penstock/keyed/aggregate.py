@@ -1,7 +1,6 @@
 """Aggregates by key: the state is a table of keys, and tables of values for the calls that need them."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +15,7 @@ from penstock.keyed.kept import ARRIVAL, SLOT, Bag, Series, homes
 from penstock.keyed.kernel import Clock, Tables, Turn
 from penstock.keyed.operators import BEFORE, NOW, OP, SIGN, Aggregate, Call
 from penstock.keyed.ordering import arrival
-from penstock.keyed.sums import SumOverflow
+from penstock.keyed.sums import sum_type, told_by_key
 from penstock.keyed.tables import column, concat, table_of
 from penstock.keyed.times import due, in_time, wake_ms
 
@@ -89,7 +88,7 @@ class AggregateKernel:
             now = kept.changed(was, *_argument(calls[0], given, rows))
             new[name] = concat(old[name].filter(pa.array(~mine)), now)
             for call in calls:
-                with _named(call, keys):
+                with told_by_key(keys):
                     before[call.name] = kept.result(call, was, rows.size)
                     after[call.name] = kept.result(call, now, rows.size)
         return new, before, after, touched
@@ -134,7 +133,7 @@ class AggregateKernel:
         for call, fold in self._folds():
             width = len(fold.types)
             was = [padded(column(old, old.column_names[len(arrays) + place]), rows.size) for place in range(width)]
-            with _named(call, keys):
+            with told_by_key(keys):
                 now = fold.fold(was, *_argument(call, given, rows))
             before[call.name], after[call.name] = fold.result(was), fold.result(now)
             arrays += now
@@ -202,7 +201,7 @@ class AggregateKernel:
             case "count":
                 return pa.int64()
             case "sum":
-                return fold_of(call, kind).types[0]
+                return sum_type(kind)
             case "list":
                 return pa.list_(kind)
         return kind
@@ -230,13 +229,3 @@ def _only(tables: Tables, mask: Flags) -> dict[str, pa.Table]:
             moved = pa.array(places[slots[kept]])
             result[name] = table.filter(pa.array(kept)).set_column(0, table.schema.field(SLOT), moved)
     return result
-
-
-@contextmanager
-def _named(call: Call, keys: list[pa.Array]) -> Iterator[None]:
-    """A sum that overflows says whose it is."""
-    try:
-        yield
-    except SumOverflow as error:
-        key = ", ".join(str(array[error.place].as_py()) for array in keys)
-        raise ArithmeticError(f"the sum `{call.name}` of the key ({key}) has no room in its type") from None

@@ -10,7 +10,7 @@ import pyarrow as pa
 from penstock.keyed.arrays import Flags, Ints, normal, null_where, numbers, taken, valid
 from penstock.keyed.operators import Call
 from penstock.keyed.ordering import extremes, ordinals
-from penstock.keyed.sums import add_doubles, double_sums, whole_sums
+from penstock.keyed.sums import add_doubles, double_sums, sum_type, whole_sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +129,7 @@ class Extreme:
 
 def sum_of(argument: pa.DataType) -> WholeSum | DoubleSum:
     """How sums of values of a type are kept."""
-    if pa.types.is_decimal(argument):
-        return WholeSum(pa.decimal128(min(38, argument.precision + 10), argument.scale))
-    return DoubleSum() if pa.types.is_floating(argument) else WholeSum(pa.int64())
+    return DoubleSum() if pa.types.is_floating(argument) else WholeSum(sum_type(argument))
 
 
 def fold_of(call: Call, argument: pa.DataType | None) -> Fold:

@@ -20,6 +20,7 @@ from penstock.keyed.kernel import Clock, Tables, Turn
 from penstock.keyed.operators import NOW, Over, OverCall
 from penstock.keyed.ordering import arrived
 from penstock.keyed.stretches import begins, ends, firsts
+from penstock.keyed.sums import told_by_key
 from penstock.keyed.tables import column, concat, once, pick
 from penstock.keyed.times import due, in_time, key_times, micros, wake_ms
 
@@ -90,13 +91,14 @@ class OverKernel:
         touched[came_keys] = True
         kept = {"waiting": staying}
         values: Values = {}
-        if "history" in self.tables:
-            found, kept["history"] = self._look_back(*_going_on(history, history_keys, ended), rows, clock)
-            values |= found
-        if "partitions" in self.tables:
-            going_on = _going_on(partitions, partition_keys, ended)
-            found, kept["partitions"] = self._run_on(*going_on, rows, touched, clock)
-            values |= found
+        with told_by_key([rows.table.column(name) for name in told.partition]):
+            if "history" in self.tables:
+                found, kept["history"] = self._look_back(*_going_on(history, history_keys, ended), rows, clock)
+                values |= found
+            if "partitions" in self.tables:
+                going_on = _going_on(partitions, partition_keys, ended)
+                found, kept["partitions"] = self._run_on(*going_on, rows, touched, clock)
+                values |= found
         output, kept["held"] = self._look_ahead(held, held_keys, ended, rows, values)
         return Turn(
             state={name: kept[name] for name in self.tables},

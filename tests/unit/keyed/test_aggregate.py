@@ -258,7 +258,7 @@ def test_a_sum_that_has_no_room_stops_with_its_key(kind: pa.DataType, values: li
     for distinct in (False, True):
         bucket = Bucket(AggregateKernel(Aggregate(("k",), (Call("total", "sum", "x", distinct),)), schema), schema)
         bucket.turn([{"k": key, "x": values[0], NOW: 0} for key in "ab"])
-        with pytest.raises(ArithmeticError, match=r"`total` of the key \(b\)"):
+        with pytest.raises(ArithmeticError, match=r"a sum of the key \(b\) has no room in (BIGINT|DECIMAL\(38, 0\))$"):
             bucket.turn([{"k": "b", "x": values[1], NOW: 0}] * 2)
 
 
