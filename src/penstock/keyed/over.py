@@ -15,10 +15,10 @@ import pyarrow as pa
 from penstock.keyed.arrays import Flags, Ints, numbers, taken, valid
 from penstock.keyed.codes import shared_codes
 from penstock.keyed.forgetting import forgotten
-from penstock.keyed.frames import Frame, call_type, over_frame
 from penstock.keyed.kernel import Clock, Tables, Turn
 from penstock.keyed.operators import NOW, Over, OverCall
 from penstock.keyed.ordering import arrived
+from penstock.keyed.over_frames import Frame, call_type, over_frame
 from penstock.keyed.stretches import begins, ends, firsts
 from penstock.keyed.sums import told_by_key
 from penstock.keyed.tables import column, concat, once, pick

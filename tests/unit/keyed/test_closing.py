@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from penstock.keyed.aggregate import AggregateKernel
 from penstock.keyed.kernel import Clock, Turn
 from penstock.keyed.operators import BEFORE, NOW, OP, ORDER, Aggregate, Call
-from penstock.keyed.state import pack, unpack
+from penstock.keyed.packing import pack, unpack
 from tests.unit.keyed.turns import Row, apply, table
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

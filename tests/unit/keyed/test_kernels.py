@@ -8,7 +8,7 @@ import pytest
 from penstock.keyed.kernel import Clock
 from penstock.keyed.kernels import kernel_for
 from penstock.keyed.operators import NOW, OP, ORDER, SIGN, Aggregate, Call, Latest, Operator, Ranking, Sort
-from penstock.keyed.state import pack, unpack
+from penstock.keyed.packing import pack, unpack
 from tests.unit.keyed.values import KINDS, MAPS
 
 FIELDS = [(kind, type_) for kind, (type_, _) in {**KINDS, **MAPS}.items()]

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from penstock.keyed.kernel import Clock, Kernel
 from penstock.keyed.operators import OP
-from penstock.keyed.state import pack, unpack
+from penstock.keyed.packing import pack, unpack
 from tests.unit.keyed.values import plain
 
 Row = dict[str, Any]
