@@ -11,7 +11,7 @@ from penstock.keyed.arrays import Flags, normal, numbers, padded, valid
 from penstock.keyed.codes import codes, differ, first_rows
 from penstock.keyed.folds import Fold, NewRows, fold_of
 from penstock.keyed.forgetting import forgotten
-from penstock.keyed.kept import ARRIVAL, SLOT, Bag, Series, homes
+from penstock.keyed.kept import ARRIVAL, SLOT, Bag, Series, homes, result_of
 from penstock.keyed.kernel import Clock, Tables, Turn
 from penstock.keyed.operators import BEFORE, NOW, OP, SIGN, Aggregate, Call
 from penstock.keyed.ordering import arrival
@@ -89,8 +89,8 @@ class AggregateKernel:
             new[name] = concat(old[name].filter(pa.array(~mine)), now)
             for call in calls:
                 with told_by_key(keys):
-                    before[call.name] = kept.result(call, was, rows.size)
-                    after[call.name] = kept.result(call, now, rows.size)
+                    before[call.name] = result_of(kept, call, was, rows.size)
+                    after[call.name] = result_of(kept, call, now, rows.size)
         return new, before, after, touched
 
     def _remembered(self, state: Tables, clock: Clock) -> dict[str, pa.Table]:

@@ -83,7 +83,7 @@ class Series:
         table = concat(old, new)
         return table if self.signed else table.take(pa.array(self._that_matter(table)))
 
-    def result(self, call: Call, table: pa.Table, size: int) -> pa.Array:
+    def result(self, table: pa.Table, size: int) -> pa.Array:
         """What the call gives for each key."""
         rows = self._that_matter(table)
         owners, values = numbers(column(table, SLOT))[rows], column(table, VALUE).take(pa.array(rows))
@@ -107,6 +107,11 @@ class Series:
             pairs, size = codes([pa.array(owners), values.take(pa.array(order))], len(order))
             return order[first_rows(pairs, size)]
         return order[firsts(owners) if self.call.function == "first" else lasts(owners)]
+
+
+def result_of(kept: Bag | Series, call: Call, table: pa.Table, size: int) -> pa.Array:
+    """What a call gives for each key: a bag serves several, a series is there for one."""
+    return kept.result(call, table, size) if isinstance(kept, Bag) else kept.result(table, size)
 
 
 def _without(table: pa.Table, gone: pa.Table, old: pa.Table) -> pa.Table:
