@@ -11,7 +11,7 @@ import pytest
 
 from penstock.keyed.codes import shared_codes
 from penstock.keyed.tables import without_null
-from tests.unit.keyed.sides import TIME
+from tests.unit.keyed.turns import TIME
 
 NAN = float("nan")
 INNER = pa.struct([("a", pa.int64()), ("b", pa.list_(pa.string()))])
