@@ -14,7 +14,7 @@ import pyarrow as pa
 from penstock.keyed.kernel import Clock, Tables
 from penstock.keyed.kernels import kernel_for
 from penstock.keyed.operators import NOW, OP, ORDER, SIGN, Aggregate, Call, Latest, Operator, Ranking, Sort
-from penstock.keyed.state import pack, unpack
+from penstock.keyed.packing import pack, unpack
 
 COLUMNS = ("key", "whole", "number", "name")
 OPERATORS: dict[str, Operator] = {

@@ -1,34 +1,22 @@
 """Aggregates by key: the state is a table of keys, and tables of values for the calls that need them."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from penstock.keyed.arrays import Flags, normal, numbers, padded, valid
+from penstock.keyed.codes import codes, differ, first_rows
 from penstock.keyed.folds import Fold, NewRows, fold_of
-from penstock.keyed.kept import ARRIVAL, SLOT, Bag, Series, homes
+from penstock.keyed.forgetting import forgotten
+from penstock.keyed.kept import ARRIVAL, SLOT, Bag, Series, homes, result_of
 from penstock.keyed.kernel import Clock, Tables, Turn
 from penstock.keyed.operators import BEFORE, NOW, OP, SIGN, Aggregate, Call
 from penstock.keyed.ordering import arrival
-from penstock.keyed.sums import SumOverflow
-from penstock.keyed.tables import (
-    TOUCHED,
-    Numbers,
-    alive,
-    codes,
-    column,
-    concat,
-    differ,
-    first_rows,
-    normal,
-    numbers,
-    padded,
-    table_of,
-    valid,
-)
+from penstock.keyed.sums import sum_type, told_by_key
+from penstock.keyed.tables import column, concat, table_of
 from penstock.keyed.times import due, in_time, wake_ms
 
 KEYS: Final = "keys"
@@ -85,8 +73,8 @@ class AggregateKernel:
         return Turn(new if kept.all() else _only(new, kept), output, came.num_rows - given.num_rows, wakes)
 
     def _folded(
-        self, old: dict[str, pa.Table], given: pa.Table, keys: list[pa.Array], rows: NewRows, shown: Numbers
-    ) -> tuple[dict[str, pa.Table], dict[str, pa.Array], dict[str, pa.Array], Numbers]:
+        self, old: dict[str, pa.Table], given: pa.Table, keys: list[pa.Array], rows: NewRows, shown: Flags
+    ) -> tuple[dict[str, pa.Table], dict[str, pa.Array], dict[str, pa.Array], Flags]:
         """The state after the new rows, and the calls before and after, of the keys that are touched or to be shown."""
         touched = shown.copy()
         touched[rows.owners] = True
@@ -100,16 +88,16 @@ class AggregateKernel:
             now = kept.changed(was, *_argument(calls[0], given, rows))
             new[name] = concat(old[name].filter(pa.array(~mine)), now)
             for call in calls:
-                with _named(call, keys):
-                    before[call.name] = kept.result(call, was, rows.size)
-                    after[call.name] = kept.result(call, now, rows.size)
+                with told_by_key(keys):
+                    before[call.name] = result_of(kept, call, was, rows.size)
+                    after[call.name] = result_of(kept, call, now, rows.size)
         return new, before, after, touched
 
     def _remembered(self, state: Tables, clock: Clock) -> dict[str, pa.Table]:
         empty = {KEYS: self._schema(), **{name: kept.schema for name, kept in self._kept().items()}}
         tables = {name: state.get(name, schema.empty_table()) for name, schema in empty.items()}
-        mask = alive(tables[KEYS], clock, self.operator.ttl_ms)
-        return tables if mask is None else _only(tables, mask)
+        gone = forgotten(tables[KEYS], clock, self.operator.ttl_ms)
+        return tables if gone is None else _only(tables, ~gone)
 
     def _placed(self, old: Tables, given: pa.Table) -> tuple[list[pa.Array], NewRows]:
         """The keys, those that are new behind the others, and the new rows with the place of their key."""
@@ -135,7 +123,7 @@ class AggregateKernel:
         after: dict[str, pa.Array],
     ) -> pa.Table:
         """The table of keys after the new rows; what the calls gave and give is put down."""
-        touched = numbers(padded(column(old, TOUCHED), rows.size)).copy()
+        touched = numbers(padded(column(old, NOW), rows.size)).copy()
         np.maximum.at(touched, rows.owners, numbers(column(given, NOW)))
         arrays = [*keys, pa.array(touched)]
         if self.operator.signed:
@@ -145,7 +133,7 @@ class AggregateKernel:
         for call, fold in self._folds():
             width = len(fold.types)
             was = [padded(column(old, old.column_names[len(arrays) + place]), rows.size) for place in range(width)]
-            with _named(call, keys):
+            with told_by_key(keys):
                 now = fold.fold(was, *_argument(call, given, rows))
             before[call.name], after[call.name] = fold.result(was), fold.result(now)
             arrays += now
@@ -156,9 +144,9 @@ class AggregateKernel:
         keys: list[pa.Array],
         before: dict[str, pa.Array],
         after: dict[str, pa.Array],
-        touched: Numbers,
-        known: Numbers,
-        there: Numbers,
+        touched: Flags,
+        known: Flags,
+        there: Flags,
     ) -> pa.Table:
         comes, goes = np.flatnonzero(touched & there & ~known), np.flatnonzero(touched & known & ~there)
         stays = np.flatnonzero(touched & known & there)
@@ -199,7 +187,7 @@ class AggregateKernel:
         return [pa.field(name, self.schema.field(name).type) for name in self.operator.keys]
 
     def _schema(self) -> pa.Schema:
-        own = [(TOUCHED, pa.int64()), *([(ROWS, pa.int64())] if self.operator.signed else [])]
+        own = [(NOW, pa.int64()), *([(ROWS, pa.int64())] if self.operator.signed else [])]
         own += [(TOLD, pa.bool_())] if self.operator.closes is not None else []
         types = [kind for _, fold in self._folds() for kind in fold.types]
         return pa.schema([*self._key_fields(), *own, *((f"_fold_{n}", kind) for n, kind in enumerate(types))])
@@ -213,7 +201,7 @@ class AggregateKernel:
             case "count":
                 return pa.int64()
             case "sum":
-                return fold_of(call, kind).types[0]
+                return sum_type(kind)
             case "list":
                 return pa.list_(kind)
         return kind
@@ -230,7 +218,7 @@ def _argument(call: Call, given: pa.Table, rows: NewRows) -> tuple[pa.Array, New
     return values.filter(pa.array(there)), rows.where(there)
 
 
-def _only(tables: Tables, mask: Numbers) -> dict[str, pa.Table]:
+def _only(tables: Tables, mask: Flags) -> dict[str, pa.Table]:
     """The tables with some of the keys only."""
     places = np.cumsum(mask) - 1
     result = {KEYS: tables[KEYS].filter(pa.array(mask))}
@@ -241,13 +229,3 @@ def _only(tables: Tables, mask: Numbers) -> dict[str, pa.Table]:
             moved = pa.array(places[slots[kept]])
             result[name] = table.filter(pa.array(kept)).set_column(0, table.schema.field(SLOT), moved)
     return result
-
-
-@contextmanager
-def _named(call: Call, keys: list[pa.Array]) -> Iterator[None]:
-    """A sum that overflows says whose it is."""
-    try:
-        yield
-    except SumOverflow as error:
-        key = ", ".join(str(array[error.place].as_py()) for array in keys)
-        raise ArithmeticError(f"the sum `{call.name}` of the key ({key}) has no room in its type") from None

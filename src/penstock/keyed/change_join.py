@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from penstock.keyed.codes import Flags, Ints, codes, combined, without_null
+from penstock.keyed.arrays import Flags, Ints, numbers
+from penstock.keyed.codes import codes, first_rows, shared_codes
+from penstock.keyed.forgetting import remembered
 from penstock.keyed.kernel import Clock, Tables, Turn
 from penstock.keyed.operators import NOW, SIGN, ChangeJoin
-from penstock.keyed.rows import once, pick
+from penstock.keyed.tables import column, concat, once, pick, without_null
 
 COUNT = "_count"
 
@@ -46,8 +47,8 @@ class ChangeJoinKernel:
         alone = (told.side in ("left", "full"), told.side in ("right", "full"))
         new = [_new(inputs[i], keys[i], columns[i], alone[i]) for i in (0, 1)]
         old = [self._old(state.get(self.tables[i]), new[i], clock) for i in (0, 1)]
-        found, count = codes([(side[i], keys[i]) for i in (0, 1) for side in (old, new)])
-        touched = np.zeros(count, dtype=np.bool_)
+        found, count = shared_codes([(side[i], keys[i]) for i in (0, 1) for side in (old, new)])
+        touched = np.zeros(count, bool)
         touched[found[1]] = touched[found[3]] = True
 
         left, right = (
@@ -72,15 +73,12 @@ class ChangeJoinKernel:
         if table is None:
             number = pa.array([], pa.int64())
             return new.slice(0, 0).drop_columns(SIGN).append_column(COUNT, number).append_column(NOW, number)
-        if self.operator.ttl_ms is None:
-            return table
-        return table.filter(pc.greater(table.column(NOW), clock.now_ms - self.operator.ttl_ms))
+        return remembered(table, clock, self.operator.ttl_ms)
 
     def _signed(self, left: "_Side", right: "_Side", lefts: Ints, rights: Ints, net: Ints) -> pa.Table:
         """Pairs of places with how often they come or go, as rows. What comes and goes alike does neither."""
-        same = combined([left.looks[lefts], right.looks[rights]], len(net))
-        first = _first(same)
-        total = np.zeros(len(first), dtype=np.int64)
+        same, count = codes([pa.array(left.looks[lefts]), pa.array(right.looks[rights])], len(net))
+        first, total = first_rows(same, count), np.zeros(count, np.int64)
         np.add.at(total, same, net)
         lefts, rights = (np.repeat(places[first], np.abs(total)) for places in (lefts, rights))
         signs = np.repeat(np.sign(total), np.abs(total)).astype(np.int8)
@@ -111,12 +109,11 @@ class _Side:
 
     @property
     def changed(self) -> Flags:
-        flags: Flags = self.before != self.after
-        return flags
+        return np.asarray(self.before != self.after)
 
     @property
     def all(self) -> Flags:
-        return np.ones(len(self.place), dtype=np.bool_)
+        return np.ones(len(self.place), bool)
 
 
 def _new(table: pa.Table, key: Sequence[str], columns: Sequence[str], alone: bool) -> pa.Table:
@@ -139,16 +136,16 @@ def _side(
     key, columns = told
     names = once((*key, *columns))
     nothing = pa.table([pa.nulls(1, old.schema.field(name).type) for name in names], names=names)
-    rows = pa.concat_tables([old.select(names), new.select(names), nothing]).combine_chunks()
+    rows = concat(old.select(names), new.select(names), nothing)
     keys = np.concatenate([old_keys, new_keys])
-    (looks,), _ = codes([(rows, columns)])
-    row = combined([keys, looks[:-1]], len(keys))
-    place = _first(row)
+    looks, _ = codes([column(rows, name) for name in columns], rows.num_rows)
+    row, count = codes([pa.array(keys), pa.array(looks[:-1])], len(keys))
+    place = first_rows(row, count)
 
-    before, delta, seen = (np.zeros(len(place), dtype=np.int64) for _ in range(3))
-    before[row[: old.num_rows]] = old.column(COUNT).to_numpy()
-    seen[row[: old.num_rows]] = old.column(NOW).to_numpy()
-    np.add.at(delta, row[old.num_rows :], new.column(SIGN).to_numpy().astype(np.int64))
+    before, delta, seen = (np.zeros(count, np.int64) for _ in range(3))
+    before[row[: old.num_rows]] = numbers(column(old, COUNT))
+    seen[row[: old.num_rows]] = numbers(column(old, NOW))
+    np.add.at(delta, row[old.num_rows :], numbers(column(new, SIGN)).astype(np.int64))
     seen[row[old.num_rows :]] = clock.now_ms
     matching = without_null(rows, key)[place]
     return _Side(
@@ -179,7 +176,7 @@ def _pairs(left: _Side, right: _Side, lefts: Flags, rights: Flags) -> tuple[Ints
 
 def _totals(side: _Side, count: int) -> tuple[Ints, Ints]:
     """How many rows each key had and has. What never matches finds the last item: none."""
-    before, after = np.zeros(count + 1, dtype=np.int64), np.zeros(count + 1, dtype=np.int64)
+    before, after = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
     matching = side.key >= 0
     np.add.at(before, side.key[matching], side.before[matching])
     np.add.at(after, side.key[matching], side.after[matching])
@@ -198,11 +195,4 @@ def _kept(rest: pa.Table, side: _Side) -> pa.Table:
     there = side.after > 0
     rows = side.rows.take(pa.array(side.place[there]))
     rows = rows.append_column(COUNT, pa.array(side.after[there])).append_column(NOW, pa.array(side.seen[there]))
-    return pa.concat_tables([rest, rows]).combine_chunks()
-
-
-def _first(found: Ints) -> Ints:
-    """The first place of each code."""
-    places = np.zeros(int(found.max(initial=-1)) + 1, dtype=np.int64)
-    places[found[::-1]] = np.arange(len(found))[::-1]
-    return places
+    return concat(rest, rows)

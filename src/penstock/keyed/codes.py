@@ -1,42 +1,71 @@
-"""Rows of several tables as whole numbers at once: equal values get equal codes."""
+"""Rows as whole numbers, whatever the types of their columns: equal rows get equal codes.
+
+Null equals null, NaN equals NaN, and -0.0 equals 0.0, also inside of structs, arrays and maps.
+"""
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from penstock.keyed.tables import codes as row_codes
-
-Ints: TypeAlias = npt.NDArray[np.int64]
-Flags: TypeAlias = npt.NDArray[np.bool_]
+from penstock.keyed.arrays import Flags, Ints, bytes_of_lists, in_order, lists_of, normal, numbers, valid
 
 
-def codes(parts: Sequence[tuple[pa.Table, Sequence[str]]]) -> tuple[list[Ints], int]:
-    """A code for each row of each table by the columns named with it, and how many codes there are.
+def codes(columns: Sequence[pa.Array], length: int) -> tuple[Ints, int]:
+    """A code for each row, counted from 0 in the order of first appearance, and how many there are."""
+    result, count = np.zeros(length, np.int64), min(length, 1)
+    for position, array in enumerate(columns):
+        encoded, span = _encoded(array)
+        result, count = (encoded, span) if position == 0 else _dense(result * span + encoded)
+    return result, count
+
+
+def shared_codes(parts: Sequence[tuple[pa.Table, Sequence[str]]]) -> tuple[list[Ints], int]:
+    """A code for each row of several tables by the columns named with each, and how many codes there are.
 
     Columns meet by their place in the names; no names at all make all rows equal.
     """
     lengths = [table.num_rows for table, _ in parts]
     columns = zip(*([table.column(name) for name in names] for table, names in parts), strict=True)
-    whole, count = row_codes([_stack(column) for column in columns], sum(lengths))
+    whole, count = codes([_stack(column) for column in columns], sum(lengths))
     return np.split(whole, np.cumsum(lengths)[:-1]), count
 
 
-def combined(parts: Sequence[Ints], length: int) -> Ints:
-    """Several codes of each row as one. They count up from 0 as they first occur."""
-    whole, _ = row_codes([pa.array(part) for part in parts], length)
-    return whole
+def first_rows(row_codes: Ints, count: int) -> Ints:
+    """A row of each code: the first one."""
+    first = np.zeros(count, np.int64)
+    first[row_codes[::-1]] = np.arange(len(row_codes) - 1, -1, -1)
+    return first
 
 
-def without_null(table: pa.Table, names: Sequence[str]) -> Flags:
-    """Which rows have a value in all these columns: others never match in a join."""
-    flags = np.ones(table.num_rows, dtype=np.bool_)
-    for name in names:
-        if table.column(name).null_count:
-            flags &= table.column(name).is_valid().to_numpy()
-    return flags
+def differ(left: pa.Array, right: pa.Array) -> Flags:
+    """Where two arrays of one type and length are not the same."""
+    if len(left) == 0:
+        return np.zeros(0, bool)
+    if pa.types.is_integer(left.type) or pa.types.is_floating(left.type):
+        ours, theirs = numbers(left), numbers(right)
+        return np.asarray((valid(left) != valid(right)) | ((ours != theirs) & ~((ours != ours) & (theirs != theirs))))
+    row_codes, _ = codes([pa.concat_arrays([left, right])], 2 * len(left))
+    return np.asarray(row_codes[: len(left)] != row_codes[len(left) :])
+
+
+def _encoded(array: pa.Array) -> tuple[Ints, int]:
+    kind = array.type
+    if pa.types.is_struct(kind):
+        return codes([array.is_valid(), *array.flatten()], len(array))
+    if pa.types.is_list(kind) or pa.types.is_map(kind):
+        elements, offsets = lists_of(array)
+        inner, _ = codes([elements], len(elements))
+        inner = in_order(offsets, inner) if pa.types.is_map(kind) else inner
+        outer, _ = _encoded(bytes_of_lists(offsets, inner))
+        return _dense(np.where(valid(array), outer + 1, 0))
+    encoded = normal(array).dictionary_encode("encode")
+    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
+
+
+def _dense(values: Ints) -> tuple[Ints, int]:
+    encoded = pa.array(values).dictionary_encode()
+    return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
 
 
 def _stack(columns: Sequence[pa.ChunkedArray]) -> pa.Array:

@@ -7,27 +7,27 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
+from penstock.keyed.arrays import Flags, Ints, normal, null_where, numbers, taken, valid
 from penstock.keyed.operators import Call
-from penstock.keyed.ordering import extremes, ordinals, taken
-from penstock.keyed.sums import add_doubles, double_sums, whole_sums
-from penstock.keyed.tables import Numbers, normal, numbers, valid
+from penstock.keyed.ordering import extremes, ordinals
+from penstock.keyed.sums import add_doubles, double_sums, sum_type, whole_sums
 
 
 @dataclass(frozen=True, slots=True)
 class NewRows:
     """Rows that are new in a turn: the key of each as a number below `size`, whether it comes or goes, when it came."""
 
-    owners: Numbers
+    owners: Ints
     size: int
-    signs: Numbers | None = None
-    arrival: Numbers | None = None
+    signs: Ints | None = None
+    arrival: Ints | None = None
 
-    def where(self, mask: Numbers) -> "NewRows":
+    def where(self, mask: Flags) -> "NewRows":
         """Some of the rows."""
         signs = None if self.signs is None else self.signs[mask]
         return NewRows(self.owners[mask], self.size, signs, None if self.arrival is None else self.arrival[mask])
 
-    def counted(self) -> Numbers:
+    def counted(self) -> Ints:
         """How many rows came for each key, those that go taken off."""
         if self.signs is None:
             return np.bincount(self.owners, minlength=self.size)
@@ -127,18 +127,9 @@ class Extreme:
         return columns[0]
 
 
-def null_where(array: pa.Array, mask: Numbers) -> pa.Array:
-    """The array with nulls in some places."""
-    if not mask.any():
-        return array
-    return taken(array, np.where(mask, -1, np.arange(len(array))))
-
-
 def sum_of(argument: pa.DataType) -> WholeSum | DoubleSum:
     """How sums of values of a type are kept."""
-    if pa.types.is_decimal(argument):
-        return WholeSum(pa.decimal128(min(38, argument.precision + 10), argument.scale))
-    return DoubleSum() if pa.types.is_floating(argument) else WholeSum(pa.int64())
+    return DoubleSum() if pa.types.is_floating(argument) else WholeSum(sum_type(argument))
 
 
 def fold_of(call: Call, argument: pa.DataType | None) -> Fold:

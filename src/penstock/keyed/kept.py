@@ -11,10 +11,13 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from penstock.keyed.folds import NewRows, null_where, sum_of
+from penstock.keyed.arrays import Ints, normal, null_where, numbers, taken
+from penstock.keyed.codes import codes, first_rows
+from penstock.keyed.folds import NewRows, sum_of
 from penstock.keyed.operators import Call
-from penstock.keyed.ordering import extremes, ordinals, sorted_by_content, taken
-from penstock.keyed.tables import Numbers, codes, column, concat, first_rows, normal, numbers, places_within, table_of
+from penstock.keyed.ordering import extremes, ordinals, sorted_by_content
+from penstock.keyed.stretches import firsts, lasts, places_within
+from penstock.keyed.tables import column, concat, table_of
 
 SLOT: Final = "slot"
 """The row of the key in the table of keys."""
@@ -80,7 +83,7 @@ class Series:
         table = concat(old, new)
         return table if self.signed else table.take(pa.array(self._that_matter(table)))
 
-    def result(self, call: Call, table: pa.Table, size: int) -> pa.Array:
+    def result(self, table: pa.Table, size: int) -> pa.Array:
         """What the call gives for each key."""
         rows = self._that_matter(table)
         owners, values = numbers(column(table, SLOT))[rows], column(table, VALUE).take(pa.array(rows))
@@ -93,7 +96,7 @@ class Series:
         places[owners] = np.arange(len(owners))
         return taken(values, places)
 
-    def _that_matter(self, table: pa.Table) -> Numbers:
+    def _that_matter(self, table: pa.Table) -> Ints:
         """The rows that make up the result, sorted by key and arrival."""
         slots, values = numbers(column(table, SLOT)), column(table, VALUE)
         order = sorted_by_content([slots, numbers(column(table, ARRIVAL))], [values], table.num_rows)
@@ -103,13 +106,12 @@ class Series:
         if self.call.function == "list":
             pairs, size = codes([pa.array(owners), values.take(pa.array(order))], len(order))
             return order[first_rows(pairs, size)]
-        edge = np.ones(len(order), bool)
-        other = owners[1:] != owners[:-1]
-        if self.call.function == "first":
-            edge[1:] = other
-        else:
-            edge[:-1] = other
-        return order[edge]
+        return order[firsts(owners) if self.call.function == "first" else lasts(owners)]
+
+
+def result_of(kept: Bag | Series, call: Call, table: pa.Table, size: int) -> pa.Array:
+    """What a call gives for each key: a bag serves several, a series is there for one."""
+    return kept.result(call, table, size) if isinstance(kept, Bag) else kept.result(table, size)
 
 
 def _without(table: pa.Table, gone: pa.Table, old: pa.Table) -> pa.Table:
@@ -118,7 +120,7 @@ def _without(table: pa.Table, gone: pa.Table, old: pa.Table) -> pa.Table:
     return table.take(pa.array(survivors(pairs, size, table.num_rows, old.num_rows, numbers(column(table, ARRIVAL)))))
 
 
-def survivors(pairs: Numbers, size: int, there: int, old: int, arrival: Numbers) -> Numbers:
+def survivors(pairs: Ints, size: int, there: int, old: int, arrival: Ints) -> Ints:
     """The rows that are left of the first `there`, when each of the others takes one like it away.
 
     New rows, which come after the first `old`, go before old ones: what came and went in one turn was never there.

@@ -6,12 +6,14 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from penstock.keyed.arrays import Flags, Ints
+from penstock.keyed.codes import codes, differ
+from penstock.keyed.forgetting import remembered
 from penstock.keyed.kernel import Clock, Tables, Turn
 from penstock.keyed.operators import NOW, OP, SIGN, Latest
 from penstock.keyed.ordering import order_keys, sorted_by_content
-from penstock.keyed.tables import TOUCHED, Numbers, alive, codes, column, concat, differ, table_of
+from penstock.keyed.tables import column, concat, deletes, table_of
 
 ROWS: Final = "rows"
 
@@ -32,9 +34,8 @@ class LatestKernel:
         return pa.schema([*self._fields(), (SIGN, pa.int8())])
 
     def turn(self, state: Tables, inputs: Sequence[pa.Table], clock: Clock) -> Turn:
-        old = state.get(ROWS, pa.schema([*self._fields(), (TOUCHED, pa.int64())]).empty_table())
-        mask = alive(old, clock, self.operator.ttl_ms)
-        old = old if mask is None else old.filter(pa.array(mask))
+        old = state.get(ROWS, pa.schema([*self._fields(), (NOW, pa.int64())]).empty_table())
+        old = remembered(old, clock, self.operator.ttl_ms)
         given = inputs[0]
         if given.num_rows == 0:
             return Turn({ROWS: old}, self.output.empty_table())
@@ -45,7 +46,7 @@ class LatestKernel:
         newest = known + self._in_order(given)
         last[keys[newest]] = newest
         gone = np.zeros(every.num_rows, bool)
-        gone[known:] = pc.equal(column(given, OP), "d").fill_null(False).to_numpy(zero_copy_only=False)
+        gone[known:] = deletes(given)
         touched = np.flatnonzero(last >= 0)
         was, now = touched < known, ~gone[last[touched]]
         both = touched[was & now]
@@ -59,7 +60,7 @@ class LatestKernel:
         new = every.take(pa.array(kept[kept >= 0]))
         return Turn({ROWS: new}, table_of(self.output, [*self._columns(output), pa.array(signs)]))
 
-    def _other(self, one: pa.Table, other: pa.Table) -> Numbers:
+    def _other(self, one: pa.Table, other: pa.Table) -> Flags:
         """Which rows are not the same."""
         pairs = zip(self._columns(one), self._columns(other), strict=True)
         result = np.zeros(one.num_rows, bool)
@@ -67,7 +68,7 @@ class LatestKernel:
             result |= differ(left, right)
         return result
 
-    def _in_order(self, given: pa.Table) -> Numbers:
+    def _in_order(self, given: pa.Table) -> Ints:
         """The rows as they came; of those that came at once, deletes come first."""
         content = [column(given, name) for name in (OP, *self.operator.columns)]
         return sorted_by_content(order_keys(given), content, given.num_rows)

@@ -35,8 +35,19 @@ class Call:
     distinct: bool = False
 
 
+class _Told:
+    """What holds of every operator."""
+
+    __slots__ = ()
+
+    @property
+    def waits(self) -> bool:
+        """Whether rows wait until event time has reached them."""
+        return False
+
+
 @dataclass(frozen=True, slots=True)
-class Aggregate:
+class Aggregate(_Told):
     """A row per key with the calls over all rows of it, as changes: keys, calls, `OP`, and `BEFORE` if asked for.
 
     With no calls it is DISTINCT. A key that no row came for within `ttl_ms` is forgotten without a word.
@@ -69,7 +80,7 @@ class Sort:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
+class Ranking(_Told):
     """The first `limit` rows of each partition, as changes: `columns`, the rank if it has a name, `OP`.
 
     Equal rows stand in the order of arrival. With a rank or a limit of 1, changes are keyed by partition and rank: one
@@ -85,23 +96,15 @@ class Ranking:
     ttl_ms: int | None = None
     kind: Literal["ranking"] = "ranking"
 
-    @property
-    def waits(self) -> bool:
-        return False
-
 
 @dataclass(frozen=True, slots=True)
-class Latest:
+class Latest(_Told):
     """Changes by key become signed rows: what a key was goes, what it is comes. Gives `columns` and `SIGN`."""
 
     keys: tuple[str, ...]
     columns: tuple[str, ...] = ()
     ttl_ms: int | None = None
     kind: Literal["latest"] = "latest"
-
-    @property
-    def waits(self) -> bool:
-        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,7 @@ class OverCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
+class Over(_Told):
     """Every row once, with the calls: `columns` and calls. Rows are taken in the order of `time`.
 
     With event time (`time` is a column) a row comes out when the watermark has reached it, and one that is behind the
@@ -144,7 +147,7 @@ class Over:
 
 
 @dataclass(frozen=True, slots=True)
-class VersionJoin:
+class VersionJoin(_Told):
     """Each left row with the version of the right row that was valid at its time: left columns, then right columns.
 
     With times, a left row comes out when the watermark has reached it; the version is the last one whose time is not
@@ -170,7 +173,7 @@ class VersionJoin:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeJoin:
+class ChangeJoin(_Told):
     """Signed rows of two sides, joined by key, as signed rows: left columns, then right columns, then `SIGN`.
 
     `side` tells which rows without a partner come out, with nulls: they go when a partner comes.
@@ -186,12 +189,7 @@ class ChangeJoin:
     ttl_ms: int | None = None
     kind: Literal["change_join"] = "change_join"
 
-    @property
-    def waits(self) -> bool:
-        return False
 
-
-# `waits` is whether rows wait until event time has reached them.
 Operator: TypeAlias = Aggregate | Ranking | Latest | Over | VersionJoin | ChangeJoin
 
 

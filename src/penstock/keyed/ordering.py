@@ -6,14 +6,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.keyed.arrays import Flags, Ints, bytes_of_lists, in_order, lists_of, normal, numbers, valid
 from penstock.keyed.operators import ORDER
-from penstock.keyed.tables import Numbers, bytes_of_lists, column, in_order, lists_of, normal, numbers, valid
+from penstock.keyed.stretches import firsts
+from penstock.keyed.tables import column
 
 ROOM = 2**62
 """The numbers of a row are packed into one, which is below this."""
 
 
-def ordinals(array: pa.Array) -> Numbers:
+def ordinals(array: pa.Array) -> Ints:
     """A number for each value that sorts as the value does; that of a null says nothing.
 
     NaN is the largest double, text goes by its bytes, structs by field, arrays by element, nulls inside come first.
@@ -38,7 +40,7 @@ def ordinals(array: pa.Array) -> Numbers:
     return _by_dictionary(array)
 
 
-def sort_keys(array: pa.Array, descending: bool = False, nulls_last: bool | None = None) -> list[Numbers]:
+def sort_keys(array: pa.Array, descending: bool = False, nulls_last: bool | None = None) -> list[Ints]:
     """Numbers to sort rows by, the more important first. Nulls are the smallest values unless told otherwise."""
     values = ordinals(array)
     if descending:
@@ -50,33 +52,36 @@ def sort_keys(array: pa.Array, descending: bool = False, nulls_last: bool | None
     return [~there if last else there, np.where(there, values, 0)]
 
 
-def sorted_rows(keys: Iterable[Numbers], length: int) -> tuple[Numbers, Numbers]:
+def sorted_rows(keys: Iterable[Ints], length: int) -> tuple[Ints, Flags]:
     """The rows in the order of the keys, the most important first, and which equal the one before them.
 
     Equal rows stand in no order.
     """
     packed = _packed((key.astype(np.int64, copy=False) for key in keys), length)
     order = np.argsort(packed)
-    same = np.zeros(length, bool)
-    same[1:] = packed[order[1:]] == packed[order[:-1]]
-    return order, same
+    return order, ~firsts(packed[order])
 
 
-def sorted_by_content(keys: Sequence[Numbers], content: Sequence[pa.Array], length: int) -> Numbers:
-    """The rows in the order of the keys; those that are equal there stand in the order of their content."""
+def sorted_by_content(keys: Sequence[Ints], content: Iterable[pa.Array], length: int) -> Ints:
+    """The rows in the order of the keys; those that are equal there stand in the order of their content.
+
+    One array after the other is looked at, as long as there are rows that are still equal.
+    """
     order, same = sorted_rows(keys, length)
-    if not same.any():
-        return order
-    tied = same.copy()
-    tied[:-1] |= same[1:]
-    rows = np.sort(order[tied])
-    finer = [key for array in content for key in sort_keys(array.take(pa.array(rows)))]
-    inner = np.zeros(length, np.int64)
-    inner[rows] = ranks(finer, len(rows))
-    return sorted_rows([*keys, inner], length)[0]
+    places, rows = np.arange(length), order
+    for array in content:
+        tied = same.copy()
+        tied[:-1] |= same[1:]
+        if not tied.any():
+            break
+        places, rows, equals = places[tied], rows[tied], np.cumsum(~same, dtype=np.int64)[tied]
+        finer, same = sorted_rows([equals, *sort_keys(array.take(pa.array(rows)))], len(rows))
+        rows = rows[finer]
+        order[places] = rows
+    return order
 
 
-def ranks(keys: Sequence[Numbers], length: int) -> Numbers:
+def ranks(keys: Sequence[Ints], length: int) -> Ints:
     """The place of each row among the different ones, from 0."""
     order, same = sorted_rows(keys, length)
     result = np.zeros(length, np.int64)
@@ -84,18 +89,31 @@ def ranks(keys: Sequence[Numbers], length: int) -> Numbers:
     return result
 
 
-def arrival(rows: pa.Table, after: int) -> Numbers:
+def arrival(rows: pa.Table, after: int) -> Ints:
     """When each row of a turn came, as numbers above `after`: by `ORDER`, or all at once where they do not have it."""
     return after + 1 + ranks(order_keys(rows), rows.num_rows)
 
 
-def order_keys(rows: pa.Table) -> list[Numbers]:
+def order_keys(rows: pa.Table) -> list[Ints]:
     """What rows of a turn are sorted by as they came."""
     names = [name for name in ORDER if name in rows.column_names]
     return [key for name in names for key in sort_keys(column(rows, name))]
 
 
-def extremes(values: Numbers, owners: Numbers, size: int, largest: bool) -> Numbers:
+def arrived(rows: pa.Table) -> pa.Table:
+    """The rows of a turn as they came, by `ORDER`; those that came at once in an order that depends on values only."""
+    if rows.num_rows < 2:
+        return rows
+    keys, content = order_keys(rows), rows.columns
+    if not keys:
+        flat = [array.combine_chunks() for array in content if not pa.types.is_nested(array.type)]
+        keys = [key for array in flat for key in sort_keys(array, nulls_last=True)]
+        content = [array for array in content if pa.types.is_nested(array.type)]
+    wholes = (array.combine_chunks() for array in content)
+    return rows.take(pa.array(sorted_by_content(keys, wholes, rows.num_rows)))
+
+
+def extremes(values: Ints, owners: Ints, size: int, largest: bool) -> Ints:
     """The row with the smallest or the largest value of each owner, or -1 where there is none."""
     values = ~values if largest else values
     best = np.full(size, np.iinfo(np.int64).max)
@@ -106,12 +124,7 @@ def extremes(values: Numbers, owners: Numbers, size: int, largest: bool) -> Numb
     return rows
 
 
-def taken(array: pa.Array, rows: Numbers) -> pa.Array:
-    """The values in these rows; null for -1."""
-    return array.take(pa.array(rows, mask=rows < 0))
-
-
-def _packed(keys: Iterable[Numbers], length: int) -> Numbers:
+def _packed(keys: Iterable[Ints], length: int) -> Ints:
     """One number a row that sorts as all keys do; what is too wide is replaced by its rank."""
     result, room = np.zeros(length, np.int64), 1
     for key in keys if length else ():
@@ -127,16 +140,15 @@ def _packed(keys: Iterable[Numbers], length: int) -> Numbers:
     return result
 
 
-def _dense(key: Numbers) -> tuple[Numbers, int, int]:
+def _dense(key: Ints) -> tuple[Ints, int, int]:
     order = np.argsort(key)
-    steps = np.zeros(len(key), np.int64)
-    steps[1:] = np.cumsum(key[order[1:]] != key[order[:-1]])
+    steps = np.cumsum(firsts(key[order])) - 1
     result = np.zeros(len(key), np.int64)
     result[order] = steps
     return result, 0, int(steps[-1])
 
 
-def _by_dictionary(array: pa.Array) -> Numbers:
+def _by_dictionary(array: pa.Array) -> Ints:
     encoded = array.dictionary_encode()
     order = pc.sort_indices(encoded.dictionary).to_numpy()
     places = np.zeros(len(order), np.int64)

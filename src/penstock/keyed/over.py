@@ -12,12 +12,17 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from penstock.keyed.codes import Flags, Ints, codes
-from penstock.keyed.frames import Frame, begins, call_type, ends, over_frame, starts, take
+from penstock.keyed.arrays import Flags, Ints, numbers, taken, valid
+from penstock.keyed.codes import shared_codes
+from penstock.keyed.forgetting import forgotten
 from penstock.keyed.kernel import Clock, Tables, Turn
 from penstock.keyed.operators import NOW, Over, OverCall
-from penstock.keyed.rows import arrived, once, pick
-from penstock.keyed.times import due, in_time, micros, ranks, wake_ms
+from penstock.keyed.ordering import arrived
+from penstock.keyed.over_frames import Frame, call_type, over_frame
+from penstock.keyed.stretches import begins, ends, firsts
+from penstock.keyed.sums import told_by_key
+from penstock.keyed.tables import column, concat, once, pick
+from penstock.keyed.times import due, in_time, key_times, micros, wake_ms
 
 AT = "_at"
 CALL = "_call_"
@@ -69,29 +74,31 @@ class OverKernel:
             waiting = state.get("waiting", staying)
             is_due = due(micros(waiting, told.time), clock)
             going = waiting.filter(pa.array(is_due))
-            staying = pa.concat_tables([waiting.filter(pa.array(~is_due)), came]).combine_chunks()
+            staying = concat(waiting.filter(pa.array(~is_due)), came)
 
         history, partitions, held = (
             state.get(name, self._schema(name).empty_table()) for name in ("history", "partitions", "held")
         )
         parts = [(table, told.partition) for table in (going, came, history, partitions, held)]
-        (keys, came_keys, history_keys, partition_keys, held_keys), count = codes(parts)
-        ended = np.zeros(count, dtype=np.bool_)
-        if told.ttl_ms is not None:
-            ended[partition_keys] = partitions.column(NOW).to_numpy() <= clock.now_ms - told.ttl_ms
+        (keys, came_keys, history_keys, partition_keys, held_keys), count = shared_codes(parts)
+        ended = np.zeros(count, bool)
+        gone = forgotten(partitions, clock, told.ttl_ms)
+        if gone is not None:
+            ended[partition_keys] = gone
 
         rows = self._sorted(going, keys, clock)
-        touched = np.zeros(count, dtype=np.bool_)
+        touched = np.zeros(count, bool)
         touched[came_keys] = True
         kept = {"waiting": staying}
         values: Values = {}
-        if "history" in self.tables:
-            found, kept["history"] = self._look_back(*_going_on(history, history_keys, ended), rows, clock)
-            values |= found
-        if "partitions" in self.tables:
-            going_on = _going_on(partitions, partition_keys, ended)
-            found, kept["partitions"] = self._run_on(*going_on, rows, touched, clock)
-            values |= found
+        with told_by_key([rows.table.column(name) for name in told.partition]):
+            if "history" in self.tables:
+                found, kept["history"] = self._look_back(*_going_on(history, history_keys, ended), rows, clock)
+                values |= found
+            if "partitions" in self.tables:
+                going_on = _going_on(partitions, partition_keys, ended)
+                found, kept["partitions"] = self._run_on(*going_on, rows, touched, clock)
+                values |= found
         output, kept["held"] = self._look_ahead(held, held_keys, ended, rows, values)
         return Turn(
             state={name: kept[name] for name in self.tables},
@@ -113,13 +120,13 @@ class OverKernel:
         """Calls over frames of some length, and the rows that later ones can still see."""
         calls = list(self._calls("history"))
         new = pick(rows.table.append_column(AT, pa.array(rows.at)), history.column_names)
-        table = pa.concat_tables([history, new]).combine_chunks()
+        table = concat(history, new)
         keys = np.concatenate([history_keys, rows.keys])
         order = np.argsort(keys, kind="stable")
         table, keys = table.take(pa.array(order)).combine_chunks(), keys[order]
         here = _inverse(order)[len(history_keys) :]
         at = table.column(AT).to_numpy()
-        begin = begins(starts(keys))[here]
+        begin = begins(firsts(keys))[here]
 
         reaches = {call.range_ms for call in calls if call.range_ms is not None}
         ranges = {reach: self._range(reach * 1000, keys, at, here) for reach in reaches}
@@ -141,14 +148,14 @@ class OverKernel:
     def _range(self, reach: int, keys: Ints, at: Ints, here: Ints) -> Frame:
         """The rows of the partition that are at most so much older. Where a clock went back, time stands still."""
         steps = np.unique(at)
-        place = np.maximum.accumulate(ranks(keys, at, steps))
+        place = np.maximum.accumulate(key_times(keys, at, steps))
         since = np.searchsorted(steps, steps[place[here] - keys[here] * len(steps)] - reach)
         return Frame(np.searchsorted(place, keys[here] * len(steps) + since), self._stops(keys, at)[here])
 
     def _still_seen(self, calls: Sequence[OverCall], keys: Ints, at: Ints, clock: Clock) -> Flags:
         """Which rows are among the last ones of their partition, or not too old."""
         longest = max((call.offset if call.function == "lag" else call.rows or 0 for call in calls), default=0)
-        kept: Flags = ends(starts(keys)) - np.arange(len(keys)) <= longest
+        kept: Flags = ends(firsts(keys)) - np.arange(len(keys)) <= longest
         reach = max((call.range_ms for call in calls if call.range_ms is not None), default=None)
         if reach is not None:
             now = clock.now_ms - 1 if self.operator.time is None else clock.watermark_ms
@@ -159,7 +166,7 @@ class OverKernel:
         self, partitions: pa.Table, partition_keys: Ints, rows: _Rows, touched: Flags, clock: Clock
     ) -> tuple[Values, pa.Table]:
         """Calls over all rows from the start: what they were so far is taken for a row before the new ones."""
-        first = starts(rows.keys)
+        first = firsts(rows.keys)
         heads, segment = np.flatnonzero(first), np.cumsum(first) - 1
         slot = np.full(len(touched), -1)
         slot[partition_keys] = np.arange(len(partition_keys))
@@ -172,10 +179,10 @@ class OverKernel:
         values: Values = {}
         for number, call in enumerate(self._calls("partitions")):
             seen = _argument(call, rows.table)
-            before = take(partitions.column(f"{CALL}{number}").combine_chunks(), known)
+            before = taken(column(partitions, f"{CALL}{number}"), known)
             weights, both = _weights(call, seen), before
             if call.function in ("count", "row_number"):
-                weights = np.concatenate([before.fill_null(0).to_numpy(), weights])[order]
+                weights = np.concatenate([numbers(before), weights])[order]
             else:
                 both = pa.concat_arrays([before, self._summable(call, seen)]).take(pa.array(order))
             frame = Frame(start, here + 1 if call.by_row or call.function == "row_number" else stop)
@@ -183,12 +190,12 @@ class OverKernel:
 
         tails = pa.array(ends(first)[heads] - 1)
         done = [rows.table.column(name).take(tails) for name in self.operator.partition]
-        done += [pa.array(np.full(len(tails), clock.now_ms)), *(column.take(tails) for column in values.values())]
+        done += [pa.array(np.full(len(tails), clock.now_ms)), *(result.take(tails) for result in values.values())]
         seen_now = np.where(touched[partition_keys], clock.now_ms, partitions.column(NOW).to_numpy())
         partitions = partitions.set_column(partitions.column_names.index(NOW), NOW, pa.array(seen_now))
-        others = np.ones(len(partition_keys), dtype=np.bool_)
+        others = np.ones(len(partition_keys), bool)
         others[known[known >= 0]] = False
-        return values, pa.concat_tables([partitions.filter(pa.array(others)), pa.table(done, schema=partitions.schema)])
+        return values, concat(partitions.filter(pa.array(others)), pa.table(done, schema=partitions.schema))
 
     def _look_ahead(
         self, held: pa.Table, held_keys: Ints, ended: Flags, rows: _Rows, values: Values
@@ -199,27 +206,27 @@ class OverKernel:
             table = table.append_column(f"{CALL}{number}", values[call.name])
         keys = np.concatenate([np.where(ended[held_keys], held_keys + len(ended), held_keys), rows.keys])
         order = np.argsort(keys, kind="stable")
-        table = pa.concat_tables([held, pick(table, held.column_names)]).take(pa.array(order)).combine_chunks()
+        table = concat(held, pick(table, held.column_names)).take(pa.array(order))
         keys, here = keys[order], np.arange(len(keys))
-        stop = ends(starts(keys))
+        stop = ends(firsts(keys))
         leads = list(self._calls("held"))
         ready = (keys >= len(ended)) | (here + max((call.offset for call in leads), default=0) < stop)
 
         columns = [table.column(name) for name in self.operator.columns]
-        numbers = iter(range(len(self.operator.calls)))
+        places = iter(range(len(self.operator.calls)))
         for call in self.operator.calls:
             if call.function == "lead":
                 ahead = np.where(here + call.offset < stop, here + call.offset, -1)
                 columns.append(_or_default(call, _argument(call, table), ahead, table))
             else:
-                columns.append(table.column(f"{CALL}{next(numbers)}"))
+                columns.append(table.column(f"{CALL}{next(places)}"))
         return pa.table(columns, schema=self.output).filter(pa.array(ready)), table.filter(pa.array(~ready))
 
     def _stops(self, keys: Ints, at: Ints) -> Ints:
         """For each row the place behind the last one of its time; as rows arrive, each has a time of its own."""
         if self.operator.time is None:
             return np.arange(1, len(keys) + 1)
-        return ends(starts(keys) | starts(at))
+        return ends(firsts(keys) | firsts(at))
 
     def _calls(self, table: str) -> Iterator[OverCall]:
         """The calls that need this table."""
@@ -268,27 +275,26 @@ def _going_on(table: pa.Table, keys: Ints, ended: Flags) -> tuple[pa.Table, Ints
 
 def _argument(call: OverCall, table: pa.Table) -> pa.Array:
     """The values that a call looks at."""
-    return pa.nulls(table.num_rows) if call.argument is None else table.column(call.argument).combine_chunks()
+    return pa.nulls(table.num_rows) if call.argument is None else column(table, call.argument)
 
 
 def _weights(call: OverCall, seen: pa.Array) -> Ints:
     """What each row counts."""
     if call.argument is None:
-        return np.ones(len(seen), dtype=np.int64)
-    weights: Ints = seen.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
-    return weights
+        return np.ones(len(seen), np.int64)
+    return valid(seen).astype(np.int64)
 
 
 def _or_default(call: OverCall, values: pa.Array, places: Ints, rows: pa.Table) -> pa.Array:
     """The values at these places, one for each row; where it is -1, the default of the row."""
     if call.default is None:
-        return take(values, places)
-    default = rows.column(call.default).combine_chunks().cast(values.type)
+        return taken(values, places)
+    default = column(rows, call.default).cast(values.type)
     either = np.where(places < 0, len(values) + np.arange(len(places)), places)
     return pa.concat_arrays([values, default]).take(pa.array(either))
 
 
 def _inverse(order: Ints) -> Ints:
-    places = np.empty(len(order), dtype=np.int64)
+    places = np.empty(len(order), np.int64)
     places[order] = np.arange(len(order))
     return places

@@ -7,22 +7,15 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from penstock.keyed.arrays import Flags, Ints, numbers
+from penstock.keyed.codes import codes, differ
+from penstock.keyed.forgetting import remembered
 from penstock.keyed.kept import survivors
 from penstock.keyed.kernel import Clock, Tables, Turn
 from penstock.keyed.operators import NOW, OP, SIGN, Ranking
 from penstock.keyed.ordering import arrival, sort_keys, sorted_by_content
-from penstock.keyed.tables import (
-    TOUCHED,
-    Numbers,
-    alive,
-    codes,
-    column,
-    concat,
-    differ,
-    numbers,
-    places_within,
-    table_of,
-)
+from penstock.keyed.stretches import places_within
+from penstock.keyed.tables import column, concat, once, table_of
 
 ROWS: Final = "rows"
 ARRIVAL: Final = "_arrival"
@@ -32,11 +25,11 @@ ARRIVAL: Final = "_arrival"
 class Places:
     """Rows by where they stand: partition, place within it from 0, and number of the row."""
 
-    partitions: Numbers
-    places: Numbers
-    rows: Numbers
+    partitions: Ints
+    places: Ints
+    rows: Ints
 
-    def where(self, mask: Numbers) -> "Places":
+    def where(self, mask: Flags | Ints) -> "Places":
         """Some of them."""
         return Places(self.partitions[mask], self.places[mask], self.rows[mask])
 
@@ -59,9 +52,7 @@ class RankingKernel:
         return pa.schema([*fields, *rank, (OP, pa.string())])
 
     def turn(self, state: Tables, inputs: Sequence[pa.Table], clock: Clock) -> Turn:
-        old = state.get(ROWS, self._schema().empty_table())
-        mask = alive(old, clock, self.operator.ttl_ms)
-        old = old if mask is None else old.filter(pa.array(mask))
+        old = remembered(state.get(ROWS, self._schema().empty_table()), clock, self.operator.ttl_ms)
         given = inputs[0]
         if given.num_rows == 0:
             return Turn({ROWS: old}, self.output.empty_table())
@@ -78,10 +69,10 @@ class RankingKernel:
         first, now = (some.where(some.places < self.operator.limit) for some in (before, after))
         staying = rows.take(pa.array((after if self.operator.signed else now).rows))
         moment = pa.array(np.full(staying.num_rows, numbers(column(given, NOW)).max()))
-        staying = staying.set_column(staying.schema.get_field_index(TOUCHED), TOUCHED, moment)
+        staying = staying.set_column(staying.schema.get_field_index(NOW), NOW, moment)
         return Turn({ROWS: concat(rest, staying)}, self._changes(rows, first, now))
 
-    def _touched(self, old: pa.Table, new: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table, Numbers]:
+    def _touched(self, old: pa.Table, new: pa.Table) -> tuple[pa.Table, pa.Table, pa.Table, Ints]:
         """The old rows of other partitions, those of the same, these and the new ones, and their partitions."""
         every = concat(old, new)
         partitions, size = codes([column(every, name) for name in self.operator.partition], every.num_rows)
@@ -91,7 +82,7 @@ class RankingKernel:
         rest = old.filter(pa.array(~mine[: old.num_rows]))
         return rest, old.filter(pa.array(mine[: old.num_rows])), every.filter(pa.array(mine)), partitions[mine]
 
-    def _there(self, rows: pa.Table, known: int, signs: Numbers) -> Numbers:
+    def _there(self, rows: pa.Table, known: int, signs: Ints) -> Flags:
         """Which rows are there when each one that goes has taken one like it away."""
         there = np.concatenate([np.ones(known, bool), signs > 0])
         come, go = np.flatnonzero(there), np.flatnonzero(~there)
@@ -103,7 +94,7 @@ class RankingKernel:
             there[come[left]] = True
         return there
 
-    def _ranked(self, rows: pa.Table, partitions: Numbers) -> Numbers:
+    def _ranked(self, rows: pa.Table, partitions: Ints) -> Ints:
         order = [
             key
             for sort in self.operator.order
@@ -152,24 +143,24 @@ class RankingKernel:
 
     def _kept(self) -> tuple[str, ...]:
         order = (sort.column for sort in self.operator.order)
-        return tuple(dict.fromkeys([*self.operator.columns, *self.operator.partition, *order]))
+        return tuple(once((*self.operator.columns, *self.operator.partition, *order)))
 
     def _field(self, name: str) -> pa.Field:
         return pa.field(name, self.schema.field(name).type)
 
     def _schema(self) -> pa.Schema:
-        own = [(TOUCHED, pa.int64()), (ARRIVAL, pa.int64())]
+        own = [(NOW, pa.int64()), (ARRIVAL, pa.int64())]
         return pa.schema([*(self._field(name) for name in self._kept()), *own])
 
 
-def _placed(ranked: Numbers, partitions: Numbers, mask: Numbers) -> Places:
+def _placed(ranked: Ints, partitions: Ints, mask: Flags) -> Places:
     """Some of the sorted rows, counted anew."""
     rows = ranked[mask]
     owners = partitions[rows]
     return Places(owners, places_within(owners), rows)
 
 
-def _some(alike: Numbers, wanted: Numbers) -> Numbers:
+def _some(alike: Ints, wanted: Ints) -> Ints:
     """As many rows of each kind as are wanted."""
     order = np.argsort(alike, kind="stable")
     return np.sort(order[places_within(alike[order]) < wanted[alike[order]]])

@@ -1,44 +1,81 @@
 """Sums by code that do not depend on the order of the rows: whole numbers and decimals exactly, doubles very nearly."""
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 
-from penstock.keyed.tables import Numbers, numbers
+from penstock.keyed.arrays import Flags, Ints, Numbers, numbers
 
 LIMB = np.int64(2**32 - 1)
 FOLDS = 3
 
 
 class SumOverflow(ArithmeticError):
-    """A sum has no room in its type; `place` is which."""
+    """A sum has no room in its type, which is `kind` in SQL; `place` is which."""
 
-    def __init__(self, place: int) -> None:
-        super().__init__(f"sum number {place} has no room in its type")
-        self.place = place
+    def __init__(self, place: int, type_: pa.DataType) -> None:
+        is_decimal = pa.types.is_decimal(type_)
+        self.place, self.kind = place, f"DECIMAL({type_.precision}, {type_.scale})" if is_decimal else "BIGINT"
+        super().__init__(f"sum number {place} has no room in {self.kind}")
 
 
-def whole_sums(old: pa.Array, values: pa.Array, owners: Numbers, signs: Numbers | None) -> pa.Array:
-    """The old sums and the values of each owner: int64 or decimals of one scale, with no nulls among the values.
+@contextmanager
+def told_by_key(keys: Sequence[pa.Array]) -> Iterator[None]:
+    """A sum that overflows says whose it is; each of the keys has a value for every sum."""
+    try:
+        yield
+    except SumOverflow as error:
+        key = ", ".join(str(array[error.place].as_py()) for array in keys)
+        raise ArithmeticError(f"a sum of the key ({key}) has no room in {error.kind}") from None
 
-    Numbers are cut into limbs of 32 bits, whose sums have room for 2,000,000,000 rows.
-    """
-    totals = [limb.copy() for limb in _limbs(old)]
-    for total, limb in zip(totals, _limbs(values), strict=True):
+
+def sum_type(kind: pa.DataType) -> pa.DataType:
+    """The type of sums of values of a type."""
+    if pa.types.is_decimal(kind):
+        return pa.decimal128(min(38, kind.precision + 10), kind.scale)
+    return pa.float64() if pa.types.is_floating(kind) else pa.int64()
+
+
+def whole_sums(old: pa.Array, values: pa.Array, owners: Ints, signs: Ints | None) -> pa.Array:
+    """The old sums and the values of each owner: int64 or decimals of one scale, with no nulls among the values."""
+    totals = limbs(old)
+    for total, limb in zip(totals, limbs(values), strict=True):
         np.add.at(total, owners, limb if signs is None else limb * signs)
+    return whole(totals, old.type)
+
+
+def limbs(array: pa.Array) -> list[Ints]:
+    """Whole numbers or decimals in limbs of 32 bits, the lowest first, 0 for null; the sign is in the highest.
+
+    Sums of limbs have room for 2,000,000,000 rows.
+    """
+    if pa.types.is_decimal(array.type):
+        array = array.fill_null(0) if array.null_count else array
+        words = np.frombuffer(array.buffers()[1] or b"", np.int64)[2 * array.offset : 2 * (array.offset + len(array))]
+        parts = [words[::2], words[1::2]]
+    else:
+        parts = [numbers(array)]
+    found = [limb for part in parts for limb in (part & LIMB, (part >> 32) & LIMB)]
+    return [*found[:-1], parts[-1] >> 32]
+
+
+def whole(totals: list[Ints], kind: pa.DataType) -> pa.Array:
+    """The numbers of sums of limbs, which are changed by it."""
     for low, high in pairwise(totals):
         high += low >> 32
         low &= LIMB
-    _check((totals[-1] < -(2**31)) | (totals[-1] >= 2**31))
+    _check((totals[-1] < -(2**31)) | (totals[-1] >= 2**31), kind)
     words = np.stack([low | (high << 32) for low, high in zip(totals[::2], totals[1::2], strict=True)], axis=1)
-    result = pa.Array.from_buffers(old.type, len(old), [None, pa.py_buffer(np.ascontiguousarray(words))])
-    if pa.types.is_decimal(old.type):
+    result = pa.Array.from_buffers(kind, len(words), [None, pa.py_buffer(np.ascontiguousarray(words))])
+    if pa.types.is_decimal(kind):
         _check_decimals(result)
     return result
 
 
-def double_sums(values: Numbers, owners: Numbers, size: int) -> tuple[Numbers, Numbers]:
+def double_sums(values: Numbers, owners: Ints, size: int) -> tuple[Numbers, Numbers]:
     """The sums of finite doubles, as two doubles each, of which the first is the sum rounded.
 
     Each value is cut at bits that depend on the largest value and the number of values of its owner only, so that the
@@ -72,22 +109,9 @@ def add_doubles(high: Numbers, low: Numbers, more: Numbers, rest: Numbers) -> tu
         return result, np.where(np.isfinite(result), error - (result - total), 0.0)
 
 
-def _limbs(array: pa.Array) -> list[Numbers]:
-    if pa.types.is_decimal(array.type):
-        if array.null_count:
-            array = array.fill_null(0)
-        words = np.frombuffer(array.buffers()[1], np.int64)[2 * array.offset : 2 * (array.offset + len(array))]
-        parts = [words[::2], words[1::2]]
-    else:
-        parts = [numbers(array)]
-    limbs = [limb for part in parts for limb in (part & LIMB, (part >> 32) & LIMB)]
-    limbs[-1] = parts[-1] >> 32
-    return limbs
-
-
-def _check(overflows: Numbers) -> None:
+def _check(overflows: Flags, kind: pa.DataType) -> None:
     if overflows.any():
-        raise SumOverflow(int(np.flatnonzero(overflows)[0]))
+        raise SumOverflow(int(np.flatnonzero(overflows)[0]), kind)
 
 
 def _check_decimals(array: pa.Array) -> None:
@@ -95,8 +119,8 @@ def _check_decimals(array: pa.Array) -> None:
         array.validate(full=True)
     except pa.ArrowInvalid:
         words = np.frombuffer(array.buffers()[1], np.int64)
-        whole = [
+        exact = [
             (int(high) << 64) + (int(low) & (2**64 - 1)) for low, high in zip(words[::2], words[1::2], strict=True)
         ]
-        _check(np.array([abs(value) >= 10**array.type.precision for value in whole]))
+        _check(np.array([abs(value) >= 10**array.type.precision for value in exact]), array.type)
         raise

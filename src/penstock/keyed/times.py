@@ -3,22 +3,20 @@
 import numpy as np
 import pyarrow as pa
 
-from penstock.keyed.codes import Flags, Ints
+from penstock.keyed.arrays import Flags, Ints
 from penstock.keyed.kernel import Clock
 
 
 def micros(table: pa.Table, name: str) -> Ints:
     """A column of timestamps as numbers."""
-    times: Ints = table.column(name).cast(pa.int64()).to_numpy()
-    return times
+    return np.asarray(table.column(name).cast(pa.int64()).to_numpy())
 
 
 def due(times: Ints, clock: Clock) -> Flags:
     """Which times the watermark has reached."""
     if clock.watermark_ms is None:
-        return np.zeros(len(times), dtype=np.bool_)
-    flags: Flags = times <= clock.watermark_ms * 1000
-    return flags
+        return np.zeros(len(times), bool)
+    return times <= clock.watermark_ms * 1000
 
 
 def in_time(table: pa.Table, name: str, clock: Clock, after: int = 0) -> pa.Table:
@@ -39,7 +37,7 @@ def wake_ms(times: Ints) -> int | None:
     return -(-int(times.min()) // 1000) if len(times) else None
 
 
-def ranks(codes: Ints, times: Ints, steps: Ints) -> Ints:
+def key_times(codes: Ints, times: Ints, steps: Ints) -> Ints:
     """Keys and times as single numbers that sort by key, then time; `steps` are the times that count, sorted.
 
     A time between two steps has the number of the earlier one; before the first step it is behind the key before.

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from penstock.keyed.codes import Flags, Ints, codes, without_null
+from penstock.keyed.arrays import Flags, Ints, numbers, taken
+from penstock.keyed.codes import shared_codes
+from penstock.keyed.forgetting import remembered
 from penstock.keyed.kernel import Clock, Tables, Turn
 from penstock.keyed.operators import NOW, OP, VersionJoin
-from penstock.keyed.rows import arrived, once, pick
-from penstock.keyed.times import due, in_time, micros, ranks, timed, wake_ms
+from penstock.keyed.ordering import arrived
+from penstock.keyed.stretches import lasts
+from penstock.keyed.tables import column, concat, deletes, once, pick, without_null
+from penstock.keyed.times import due, in_time, key_times, micros, timed, wake_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +56,15 @@ class VersionJoinKernel:
         waiting = state.get("left", came.schema.empty_table())
         is_due = due(micros(waiting, left_time), clock)
         going = waiting.filter(pa.array(is_due))
-        staying = pa.concat_tables([waiting.filter(pa.array(~is_due)), came]).combine_chunks()
+        staying = concat(waiting.filter(pa.array(~is_due)), came)
 
         versions, keys, going_keys = self._versions(state, new, going, came, clock)
         times = micros(versions, right_time)
         steps = np.unique(times)
-        place = ranks(keys, times, steps)
+        place = key_times(keys, times, steps)
         order = np.argsort(place, kind="stable")
         keys, place = keys[order], place[order]
-        found = np.searchsorted(place, ranks(going_keys, micros(going, left_time), steps), side="right") - 1
+        found = np.searchsorted(place, key_times(going_keys, micros(going, left_time), steps), side="right") - 1
         kept = order[~_superseded(keys, place, due(times[order], clock))]
         return Turn(
             state={"left": staying, "right": versions.take(pa.array(np.sort(kept)))},
@@ -75,9 +78,9 @@ class VersionJoinKernel:
         order = np.argsort(keys, kind="stable")
         keys = keys[order]
         found = np.searchsorted(keys, going_keys, side="right") - 1
-        last = order[_ends(keys)]
+        last = order[lasts(keys)]
         return Turn(
-            state={"right": versions.take(pa.array(last[~_deleted(versions)[last]]))},
+            state={"right": versions.take(pa.array(last[~deletes(versions)[last]]))},
             output=self._joined(going, versions, _of_key(found, keys, order, going_keys)),
         )
 
@@ -91,29 +94,26 @@ class VersionJoinKernel:
         """
         told = self.operator
         new = pick(new, self._right_names())
-        old = state.get("right", new.schema.empty_table())
-        if told.ttl_ms is not None:
-            old = old.filter(pc.greater(old.column(NOW), clock.now_ms - told.ttl_ms))
-        versions = pa.concat_tables([old, new]).combine_chunks()
+        old = remembered(state.get("right", new.schema.empty_table()), clock, told.ttl_ms)
+        versions = concat(old, new)
         touching = came if told.ttl_ms is not None else came.slice(0, 0)
         parts = [(versions, told.right_key), (going, told.left_key), (touching, told.left_key)]
-        (keys, going_keys, touching_keys), count = codes(parts)
+        (keys, going_keys, touching_keys), count = shared_codes(parts)
         if told.ttl_ms is not None:
-            touched = np.zeros(count, dtype=np.bool_)
+            touched = np.zeros(count, bool)
             touched[keys[old.num_rows :]] = True
             touched[touching_keys] = True
-            seen = pc.if_else(pa.array(touched[keys]), clock.now_ms, versions.column(NOW))
-            versions = versions.set_column(versions.column_names.index(NOW), NOW, seen.cast(pa.int64()))
+            seen = np.where(touched[keys], clock.now_ms, numbers(column(versions, NOW)))
+            versions = versions.set_column(versions.column_names.index(NOW), NOW, pa.array(seen))
         return versions, keys, going_keys
 
     def _joined(self, going: pa.Table, versions: pa.Table, found: Ints) -> pa.Table:
         """Left rows with the versions at the places found, where -1 is none."""
-        found = np.where((found >= 0) & ~np.append(_deleted(versions), True)[found], found, -1)
+        found = np.where((found >= 0) & ~np.append(deletes(versions), True)[found], found, -1)
         if not self.operator.keep_unmatched:
             going, found = going.filter(pa.array(found >= 0)), found[found >= 0]
-        matches = pa.array(found, mask=found < 0)
         columns = [going.column(name) for name in self.operator.left_columns]
-        columns += [versions.column(name).take(matches) for name in self.operator.right_columns]
+        columns += [taken(versions.column(name), found) for name in self.operator.right_columns]
         return pa.table(columns, schema=self.output)
 
     def _left_names(self) -> list[str]:
@@ -134,20 +134,6 @@ def _of_key(found: Ints, keys: Ints, order: Ints, wanted: Ints) -> Ints:
 
 def _superseded(keys: Ints, place: Ints, past: Flags) -> Flags:
     """Which versions are of no more use: the next one is of the same time, or the watermark has reached it too."""
-    flags = np.zeros(len(keys), dtype=np.bool_)
+    flags = np.zeros(len(keys), bool)
     flags[:-1] = (keys[1:] == keys[:-1]) & (past[1:] | (place[1:] == place[:-1]))
-    return flags
-
-
-def _ends(keys: Ints) -> Flags:
-    """Which rows are the last of their key."""
-    flags = np.ones(len(keys), dtype=np.bool_)
-    flags[:-1] = keys[1:] != keys[:-1]
-    return flags
-
-
-def _deleted(versions: pa.Table) -> Flags:
-    if OP not in versions.column_names:
-        return np.zeros(versions.num_rows, dtype=np.bool_)
-    flags: Flags = pc.fill_null(pc.equal(versions.column(OP), "d"), False).to_numpy()
     return flags

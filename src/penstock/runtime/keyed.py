@@ -38,7 +38,7 @@ from penstock.keyed.operators import (
     Ranking,
     VersionJoin,
 )
-from penstock.keyed.state import pack, unpack
+from penstock.keyed.packing import pack, unpack
 from penstock.manifest.model import KeyedStep
 from penstock.sql.dialects import quoted
 

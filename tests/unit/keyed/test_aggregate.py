@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from penstock.keyed.aggregate import AggregateKernel
 from penstock.keyed.operators import BEFORE, NOW, OP, ORDER, SIGN, Aggregate, Call
-from tests.unit.keyed.turns import Bucket, Row, apply
+from tests.unit.keyed.turns import ORDER_FIELDS, Bucket, Row, apply
 from tests.unit.keyed.values import KINDS, NAN, plain, smaller_first, values
 
 OF_ALL = (
@@ -31,8 +31,7 @@ NUMBERS = ("byte", "short", "int", "long", "float", "double", "decimal", "wide")
 
 
 def schema_of(kind: str, key: str = "string") -> pa.Schema:
-    order = [(name, pa.string() if name.endswith("file") else pa.int64()) for name in ORDER]
-    return pa.schema([("k", KINDS[key][0]), ("x", KINDS[kind][0]), (NOW, pa.int64()), (SIGN, pa.int8()), *order])
+    return pa.schema([("k", KINDS[key][0]), ("x", KINDS[kind][0]), (NOW, pa.int64()), (SIGN, pa.int8()), *ORDER_FIELDS])
 
 
 def row(key: Any, value: Any, place: int, sign: int = 1, now: int = 0) -> Row:
@@ -125,12 +124,12 @@ def histories(draw: st.DrawFn, keys: str, kind: str, signed: bool, clock: bool =
 
 def follow(aggregate: Aggregate, schema: pa.Schema, turns: list[tuple[int, list[Row]]]) -> None:
     """After every turn, the changes so far must make the table that the model has."""
-    bucket, model = Bucket(AggregateKernel(aggregate, schema), schema), Model(aggregate)
+    bucket, model = Bucket(aggregate, schema), Model(aggregate)
     folded: dict[Any, Row] = {}
     for now, rows in turns:
         forgotten = {key for key, at in model.touched.items() if aggregate.ttl_ms and now - at >= aggregate.ttl_ms}
         folded = {key: row for key, row in folded.items() if key[0] not in forgotten}
-        changes = bucket.turn(rows, now)
+        changes = bucket.told(rows, now=now)
         for change in changes:
             before = change.pop(BEFORE)
             was = folded.get((plain(change["k"]),))
@@ -175,7 +174,7 @@ def test_without_calls_it_is_distinct(signed: bool, data: st.DataObject) -> None
 
 
 def bucket_of(aggregate: Aggregate, kind: str = "long") -> Bucket:
-    return Bucket(AggregateKernel(aggregate, schema_of(kind)), schema_of(kind))
+    return Bucket(aggregate, schema_of(kind))
 
 
 def changes_of(changes: list[Row]) -> list[tuple[Any, ...]]:
@@ -184,9 +183,9 @@ def changes_of(changes: list[Row]) -> list[tuple[Any, ...]]:
 
 def test_two_keys_are_one_only_if_both_columns_are_equal() -> None:
     schema = pa.schema([("a", pa.string()), ("b", pa.float64()), (NOW, pa.int64())])
-    bucket = Bucket(AggregateKernel(Aggregate(("a", "b"), (Call("n", "count"),)), schema), schema)
+    bucket = Bucket(Aggregate(("a", "b"), (Call("n", "count"),)), schema)
     keys = [("x", None), (None, 0.0), (None, None), ("x", None), (None, -0.0), ("x", NAN), ("x", NAN)]
-    found = bucket.turn([{"a": a, "b": b, NOW: 0} for a, b in keys])
+    found = bucket.told([{"a": a, "b": b, NOW: 0} for a, b in keys])
     counted = {(change["a"], plain(change["b"])): change["n"] for change in found}
     assert counted == {("x", None): 2, (None, 0.0): 2, (None, None): 1, ("x", ("nan",)): 2}
     assert str([change["b"] for change in found if change["b"] == 0]) == "[0.0]"
@@ -194,22 +193,22 @@ def test_two_keys_are_one_only_if_both_columns_are_equal() -> None:
 
 def test_without_keys_there_is_one_row() -> None:
     bucket = bucket_of(Aggregate((), (Call("n", "count"),)))
-    assert bucket.turn([row("a", 1, 0), row("b", 1, 1)]) == [{"n": 2, OP: "i"}]
-    assert bucket.turn([row(None, 1, 0)]) == [{"n": 3, OP: "u"}]
-    assert bucket.turn([]) == []
+    assert bucket.told([row("a", 1, 0), row("b", 1, 1)]) == [{"n": 2, OP: "i"}]
+    assert bucket.told([row(None, 1, 0)]) == [{"n": 3, OP: "u"}]
+    assert bucket.told([]) == []
 
 
 def test_a_sum_of_nulls_is_null_also_after_the_values_have_gone() -> None:
     bucket = bucket_of(Aggregate(("k",), (Call("x", "sum", "x"),), signed=True))
-    assert changes_of(bucket.turn([row("a", None, 0), row("a", 5, 1)])) == [("a", 5, "i")]
-    assert changes_of(bucket.turn([row("a", 5, 0, sign=-1)])) == [("a", None, "u")]
-    assert changes_of(bucket.turn([row("a", None, 0, sign=-1)])) == [("a", None, "d")]
+    assert changes_of(bucket.told([row("a", None, 0), row("a", 5, 1)])) == [("a", 5, "i")]
+    assert changes_of(bucket.told([row("a", 5, 0, sign=-1)])) == [("a", None, "u")]
+    assert changes_of(bucket.told([row("a", None, 0, sign=-1)])) == [("a", None, "d")]
 
 
 def test_rows_that_go_are_netted_with_those_that_come() -> None:
     bucket = bucket_of(Aggregate(("k",), (Call("high", "max", "x"), Call("n", "count")), signed=True))
-    assert changes_of(bucket.turn([row("a", 9, 0, sign=-1), row("a", 9, 1), row("a", 2, 2)])) == [("a", 2, 1, "i")]
-    assert bucket.turn([row("a", 9, 0, sign=-1), row("a", 9, 1)]) == []
+    assert changes_of(bucket.told([row("a", 9, 0, sign=-1), row("a", 9, 1), row("a", 2, 2)])) == [("a", 2, 1, "i")]
+    assert bucket.told([row("a", 9, 0, sign=-1), row("a", 9, 1)]) == []
 
 
 @pytest.mark.parametrize("kind", ["long", "double", "decimal", "string"])
@@ -217,17 +216,17 @@ def test_what_was_never_there_can_go_without_harm(kind: str) -> None:
     calls = OF_NUMBERS if kind in NUMBERS else OF_ALL
     value, other = KINDS[kind][1][:2]
     bucket = bucket_of(Aggregate(("k",), calls, signed=True), kind)
-    assert bucket.turn([row("a", value, 0, sign=-1)]) == []
-    (change,) = bucket.turn([row("a", other, 0)])
+    assert bucket.told([row("a", value, 0, sign=-1)]) == []
+    (change,) = bucket.told([row("a", other, 0)])
     assert (change[OP], change["rows"], change["high"], change["all"]) == ("i", 1, other, [other])
 
 
 def test_a_row_that_goes_from_a_forgotten_key_says_nothing() -> None:
     bucket = bucket_of(Aggregate(("k",), (Call("each", "count", "x", distinct=True),), signed=True, ttl_ms=10))
-    assert changes_of(bucket.turn([row("a", 5, 0), row("b", 6, 1)], 0)) == [("a", 1, "i"), ("b", 1, "i")]
-    assert changes_of(bucket.turn([row("b", 7, 0, now=5)], 5)) == [("b", 2, "u")]
-    assert bucket.turn([row("a", 5, 0, sign=-1, now=12)], 12) == []
-    assert changes_of(bucket.turn([row("a", 8, 0, now=13), row("b", 6, 0, -1, now=13)], 13)) == [
+    assert changes_of(bucket.told([row("a", 5, 0), row("b", 6, 1)], now=0)) == [("a", 1, "i"), ("b", 1, "i")]
+    assert changes_of(bucket.told([row("b", 7, 0, now=5)], now=5)) == [("b", 2, "u")]
+    assert bucket.told([row("a", 5, 0, sign=-1, now=12)], now=12) == []
+    assert changes_of(bucket.told([row("a", 8, 0, now=13), row("b", 6, 0, -1, now=13)], now=13)) == [
         ("a", 1, "i"),
         ("b", 1, "u"),
     ]
@@ -235,10 +234,13 @@ def test_a_row_that_goes_from_a_forgotten_key_says_nothing() -> None:
 
 def test_a_row_that_changes_nothing_still_keeps_its_key_alive() -> None:
     bucket = bucket_of(Aggregate(("k",), (Call("high", "max", "x"),), ttl_ms=10))
-    assert changes_of(bucket.turn([row("a", 5, 0, now=0), row("b", 5, 0, now=0)], 0)) == [("a", 5, "i"), ("b", 5, "i")]
-    assert bucket.turn([row("a", 1, 0, now=9)], 9) == []
-    assert bucket.turn([], 10) == []
-    assert changes_of(bucket.turn([row("a", 6, 0, now=18), row("b", 1, 0, now=18)], 18)) == [
+    assert changes_of(bucket.told([row("a", 5, 0, now=0), row("b", 5, 0, now=0)], now=0)) == [
+        ("a", 5, "i"),
+        ("b", 5, "i"),
+    ]
+    assert bucket.told([row("a", 1, 0, now=9)], now=9) == []
+    assert bucket.told([], now=10) == []
+    assert changes_of(bucket.told([row("a", 6, 0, now=18), row("b", 1, 0, now=18)], now=18)) == [
         ("a", 6, "u"),
         ("b", 1, "i"),
     ]
@@ -256,16 +258,16 @@ def test_a_row_that_changes_nothing_still_keeps_its_key_alive() -> None:
 def test_a_sum_that_has_no_room_stops_with_its_key(kind: pa.DataType, values: list[Any]) -> None:
     schema = pa.schema([("k", pa.string()), ("x", kind), (NOW, pa.int64())])
     for distinct in (False, True):
-        bucket = Bucket(AggregateKernel(Aggregate(("k",), (Call("total", "sum", "x", distinct),)), schema), schema)
-        bucket.turn([{"k": key, "x": values[0], NOW: 0} for key in "ab"])
-        with pytest.raises(ArithmeticError, match=r"`total` of the key \(b\)"):
-            bucket.turn([{"k": "b", "x": values[1], NOW: 0}] * 2)
+        bucket = Bucket(Aggregate(("k",), (Call("total", "sum", "x", distinct),)), schema)
+        bucket.told([{"k": key, "x": values[0], NOW: 0} for key in "ab"])
+        with pytest.raises(ArithmeticError, match=r"a sum of the key \(b\) has no room in (BIGINT|DECIMAL\(38, 0\))$"):
+            bucket.told([{"k": "b", "x": values[1], NOW: 0}] * 2)
 
 
 def test_a_sum_may_leave_its_type_on_the_way() -> None:
     bucket = bucket_of(Aggregate(("k",), (Call("x", "sum", "x"),)))
     big = 2**63 - 1
-    assert bucket.turn([row("a", value, 0) for value in (big, big, -big, -5)])[0]["x"] == big - 5
+    assert bucket.told([row("a", value, 0) for value in (big, big, -big, -5)])[0]["x"] == big - 5
 
 
 def test_the_types_of_results() -> None:

@@ -7,11 +7,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.keyed.aggregate import AggregateKernel
-from penstock.keyed.kernel import Clock, Turn
+from penstock.keyed.kernel import Turn
 from penstock.keyed.operators import BEFORE, NOW, OP, ORDER, Aggregate, Call
-from penstock.keyed.state import pack, unpack
-from tests.unit.keyed.turns import Row, apply, table
+from tests.unit.keyed.turns import ORDER_FIELDS, TIME, Bucket, Row, apply
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 CALLS = (
@@ -23,10 +21,10 @@ CALLS = (
 SCHEMA = pa.schema(
     [
         ("k", pa.string()),
-        ("end", pa.timestamp("us", "UTC")),
+        ("end", TIME),
         ("x", pa.int64()),
         (NOW, pa.int64()),
-        *((name, pa.string() if name.endswith("file") else pa.int64()) for name in ORDER),
+        *ORDER_FIELDS,
     ]
 )
 
@@ -50,15 +48,10 @@ class Windows:
 
     def __init__(self, lateness_ms: int, calls: tuple[Call, ...] = CALLS, *, with_before: bool = False) -> None:
         told = Aggregate(("k", "end"), calls, with_before=with_before, closes="end", lateness_ms=lateness_ms)
-        self.kernel = AggregateKernel(told, SCHEMA)
-        self.packed: dict[str, bytes] = {}
+        self.bucket = Bucket(told, SCHEMA)
 
     def turn(self, watermark: int | None, rows: list[Row]) -> Turn:
-        turn = self.kernel.turn(unpack(self.packed), [table(rows, SCHEMA, 3)], Clock(0, watermark))
-        turn.output.validate(full=True)
-        assert turn.output.schema.equals(self.kernel.output)
-        self.packed = pack(turn.state)
-        return turn
+        return self.bucket.turn(rows, watermark=watermark)
 
     def changes(self, watermark: int | None, *rows: Row) -> list[tuple[Any, ...]]:
         found = self.turn(watermark, list(rows)).output.to_pylist()
@@ -108,7 +101,7 @@ def test_state_goes_when_nothing_can_change_it_any_more() -> None:
     assert (turn.wake_ms, turn.state["keys"].num_rows) == (160, 2)
     turn = windows.turn(500, [])
     assert turn.wake_ms is None
-    assert {name: kept.num_rows for name, kept in turn.state.items()} == dict.fromkeys(windows.kernel.tables, 0)
+    assert {name: kept.num_rows for name, kept in turn.state.items()} == dict.fromkeys(windows.bucket.kernel.tables, 0)
 
 
 def test_the_watermark_that_an_end_between_two_milliseconds_waits_for_is_the_one_behind_it() -> None:

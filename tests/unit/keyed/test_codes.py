@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from penstock.keyed.codes import codes, without_null
-from tests.unit.keyed.sides import TIME
+from penstock.keyed.codes import shared_codes
+from penstock.keyed.tables import without_null
+from tests.unit.keyed.turns import TIME
 
 NAN = float("nan")
 INNER = pa.struct([("a", pa.int64()), ("b", pa.list_(pa.string()))])
@@ -43,7 +44,7 @@ def test_equal_values_of_two_tables_have_one_code(name: str) -> None:
         for chosen in (first, second)
     ]
     for names, expected in (["value"], len(values)), (["value", "id"], len(values)), ([], 1):
-        (one, other), count = codes([(table, names) for table in tables])
+        (one, other), count = shared_codes([(table, names) for table in tables])
         pairs = [*zip(one.tolist(), first[1:], strict=True), *zip(other.tolist(), second[1:], strict=True)]
         assert count == expected
         assert len({code for code, _ in pairs}) == expected
@@ -54,19 +55,19 @@ def test_equal_values_of_two_tables_have_one_code(name: str) -> None:
 def test_zeros_are_equal_and_so_are_maps_in_another_order() -> None:
     kind = pa.map_(pa.string(), pa.int64())
     table = pa.table({"zero": [0.0, -0.0], "map": pa.array([[("a", 1), ("b", 2)], [("b", 2), ("a", 1)]], type=kind)})
-    (found,), count = codes([(table, ["zero", "map"])])
+    (found,), count = shared_codes([(table, ["zero", "map"])])
     assert found.tolist() == [0, 0]
     assert count == 1
 
 
 def test_all_that_is_not_a_number_is_equal() -> None:
     bits = np.array([0x7FF8000000000000, 0x7FF8000000000001, -0x8000000000000], dtype=np.int64)
-    (found,), _ = codes([(pa.table({"nan": bits.view(np.float64)}), ["nan"])])
+    (found,), _ = shared_codes([(pa.table({"nan": bits.view(np.float64)}), ["nan"])])
     assert found.tolist() == [0, 0, 0]
 
 
 def test_numbers_of_two_sizes_meet() -> None:
     narrow, wide = pa.table({"a": pa.array([1, 2], pa.int32())}), pa.table({"b": pa.array([2, 2**40], pa.int64())})
-    (first, second), count = codes([(narrow, ["a"]), (wide, ["b"])])
+    (first, second), count = shared_codes([(narrow, ["a"]), (wide, ["b"])])
     assert first[1] == second[0]
     assert count == 3

@@ -1,44 +1,87 @@
 """What holds of every kernel."""
 
-import pickle
+from typing import get_args
 
 import pyarrow as pa
 import pytest
 
 from penstock.keyed.kernel import Clock
 from penstock.keyed.kernels import kernel_for
-from penstock.keyed.operators import NOW, OP, ORDER, SIGN, Aggregate, Call, Latest, Operator, Ranking, Sort
-from penstock.keyed.state import pack, unpack
+from penstock.keyed.operators import (
+    NOW,
+    OP,
+    SIGN,
+    Aggregate,
+    Call,
+    ChangeJoin,
+    Latest,
+    Operator,
+    Over,
+    OverCall,
+    Ranking,
+    Sort,
+    VersionJoin,
+)
+from penstock.keyed.packing import pack, unpack
+from tests.unit.keyed.turns import ORDER_FIELDS, Bucket
 from tests.unit.keyed.values import KINDS, MAPS
 
 FIELDS = [(kind, type_) for kind, (type_, _) in {**KINDS, **MAPS}.items()]
-SCHEMA = pa.schema(
-    [*FIELDS, (OP, pa.string()), (SIGN, pa.int8()), (NOW, pa.int64()), *((name, pa.int64()) for name in ORDER)]
-)
-OPERATORS: list[Operator] = [
-    Aggregate(tuple(KINDS), (Call("n", "count", "list", distinct=True), Call("all", "list", "map")), signed=True),
-    Ranking(tuple(KINDS), tuple(Sort(kind) for kind in KINDS), 2, tuple(SCHEMA.names[:20]), signed=True),
-    Latest(tuple(KINDS), tuple(SCHEMA.names[:20])),
-]
+SCHEMA = pa.schema([*FIELDS, (OP, pa.string()), (SIGN, pa.int8()), (NOW, pa.int64()), *ORDER_FIELDS])
+KEYS, COLUMNS = tuple(KINDS), (*KINDS, *MAPS)
+CALLS = (OverCall("n", "count"), OverCall("total", "sum", "wide"), OverCall("next", "lead", "map"))
+OUT = (COLUMNS, COLUMNS, *(tuple(f"{side}_{name}" for name in COLUMNS) for side in ("left", "right")))
+OPERATORS: dict[str, tuple[Operator, int, int]] = {
+    "aggregate": (
+        Aggregate(KEYS, (Call("n", "count", "list", distinct=True), Call("all", "list", "map")), signed=True),
+        1,
+        0,
+    ),
+    "closing aggregate": (Aggregate(KEYS, (Call("n", "count"),), closes="timestamp"), 0, 2),
+    "ranking": (Ranking(KEYS, tuple(Sort(kind) for kind in KINDS), 2, COLUMNS, signed=True), 2, 0),
+    "latest": (Latest(KEYS, COLUMNS), 1, 0),
+    "over by time": (Over(KEYS, "timestamp", CALLS, COLUMNS), 0, 2),
+    "over by arrival": (Over(KEYS, None, CALLS, COLUMNS), 1, 0),
+    "version join by time": (VersionJoin(KEYS, KEYS, "timestamp", "timestamp", *OUT), 0, 2),
+    "version join by arrival": (
+        VersionJoin(KEYS, KEYS, None, None, *OUT, keep_unmatched=True),
+        2,
+        0,
+    ),
+    "inner change join": (ChangeJoin("inner", KEYS, KEYS, *OUT), 0, 0),
+    "full change join": (ChangeJoin("full", KEYS, KEYS, *OUT), 4, 0),
+}
+"""Each with how many of two rows of nulls in each of its inputs come out, and how many are late."""
 
 
-@pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: type(operator).__name__)
-def test_turns_without_rows_leave_nothing_and_kernels_can_be_pickled(operator: Operator) -> None:
-    kernel = pickle.loads(pickle.dumps(kernel_for(operator, [SCHEMA])))
-    assert kernel == kernel_for(operator, [SCHEMA])
-    turn = kernel.turn({}, [SCHEMA.empty_table()], Clock(0))
-    assert tuple(turn.state) == kernel.tables
-    again = kernel.turn(unpack(pack(turn.state)), [pa.Table.from_batches([], SCHEMA)], Clock(1))
+def test_no_operator_is_left_out() -> None:
+    assert {type(operator) for operator, *_ in OPERATORS.values()} == set(get_args(Operator))
+
+
+def inputs_of(operator: Operator) -> int:
+    return 2 if isinstance(operator, VersionJoin | ChangeJoin) else 1
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_turns_without_rows_leave_nothing(name: str) -> None:
+    operator, *_ = OPERATORS[name]
+    schemas = (SCHEMA,) * inputs_of(operator)
+    bucket = Bucket(operator, *schemas)
+    for now in (0, 1):
+        assert bucket.turn(*[[]] * len(schemas), now=now, watermark=now).output.num_rows == 0
+    kernel = kernel_for(operator, schemas)
+    without_batches = [pa.Table.from_batches([], schema) for schema in schemas]
+    again = kernel.turn(unpack(bucket.packed), without_batches, Clock(2, 2))
     assert again.output.equals(kernel.output.empty_table())
-    assert sum(table.num_rows for table in again.state.values()) == 0
+    assert sum(table.num_rows for table in unpack(pack(again.state)).values()) == 0
 
 
-@pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: type(operator).__name__)
-def test_rows_of_nothing_but_nulls(operator: Operator) -> None:
-    kernel = kernel_for(operator, [SCHEMA])
-    own = {SIGN: pa.array([1, 1], pa.int8()), NOW: pa.array([0, 0])}
-    nulls = pa.table([own.get(field.name, pa.nulls(2, field.type)) for field in SCHEMA], schema=SCHEMA)
-    turn = kernel.turn({}, [nulls], Clock(0))
-    turn.output.validate(full=True)
-    assert turn.output.num_rows == (2 if isinstance(operator, Ranking) else 1)
-    assert kernel.turn(unpack(pack(turn.state)), [SCHEMA.empty_table()], Clock(1)).output.num_rows == 0
+@pytest.mark.parametrize("name", OPERATORS)
+def test_rows_of_nothing_but_nulls(name: str) -> None:
+    operator, output, late = OPERATORS[name]
+    schemas = (SCHEMA,) * inputs_of(operator)
+    bucket = Bucket(operator, *schemas)
+    nulls = {**dict.fromkeys(SCHEMA.names), SIGN: 1, NOW: 0}
+    turn = bucket.turn(*[[nulls, nulls]] * len(schemas), watermark=0)
+    assert (turn.output.num_rows, turn.late) == (output, late)
+    assert bucket.turn(*[[]] * len(schemas), now=1, watermark=1).output.num_rows == 0

@@ -8,17 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.keyed.latest import LatestKernel
 from penstock.keyed.operators import NOW, OP, ORDER, SIGN, Latest
-from tests.unit.keyed.turns import Bucket, Row
+from tests.unit.keyed.turns import ORDER_FIELDS, Bucket, Row
 from tests.unit.keyed.values import KINDS, MAPS, plain, values
 
 ALL = {**KINDS, **MAPS}
 
 
 def schema_of(kind: str) -> pa.Schema:
-    order = [(name, pa.string() if name.endswith("file") else pa.int64()) for name in ORDER]
-    return pa.schema([("k", pa.string()), ("x", ALL[kind][0]), (OP, pa.string()), (NOW, pa.int64()), *order])
+    return pa.schema([("k", pa.string()), ("x", ALL[kind][0]), (OP, pa.string()), (NOW, pa.int64()), *ORDER_FIELDS])
 
 
 def change(key: Any, value: Any, place: int, op: str = "u", now: int = 0) -> Row:
@@ -26,7 +24,7 @@ def change(key: Any, value: Any, place: int, op: str = "u", now: int = 0) -> Row
 
 
 def bucket_of(kind: str, ttl: int | None = None) -> Bucket:
-    return Bucket(LatestKernel(Latest(("k",), ("k", "x"), ttl), schema_of(kind)), schema_of(kind))
+    return Bucket(Latest(("k",), ("k", "x"), ttl), schema_of(kind))
 
 
 @st.composite
@@ -56,7 +54,7 @@ def follow(kind: str, ttl: int | None, turns: list[tuple[int, list[Row]]]) -> No
         for key, (value, _) in model.items():
             expected[key, value] += 1
         found: Counter[Any] = Counter()
-        for signed in bucket.turn(rows, now):
+        for signed in bucket.told(rows, now=now):
             found[signed["k"], plain(signed["x"])] += signed[SIGN]
         assert dict(found) == {row: count for row, count in expected.items() if count}
 
@@ -81,13 +79,13 @@ def test_the_last_change_of_a_batch_counts() -> None:
         change("b", 3, 2, "d"),
         change("c", 4, 1, "d"),
     ]
-    assert bucket.turn(rows) == [{"k": "a", "x": 1, SIGN: 1}]
-    assert bucket.turn([change("a", 5, 1, "i")]) == [{"k": "a", "x": 1, SIGN: -1}, {"k": "a", "x": 5, SIGN: 1}]
-    assert bucket.turn([change("a", 5, 1, "u")]) == []
-    assert bucket.turn([change("a", 0, 1, "d")]) == [{"k": "a", "x": 5, SIGN: -1}]
+    assert bucket.told(rows) == [{"k": "a", "x": 1, SIGN: 1}]
+    assert bucket.told([change("a", 5, 1, "i")]) == [{"k": "a", "x": 1, SIGN: -1}, {"k": "a", "x": 5, SIGN: 1}]
+    assert bucket.told([change("a", 5, 1, "u")]) == []
+    assert bucket.told([change("a", 0, 1, "d")]) == [{"k": "a", "x": 5, SIGN: -1}]
 
 
 def test_payloads_come_out_as_they_went_in() -> None:
     bucket = bucket_of("double")
-    (row,) = bucket.turn([change("a", -0.0, 1)])
+    (row,) = bucket.told([change("a", -0.0, 1)])
     assert str(row["x"]) == "-0.0"

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.keyed.operators import NOW, Over, OverCall
-from penstock.keyed.over import OverKernel
-from tests.unit.keyed.sides import ORDER_FIELDS, TIME, Row, Runner, counted, in_order, tuples
+from tests.unit.keyed.turns import ORDER_FIELDS, TIME, Bucket, Row, counted, in_order, tuples
 
 SCHEMA = pa.schema(
     [
@@ -65,8 +64,8 @@ def told(*calls: OverCall, timed: bool = True, ttl_ms: int | None = None) -> Ove
     return Over(("p",), "ts" if timed else None, calls, ("id", "p"), ttl_ms)
 
 
-def runner(told: Over, seed: int = 0) -> Runner:
-    return Runner(OverKernel(told, (SCHEMA,)), (SCHEMA,), Random(seed))
+def runner(told: Over, seed: int = 0) -> Bucket:
+    return Bucket(told, SCHEMA, seed=seed)
 
 
 TIMES = [time * 1000 + more for time in range(12) for more in (0, 1, 999)]
@@ -216,11 +215,11 @@ def test_only_what_is_still_needed_is_kept() -> None:
     run = runner(told(OverCall("few", "sum", "i", rows=2), OverCall("recent", "count", range_ms=10), *CALLS[:2]))
     for time in range(1, 50):
         run.turn([row(time, time, i=1)], watermark=time - 1)
-    assert run.rows("waiting") == 1
-    assert run.rows("history") == 10
-    assert run.rows("partitions") == 1
+    assert len(run.rows("waiting")) == 1
+    assert len(run.rows("history")) == 10
+    assert len(run.rows("partitions")) == 1
     run.turn([], watermark=1000)
-    assert run.rows("history") == 2
+    assert len(run.rows("history")) == 2
 
 
 def test_lead_holds_a_row_back_until_its_next_ones_are_out() -> None:
@@ -229,14 +228,14 @@ def test_lead_holds_a_row_back_until_its_next_ones_are_out() -> None:
     assert last(run.turn([], watermark=2).output) == {}
     assert last(run.turn([row(4, 9, i=4)], watermark=3).output) == {1: 3}
     assert last(run.turn([], watermark=9).output) == {2: 4}
-    assert run.rows("held") == 2
+    assert len(run.rows("held")) == 2
 
 
 def test_values_that_leave_a_frame_leave_no_trace() -> None:
     values = [1e300, float("nan"), float("inf"), 0.1, 0.2]
     schema = SCHEMA.set(SCHEMA.get_field_index("f"), pa.field("f", pa.float64()))
     calls = (OverCall("max", "max", "f", rows=1), OverCall("sum", "sum", "f", rows=1))
-    run = Runner(OverKernel(told(*calls), (schema,)), (schema,))
+    run = Bucket(told(*calls), schema)
     run.turn([row(id, id + 1, f=value) for id, value in enumerate(values)], watermark=0)
     output = tuples(run.turn([], watermark=9).output)
     assert repr([values[2:] for values in output]) == repr(
@@ -249,13 +248,13 @@ def test_values_that_leave_a_frame_leave_no_trace() -> None:
 def test_a_sum_that_is_too_large_is_an_error(rows: int | None, sign: int) -> None:
     schema = SCHEMA.set(SCHEMA.get_field_index("i"), pa.field("i", pa.int64()))
     schema = schema.set(schema.get_field_index("d"), pa.field("d", pa.decimal128(38, 0)))
-    for name, large in ("i", 2**63 - 1), ("d", 10**38 - 1):
-        run = Runner(OverKernel(told(OverCall("sum", "sum", name, rows=rows)), (schema,)), (schema,))
+    for name, large, kind in ("i", 2**63 - 1, "BIGINT"), ("d", 10**38 - 1, r"DECIMAL\(38, 0\)"):
+        run = Bucket(told(OverCall("sum", "sum", name, rows=rows)), schema)
         values = [Decimal(sign * value) if name == "d" else sign * value for value in (large, -1, 1, 2)]
         given = [row(id, id + 1, **{name: value}) for id, value in enumerate(values)]
         run.turn(given, watermark=0)
         assert last(run.turn([], watermark=3).output)[2] == sign * large
-        with pytest.raises(ArithmeticError, match=f"sum of `{name}` is too large"):
+        with pytest.raises(ArithmeticError, match=rf"sum of the key \(x\) has no room in {kind}"):
             run.turn([], watermark=4)
 
 
@@ -314,3 +313,15 @@ def test_rows_of_equal_time_share_a_value_unless_the_frame_goes_by_row() -> None
     run.turn(in_order(rows), now=0, watermark=0)
     done = run.turn([], now=0, watermark=1)
     assert sorted(tuples(done.output)) == [(1, "x", 6, 1), (2, "x", 6, 3), (3, "x", 6, 6)]
+
+
+@pytest.mark.parametrize("fields", [[], ORDER_FIELDS], ids=["without places", "of one place"])
+@pytest.mark.parametrize("timed", [True, False], ids=["by time", "by arrival"])
+def test_rows_that_came_at_once_are_taken_by_their_values(fields: list[pa.Field], timed: bool) -> None:
+    """Whatever the order of the rows, which the bucket sees to: also those that differ in a list only."""
+    schema = pa.schema([*(field for field in SCHEMA if field not in ORDER_FIELDS), *fields])
+    run = Bucket(told(OverCall("number", "row_number"), OverCall("own", "last", "l", by_row=True), timed=timed), schema)
+    rows = [{"p": "x", "ts": 1000, "id": 7, "s": text, "l": [n], NOW: 0} for n in range(9) for text in (None, "a")]
+    outputs = [run.turn(some, watermark=mark if timed else None).output for mark, some in enumerate((rows, []))]
+    found = {number: own for output in outputs for *_, number, own in tuples(output)}
+    assert found == {number: [(number - 1) % 9] for number in range(1, 19)}

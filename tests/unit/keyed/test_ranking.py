@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.keyed.operators import NOW, OP, ORDER, SIGN, Ranking, Sort
-from penstock.keyed.ranking import RankingKernel
-from tests.unit.keyed.turns import Bucket, Row, apply
+from tests.unit.keyed.turns import ORDER_FIELDS, Bucket, Row, apply
 from tests.unit.keyed.values import KINDS, MAPS, plain, smaller_first, values
 
 COLUMNS = ("k", "x", "y")
@@ -22,7 +21,7 @@ SCHEMAS = {
             ("y", MAPS["map"][0]),
             (NOW, pa.int64()),
             (SIGN, pa.int8()),
-            *((name, pa.string() if name.endswith("file") else pa.int64()) for name in ORDER),
+            *ORDER_FIELDS,
         ]
     )
     for kind in KINDS
@@ -107,13 +106,13 @@ def histories(draw: st.DrawFn, kind: str, signed: bool, clock: bool = False) -> 
 
 def follow(ranking: Ranking, schema: pa.Schema, turns: list[tuple[int, list[Row]]]) -> None:
     """After every turn, the changes so far must make the rows at the top that the model has."""
-    bucket, model = Bucket(RankingKernel(ranking, schema), schema), Model(ranking)
+    bucket, model = Bucket(ranking, schema), Model(ranking)
     seats: dict[Any, Row] = {}
     bag: Counter[Any] = Counter()
     for now, rows in turns:
         forgotten = model.forget(now)
         model.turn(rows, now)
-        changes = bucket.turn(rows, now)
+        changes = bucket.told(rows, now=now)
         if ranking.rank is not None or ranking.limit == 1:
             seats = {key: row for key, row in seats.items() if key[0] not in forgotten}
             apply(seats, changes, ["k", *([ranking.rank] if ranking.rank is not None else [])])
@@ -158,10 +157,10 @@ def test_a_partition_without_rows_for_the_ttl_is_as_if_never_seen(data: st.DataO
 @given(data=st.data())
 def test_the_first_row_of_a_key_is_an_insert_and_nothing_ever_changes_it(data: st.DataObject) -> None:
     schema = SCHEMAS["long"]
-    bucket = Bucket(RankingKernel(Ranking(("k",), (), 1, COLUMNS), schema), schema)
+    bucket = Bucket(Ranking(("k",), (), 1, COLUMNS), schema)
     seen = set()
     for _, rows in data.draw(histories("long", signed=False)):
-        changes = bucket.turn(rows)
+        changes = bucket.told(rows)
         first = {new["k"]: new for new in sorted(rows, key=lambda new: -new[ORDER[3]]) if new["k"] not in seen}
         assert {change["k"]: change for change in changes} == {
             key: {**{name: new[name] for name in COLUMNS}, OP: "i"} for key, new in first.items()
@@ -171,11 +170,11 @@ def test_the_first_row_of_a_key_is_an_insert_and_nothing_ever_changes_it(data: s
 
 def test_rows_that_are_equal_stand_in_the_order_of_arrival_over_turns_too() -> None:
     schema = SCHEMAS["int"]
-    bucket = Bucket(RankingKernel(Ranking(("k",), (Sort("x"),), 3, ("y",), "n"), schema), schema)
+    bucket = Bucket(Ranking(("k",), (Sort("x"),), 3, ("y",), "n"), schema)
     first, second, third = ([(letter, 0)] for letter in "abc")
-    changes = bucket.turn([row("k", 1, 7, second), row("k", 1, 3, first)])
+    changes = bucket.told([row("k", 1, 7, second), row("k", 1, 3, first)])
     assert {change["n"]: (change["y"], change[OP]) for change in changes} == {1: (first, "i"), 2: (second, "i")}
-    changes = bucket.turn([row("k", 1, 0, third), row("k", 0, 9, None)])
+    changes = bucket.told([row("k", 1, 0, third), row("k", 0, 9, None)])
     expected = {1: (None, "u"), 2: (first, "u"), 3: (second, "i")}
     assert {change["n"]: (change["y"], change[OP]) for change in changes} == expected
 
@@ -183,27 +182,27 @@ def test_rows_that_are_equal_stand_in_the_order_of_arrival_over_turns_too() -> N
 def test_several_partition_columns_and_none() -> None:
     schema = SCHEMAS["int"]
     rows = [row("a", 1, 0), row("a", None, 1), row(None, 1, 2), row(None, 1, 3)]
-    pairs = Bucket(RankingKernel(Ranking(("k", "x"), (), 1, ("k", "x")), schema), schema)
-    assert len(pairs.turn(rows)) == 3
-    whole = Bucket(RankingKernel(Ranking((), (Sort("x", True),), 2, ("x",), "n"), schema), schema)
-    assert sorted(tuple(change.values()) for change in whole.turn(rows)) == [(1, 1, "i"), (1, 2, "i")]
-    assert sorted(tuple(change.values()) for change in whole.turn([row("b", 9, 0)])) == [(9, 1, "u")]
+    pairs = Bucket(Ranking(("k", "x"), (), 1, ("k", "x")), schema)
+    assert len(pairs.told(rows)) == 3
+    whole = Bucket(Ranking((), (Sort("x", True),), 2, ("x",), "n"), schema)
+    assert sorted(tuple(change.values()) for change in whole.told(rows)) == [(1, 1, "i"), (1, 2, "i")]
+    assert sorted(tuple(change.values()) for change in whole.told([row("b", 9, 0)])) == [(9, 1, "u")]
 
 
 def test_a_row_that_goes_takes_only_one_like_it_and_lets_others_move_up() -> None:
     schema = SCHEMAS["int"]
-    bucket = Bucket(RankingKernel(Ranking(("k",), (Sort("x"),), 2, ("k", "x"), signed=True), schema), schema)
-    changes = bucket.turn([row("a", 1, 0), row("a", 1, 1), row("a", 2, 2), row("a", 3, 3)])
+    bucket = Bucket(Ranking(("k",), (Sort("x"),), 2, ("k", "x"), signed=True), schema)
+    changes = bucket.told([row("a", 1, 0), row("a", 1, 1), row("a", 2, 2), row("a", 3, 3)])
     assert [change["x"] for change in changes] == [1, 1]
-    assert sorted(tuple(change.values()) for change in bucket.turn([row("a", 1, 0, sign=-1)])) == [
+    assert sorted(tuple(change.values()) for change in bucket.told([row("a", 1, 0, sign=-1)])) == [
         ("a", 1, "d"),
         ("a", 2, "i"),
     ]
-    assert bucket.turn([row("a", 9, 0, sign=-1)]) == []
+    assert bucket.told([row("a", 9, 0, sign=-1)]) == []
 
 
 def test_without_order_columns_rows_of_one_turn_stand_in_the_order_of_their_content() -> None:
     schema = pa.schema([("k", pa.string()), ("x", pa.int64()), (NOW, pa.int64())])
-    bucket = Bucket(RankingKernel(Ranking(("k",), (), 2, ("x",), "n"), schema), schema)
-    changes = bucket.turn([{"k": "a", "x": value, NOW: 0} for value in (3, 1, 2)])
+    bucket = Bucket(Ranking(("k",), (), 2, ("x",), "n"), schema)
+    changes = bucket.told([{"k": "a", "x": value, NOW: 0} for value in (3, 1, 2)])
     assert sorted((change["n"], change["x"]) for change in changes) == [(1, 1), (2, 2)]

@@ -1,47 +1,81 @@
-"""Kernels as Spark runs them: state through bytes between turns, rows in any order and in any pieces."""
+"""Kernels as Spark runs them: state as bytes between turns, rows in any order and in any pieces."""
 
-import random
-from collections.abc import Sequence
-from typing import Any
+import pickle
+from collections.abc import Iterable, Sequence
+from random import Random
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from penstock.keyed.kernel import Clock, Kernel
-from penstock.keyed.operators import OP
-from penstock.keyed.state import pack, unpack
+from penstock.keyed.kernel import Clock, Turn
+from penstock.keyed.kernels import kernel_for
+from penstock.keyed.operators import OP, ORDER, Operator
+from penstock.keyed.packing import pack, unpack
 from tests.unit.keyed.values import plain
 
-Row = dict[str, Any]
+Row: TypeAlias = dict[str, Any]
+
+TIME = pa.timestamp("us", tz="UTC")
+ORDER_FIELDS = [pa.field(name, pa.string() if name.endswith("file") else pa.int64()) for name in ORDER]
+"""Where a row stood, in the types that sources give it."""
 
 
-def table(rows: Sequence[Row], schema: pa.Schema, seed: int = 0) -> pa.Table:
-    """The rows as a table of several pieces, in an order of its own."""
-    shuffled = random.Random(seed).sample(rows, len(rows))
-    cut = random.Random(seed).randint(0, len(rows))
-    pieces = [pa.Table.from_pylist(part, schema) for part in (shuffled[:cut], shuffled[cut:])]
-    return pa.concat_tables(pieces)
+def table(rows: Sequence[Row], schema: pa.Schema, random: Random) -> pa.Table:
+    """The rows in any order, in several pieces."""
+    shuffled = random.sample(rows, len(rows))
+    cut = random.randint(0, len(rows))
+    return pa.concat_tables(pa.Table.from_pylist(part, schema) for part in (shuffled[:cut], shuffled[cut:]))
+
+
+def in_order(rows: Sequence[Row]) -> list[Row]:
+    """The rows with the columns that say that they came in this order."""
+    return [{**row, **dict(zip(ORDER, (0, "file", 0, number), strict=True))} for number, row in enumerate(rows)]
 
 
 class Bucket:
     """A bucket of keys: it takes turns, and its state is nothing but bytes in between."""
 
-    def __init__(self, kernel: Kernel, schema: pa.Schema) -> None:
-        self.kernel, self.schema, self.packed = kernel, schema, dict[str, bytes]()
+    def __init__(self, operator: Operator, *schemas: pa.Schema, seed: int = 0) -> None:
+        self.kernel, self.schemas = kernel_for(operator, schemas), schemas
+        self.random, self.packed = Random(seed), dict[str, bytes]()
 
-    def turn(self, rows: Sequence[Row], now: int = 0) -> list[Row]:
-        """What comes out, which is the same whatever the order of the rows."""
-        state = unpack(self.packed)
-        turns = [self.kernel.turn(state, [table(rows, self.schema, seed)], Clock(now)) for seed in (1, 2)]
-        outputs = [turn.output for turn in turns]
-        for output in outputs:
-            output.validate(full=True)
-            assert output.schema.equals(self.kernel.output)
-        one, two = ([plain(row) for row in output.to_pylist()] for output in outputs)
-        assert sorted(map(repr, one)) == sorted(map(repr, two))
-        assert set(turns[0].state) == set(self.kernel.tables)
-        self.packed = pack(turns[0].state)
-        result: list[Row] = outputs[0].to_pylist()
-        return result
+    def turn(self, *inputs: Sequence[Row], now: int = 0, watermark: int | None = None) -> Turn:
+        """What comes of a turn, which is the same whatever the order of the rows."""
+        one, two = (self._turn(inputs, Clock(now, watermark)) for _ in range(2))
+        assert counted(map(plain, tuples(one.output))) == counted(map(plain, tuples(two.output)))
+        assert (one.late, one.wake_ms) == (two.late, two.wake_ms)
+        assert [kept.num_rows for kept in one.state.values()] == [kept.num_rows for kept in two.state.values()]
+        self.packed = pack(one.state)
+        return one
+
+    def told(self, *inputs: Sequence[Row], now: int = 0) -> list[Row]:
+        """What comes out of a turn."""
+        rows: list[Row] = self.turn(*inputs, now=now).output.to_pylist()
+        return rows
+
+    def rows(self, name: str) -> list[Row]:
+        """What the state remembers."""
+        rows: list[Row] = unpack(self.packed)[name].to_pylist()
+        return rows
+
+    def _turn(self, inputs: Sequence[Sequence[Row]], clock: Clock) -> Turn:
+        tables = [table(rows, schema, self.random) for rows, schema in zip(inputs, self.schemas, strict=True)]
+        kernel = pickle.loads(pickle.dumps(self.kernel))
+        assert kernel == self.kernel
+        done: Turn = kernel.turn(unpack(self.packed), tables, clock)
+        done.output.validate(full=True)
+        assert done.output.schema.equals(kernel.output)
+        assert tuple(done.state) == kernel.tables
+        return done
+
+
+def tuples(output: pa.Table) -> list[tuple[Any, ...]]:
+    return list(zip(*(column.to_pylist() for column in output.columns), strict=True)) if output.num_columns else []
+
+
+def counted(rows: Iterable[Sequence[Any]]) -> list[str]:
+    """Rows without an order, for comparison: NaN equals NaN."""
+    return sorted(repr(tuple(row)) for row in rows)
 
 
 def apply(folded: dict[Any, Row], changes: Sequence[Row], keys: Sequence[str]) -> None:

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from penstock.keyed.state import pack, unpack
+from penstock.keyed.packing import pack, unpack
 from tests.unit.keyed.values import KINDS, MAPS
 
 
