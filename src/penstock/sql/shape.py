@@ -7,14 +7,12 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.sql.distinct import distinct_aggregates, is_spelled_out
+from penstock.sql.function_names import is_of_group, written_name
 from penstock.sql.functions import MODEL_CALLS
 from penstock.sql.query import Problem, Query, offset_of
 from penstock.sql.windows import Followed, follow
 
 _NEVER: Final = "a stream cannot know what will never come; filter in a consumer"
-_AGGREGATES: Final = frozenset({"COLLECT", "JSON_ARRAYAGG", "LISTAGG"})
-
-
 _TELLING: Final = (
     exp.Group,
     exp.Join,
@@ -140,9 +138,10 @@ def _constructs(tree: exp.Expr, followed: Followed) -> Iterator[Construct]:
             case exp.Anonymous() if node.name.upper() in MODEL_CALLS:
                 yield Construct(node.name.upper(), offset_of(node))
             case exp.AggFunc() | exp.Anonymous() if _ungrouped_aggregate(node):
-                word = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
                 way_out = "group by a key, or by a window over the event time"
-                yield Construct("an aggregate without GROUP BY", offset_of(node), way_out, word, never=True)
+                yield Construct(
+                    "an aggregate without GROUP BY", offset_of(node), way_out, written_name(node), never=True
+                )
             case _:
                 pass
 
@@ -156,13 +155,11 @@ def _grouping(group: exp.Group, followed: Followed) -> Iterator[Construct]:
     yield Construct("GROUP BY", offset_of(group))
     for aggregate in distinct_aggregates(select):
         if not is_spelled_out(aggregate):
-            word = aggregate.sql_name()
+            word = written_name(aggregate)
             way_out = f"say the type: {word}(DISTINCT CAST(x AS BIGINT)), or leave DISTINCT out"
             yield Construct(f"{word}(DISTINCT …)", offset_of(aggregate), way_out, word)
 
 
 def _ungrouped_aggregate(node: exp.Expr) -> bool:
-    aggregates = isinstance(node, exp.AggFunc) or (isinstance(node, exp.Anonymous) and node.name.upper() in _AGGREGATES)
     select = node.parent_select
-    in_over = isinstance(node.parent, exp.Window)
-    return aggregates and not in_over and select is not None and select.args.get("group") is None
+    return is_of_group(node) and select is not None and select.args.get("group") is None

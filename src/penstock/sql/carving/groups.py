@@ -11,15 +11,10 @@ from penstock.sql.carving.late import Closing, late_rows
 from penstock.sql.carving.names import expand_stars, ours, resolve_aliases, resolve_places
 from penstock.sql.carving.select import packed, read_from
 from penstock.sql.carving.stages import Bench, Flow, Refusal, Relation
+from penstock.sql.function_names import is_of_group, written_name
 from penstock.sql.query import offset_of
 
-_AGGREGATES: Final = frozenset({"COLLECT", "LISTAGG"})
 _SETS: Final = {exp.GroupingSets: "grouping_sets", exp.Rollup: "rollup", exp.Cube: "cube"}
-
-
-def is_aggregate(node: exp.Expr) -> bool:
-    named = isinstance(node, exp.Anonymous) and node.name.upper() in _AGGREGATES
-    return (isinstance(node, exp.AggFunc) or named) and not isinstance(node.parent, exp.Window)
 
 
 def group(
@@ -110,12 +105,12 @@ def _lifted(node: exp.Expr, keys: list[exp.Expr], names: list[str], calls: "_Cal
     for key, name in zip(keys, names, strict=True):
         if node == key:
             return ours(name)
-    if isinstance(node, exp.IgnoreNulls) and is_aggregate(node.this):
+    if isinstance(node, exp.IgnoreNulls) and is_of_group(node.this):
         return calls.taken(node.this, None)
     if isinstance(node, exp.Filter):
         inner = node.this.this if isinstance(node.this, exp.IgnoreNulls) else node.this
         return calls.taken(inner, node.expression.this)
-    if is_aggregate(node):
+    if is_of_group(node):
         return calls.taken(node, None)
     lifted = node.copy()
     for name, child in list(lifted.args.items()):
@@ -176,10 +171,10 @@ class _Calls:
                 return exp.Case().when(some, joined)
             case exp.ArrayAgg():
                 return self._ordered("list", argument, only, distinct)
-            case exp.Anonymous() if node.name.upper() == "COLLECT":
+            case exp.Anonymous() if written_name(node) == "COLLECT":
                 return self._ordered("list", argument, only, distinct)
             case _:
-                name = node.sql_name() if isinstance(node, exp.Func) else node.key.upper()
+                name = written_name(node)
                 if self.windowed:
                     way_out = "read the rows through a model whose `event_time` has neither that nor `late`"
                     raise Refusal(f"{name} in a window with `allowed_lateness_ms`", node, way_out)

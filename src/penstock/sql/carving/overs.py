@@ -12,6 +12,7 @@ from penstock.sql.carving.names import ours, resolve_aliases
 from penstock.sql.carving.passing import passed
 from penstock.sql.carving.select import own_nodes, packed, read_from, unfolds
 from penstock.sql.carving.stages import Bench, Flow, Refusal, Relation
+from penstock.sql.function_names import written_name
 from penstock.sql.shape import over_offset
 
 _MILLISECONDS: Final = {"MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
@@ -169,13 +170,12 @@ class _Calls:
             case exp.Lag() | exp.Lead():
                 return self._shifted(node)
             case _:
-                name = node.sql_name() if isinstance(node, exp.Func) else node.key.upper()
-                raise Refusal(f"{name} with OVER", node, "aggregate in a window: TUMBLE, HOP or SESSION")
+                raise Refusal(f"{written_name(node)} with OVER", node, "aggregate in a window: TUMBLE, HOP or SESSION")
 
     def _shifted(self, node: exp.Lag | exp.Lead) -> exp.Expr:
         offset, default = node.args.get("offset"), node.args.get("default")
         if offset is not None and not (isinstance(offset, exp.Literal) and offset.this.isdigit()):
-            raise Refusal(f"{node.sql_name()} with an offset that is no number", node, "write a number")
+            raise Refusal(f"{written_name(node)} with an offset that is no number", node, "write a number")
         function = "lag" if isinstance(node, exp.Lag) else "lead"
         otherwise = self._argument(default) if default is not None else None
         call = OverCall(
