@@ -146,6 +146,8 @@ class _Calls:
         """What stands for a function with OVER behind the operator."""
         if isinstance(node, exp.RespectNulls):
             node = node.this
+        if any(isinstance(argument, exp.Distinct) for argument in node.iter_expressions()):
+            raise Refusal("DISTINCT with OVER", node, "aggregate in a window: TUMBLE, HOP or SESSION")
         match node:
             case exp.IgnoreNulls():
                 raise Refusal("IGNORE NULLS with OVER", node, "filter the nulls in a subquery")
