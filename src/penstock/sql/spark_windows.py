@@ -10,7 +10,7 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.sql.distinct import spell_out_distinct
-from penstock.sql.window_calls import Call, Part, milliseconds, own_calls
+from penstock.sql.window_calls import UNITS, Call, Part, milliseconds, own_calls, unit_of
 from penstock.sql.windows import Followed, Made, follow, is_same, sources, stars
 
 CARRIED: Final = "_window"
@@ -224,15 +224,10 @@ def _constant(time: exp.Expr) -> exp.Expr:
     return _call("pmod", _call("unix_micros", time.copy()), exp.Literal.number(1))
 
 
-_UNITS: Final = frozenset({"MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK"})
-
-
 def _span(interval: exp.Expr) -> exp.Expr:
     """`INTERVAL '15' MINUTE` as the text that Spark's window functions take."""
-    if isinstance(interval, exp.Interval) and isinstance(interval.unit, exp.Var) and interval.this.name.isdigit():
-        unit = interval.unit.name.upper().removesuffix("S")
-        if unit in _UNITS:
-            return exp.Literal.string(f"{interval.this.name} {unit.lower()}")
+    if isinstance(interval, exp.Interval) and interval.this.name.isdigit() and (unit := unit_of(interval)) in UNITS:
+        return exp.Literal.string(f"{interval.this.name} {unit.lower()}")
     length = milliseconds(interval)
     return interval.copy() if length is None else exp.Literal.string(f"{length} millisecond")
 

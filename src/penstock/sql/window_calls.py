@@ -13,7 +13,7 @@ from penstock.sql.window_tables import SPANS
 
 Part: TypeAlias = Literal["start", "end", "time"]
 PARTS: Final[Mapping[str, Part]] = {"START": "start", "END": "end", "ROWTIME": "time"}
-_UNITS: Final = {
+UNITS: Final = {
     "MILLISECOND": 1,
     "SECOND": 1000,
     "MINUTE": 60_000,
@@ -21,6 +21,7 @@ _UNITS: Final = {
     "DAY": 86_400_000,
     "WEEK": 604_800_000,
 }
+"""The units of a constant length of time, in milliseconds."""
 _CALENDAR: Final = frozenset({"MONTH", "QUARTER", "YEAR"})
 _NUMBER: Final = re.compile(r"\s*[+-]?\s*\d+(\.\d+)?\s*")
 
@@ -100,14 +101,14 @@ def milliseconds(span: exp.Expr) -> int | None:
     if not isinstance(span, exp.Interval):
         return None
     sign, number = (-1, span.this.this) if isinstance(span.this, exp.Neg) else (1, span.this)
-    unit = _UNITS.get(_unit(span))
+    unit = UNITS.get(unit_of(span))
     if unit is None or not isinstance(number, exp.Literal) or not _NUMBER.fullmatch(number.name):
         return None
     exact = Decimal(number.name.replace(" ", "")) * unit * sign
     return int(exact) if exact == int(exact) else None
 
 
-def _unit(span: exp.Interval) -> str:
+def unit_of(span: exp.Interval) -> str:
     """The unit; `DAY(3)` says how many digits there are, and is a day."""
     unit = span.unit
     word = unit.name if isinstance(unit, exp.Var) else type(unit).__name__ if isinstance(unit, exp.Func) else ""
@@ -156,7 +157,7 @@ def _bad_span(call: Call, name: str, span: exp.Expr) -> Problem | None:
                 span, f"{said} is {'zero' if not length else 'negative'}", "write a length of time above zero"
             )
         return None
-    if isinstance(span, exp.Interval) and _unit(span) in _CALENDAR:
+    if isinstance(span, exp.Interval) and unit_of(span) in _CALENDAR:
         return _problem(span, f"{said} is in months or years, which have no fixed length", "write it in days or hours")
     if isinstance(span, exp.Interval) and isinstance(span.this, exp.Literal):
         return _problem(span, f"{said} cannot be read", "write it like INTERVAL '90' SECOND, with one unit")

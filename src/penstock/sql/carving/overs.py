@@ -14,9 +14,7 @@ from penstock.sql.carving.select import own_nodes, packed, read_from, unfolds
 from penstock.sql.carving.stages import Bench, Flow, Refusal, Relation
 from penstock.sql.function_names import written_name
 from penstock.sql.shape import over_offset
-
-_MILLISECONDS: Final = {"MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
-
+from penstock.sql.window_calls import milliseconds
 
 _UNTIMED: Final = "OVER that is not ordered by time alone"
 _TIMED: Final = "write ORDER BY and the event time, ascending"
@@ -102,10 +100,9 @@ def _bounds(spec: exp.Expr, window: exp.Window) -> tuple[int | None, int | None]
         return (0, None) if spec.args.get("kind") == "ROWS" else (None, 0)
     if spec.args.get("kind") == "ROWS" and isinstance(start, exp.Literal):
         return int(start.this), None
-    if isinstance(start, exp.Interval) and start.unit is not None:
-        size = _MILLISECONDS.get(start.unit.name.upper().removesuffix("S"))
-        if size is not None and start.this.name.isdigit():
-            return None, int(start.this.name) * size
+    range_ms = milliseconds(start) if spec.args.get("kind") == "RANGE" and isinstance(start, exp.Expr) else None
+    if range_ms is not None and range_ms >= 0:
+        return None, range_ms
     way_out = "write ROWS BETWEEN n PRECEDING or RANGE BETWEEN INTERVAL … PRECEDING"
     raise Refusal("this frame of OVER", over_offset(window), way_out)
 
