@@ -7,7 +7,7 @@ from sqlglot import exp
 
 from penstock.keyed.operators import OP, SIGN, ChangeJoin, VersionJoin
 from penstock.sql.carving.changes import read_signed, signed_view
-from penstock.sql.carving.conditions import OUTER, asked_of, filters, is_time
+from penstock.sql.carving.conditions import OUTER, asked_of, filters, is_clock, is_time
 from penstock.sql.carving.late import late_rows
 from penstock.sql.carving.select import all_of, conjuncts, own_columns, packed, star_of
 from penstock.sql.carving.stages import Bench, Flow, Refusal, Relation
@@ -58,8 +58,7 @@ def join_versions(
     rest = [*asked.rest, *asked.on_left, *asked.on_right]
     if rest and join.side:
         raise Refusal("LEFT JOIN FOR SYSTEM_TIME AS OF with more than equalities", join, "filter in a model behind it")
-    by_clock = isinstance(version, exp.Anonymous) and version.name.upper() == "PROCTIME"
-    by_clock = by_clock or any(_is_clock(version, r) for r in left)
+    by_clock = is_clock(version, left)
     right_times = sorted(right.flow.times)
     timed = [r for r in left if isinstance(version, exp.Column) and is_time(version, r)]
     if not by_clock and not timed:
@@ -90,14 +89,6 @@ def join_versions(
     view = bench.operator(operator, one_view, other_view, late=late)
     _continue(select, view, place, [*left, right])
     return Flow(watermarked=False)
-
-
-def _is_clock(column: exp.Expr, relation: Relation) -> bool:
-    return (
-        isinstance(column, exp.Column)
-        and column.table.casefold() == relation.alias.casefold()
-        and column.name.casefold() in relation.flow.clocks
-    )
 
 
 def _alone(select: exp.Select, relation: Relation) -> exp.Select:

@@ -6,7 +6,7 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.keyed.operators import Over, OverCall
-from penstock.sql.carving.conditions import is_bounded
+from penstock.sql.carving.conditions import is_bounded, is_clock, is_time
 from penstock.sql.carving.late import late_rows
 from penstock.sql.carving.names import ours, resolve_aliases
 from penstock.sql.carving.passing import passed
@@ -109,16 +109,10 @@ def _bounds(spec: exp.Expr, window: exp.Window) -> tuple[int | None, int | None]
 
 def _time(order: exp.Expr, relations: list[Relation], place: int) -> exp.Expr | None:
     """The event time that rows are taken by; None if they are taken as they arrive."""
-    if isinstance(order, exp.Anonymous) and order.name.upper() == "PROCTIME":
+    if is_clock(order, relations):
         return None
-    if isinstance(order, exp.Column):
-        for relation in relations:
-            if order.table.casefold() != relation.alias.casefold():
-                continue
-            if order.name.casefold() in relation.flow.clocks:
-                return None
-            if order.name.casefold() in relation.flow.times and relation.flow.watermarked:
-                return order
+    if isinstance(order, exp.Column) and any(r.flow.watermarked and is_time(order, r) for r in relations):
+        return order
     raise Refusal(_UNTIMED, place, _TIMED)
 
 

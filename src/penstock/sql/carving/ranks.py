@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from penstock.keyed.operators import NOW, ORDER, SIGN, Ranking, Sort
 from penstock.sql.carving.changes import signed as as_signed
+from penstock.sql.carving.conditions import is_clock
 from penstock.sql.carving.names import ours
 from penstock.sql.carving.passing import passed
 from penstock.sql.carving.select import all_of, conjuncts, own_nodes, packed
@@ -79,7 +80,7 @@ def rank(bench: Bench, select: exp.Select, found: Ranked, relations: list[Relati
     partition, ordered = _asked(found)
     keys = [exp.alias_(e.copy(), f"_p{place}") for place, e in enumerate(partition)]
     first = ordered.expressions[0]
-    by_arrival = _is_clock(first.this, relations)
+    by_arrival = is_clock(first.this, relations)
     newest_first = by_arrival and bool(first.args.get("desc"))
     sorts = [] if by_arrival else [_sort(o, place) for place, o in enumerate(ordered.expressions)]
     kept = [e for e in found.inner.expressions if e.unalias() is not found.window]
@@ -209,12 +210,3 @@ def _arrival(packed_rows: exp.Select) -> list[exp.Expr]:
 def _nulls_last(ordered: exp.Ordered) -> bool | None:
     first = ordered.args.get("nulls_first")
     return None if first is None else not first
-
-
-def _is_clock(node: exp.Expr, relations: list[Relation]) -> bool:
-    """Whether sorting by it is sorting by arrival."""
-    if isinstance(node, exp.Anonymous) and node.name.upper() == "PROCTIME":
-        return True
-    return isinstance(node, exp.Column) and any(
-        node.name.casefold() in r.flow.clocks and node.table.casefold() in ("", r.alias.casefold()) for r in relations
-    )
