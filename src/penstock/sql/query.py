@@ -194,6 +194,12 @@ def offset_of(node: exp.Expr) -> int:
     return min(starts, default=0)
 
 
+def start_of(node: exp.Expr) -> int:
+    """Where a node begins in the text, by the first of all words in it that knows, functions too."""
+    starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+    return min(starts, default=0)
+
+
 def _syntax_problem(text: str, error: ParseError) -> Problem:
     detail = error.errors[0] if error.errors else {}
     line, end_column, word = detail.get("line"), detail.get("col"), detail.get("highlight") or ""

@@ -6,9 +6,9 @@ from sqlglot import exp
 from sqlglot.optimizer.scope import Scope
 
 from penstock.errors import did_you_mean
-from penstock.sql.query import Problem
+from penstock.sql.query import Problem, start_of
 from penstock.sql.types import Columns
-from penstock.sql.window_calls import made_windows, place_of
+from penstock.sql.window_calls import made_windows
 from penstock.sql.window_tables import WINDOW_COLUMNS
 from penstock.sql.windows import is_window_table
 
@@ -55,7 +55,7 @@ def taken_window_names(scope: Scope, inputs: Mapping[str, Columns | None]) -> It
         if taken := [f"`{name}`" for name in WINDOW_COLUMNS if name in read]:
             text = f"a window adds {', '.join(taken)}, and what it is over has that already"
             hint = "give it another name there, with AS"
-            yield Problem("window-invalid", text, place_of(made[0].node), hint)
+            yield Problem("window-invalid", text, start_of(made[0].node), hint)
 
 
 def _read_by(scope: Scope) -> Iterator[tuple[str, exp.Expr | Scope]]:

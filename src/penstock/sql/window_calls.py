@@ -8,7 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 from sqlglot import exp
 
-from penstock.sql.query import Problem
+from penstock.sql.query import Problem, start_of
 from penstock.sql.window_tables import SPANS
 
 Part: TypeAlias = Literal["start", "end", "time"]
@@ -192,10 +192,4 @@ def _written(kind: str) -> str:
 
 
 def _problem(node: exp.Expr, text: str, hint: str) -> Problem:
-    return Problem("window-invalid", text, place_of(node), hint)
-
-
-def place_of(node: exp.Expr) -> int:
-    """Where a node stands, by the first word in it that knows."""
-    starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
-    return min(starts, default=0)
+    return Problem("window-invalid", text, start_of(node), hint)
