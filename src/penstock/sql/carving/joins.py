@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from sqlglot import exp
 
@@ -11,7 +12,9 @@ from penstock.sql.carving.conditions import OUTER, asked_of, filters, is_clock, 
 from penstock.sql.carving.late import late_rows
 from penstock.sql.carving.select import all_of, conjuncts, own_columns, packed, star_of
 from penstock.sql.carving.stages import Bench, Flow, Refusal, Relation
-from penstock.sql.query import offset_of
+from penstock.sql.query import offset_of, start_of
+
+VERSIONS: Final = "FOR SYSTEM_TIME AS OF"
 
 
 def join_changes(
@@ -87,6 +90,7 @@ def join_versions(
         ttl_ms=bench.ttl_ms,
     )
     view = bench.operator(operator, one_view, other_view, late=late)
+    bench.keeps(VERSIONS, start_of(version))
     _continue(select, view, place, [*left, right])
     return Flow(watermarked=False)
 
