@@ -13,12 +13,9 @@ from penstock.sql.functions import MODEL_CALLS, is_trusted
 from penstock.sql.query import Problem, Query, offset_of
 from penstock.sql.spark_names import SPARK_NAMES
 from penstock.sql.types import type_text
-from penstock.sql.window_tables import SPANS
+from penstock.sql.window_tables import SPANS, WINDOW_PARTS
 
-_WINDOW_PARTS: Final = frozenset(
-    f"{window}_{part}" for window in SPANS for part in ("START", "END", "ROWTIME", "PROCTIME")
-)
-FLINK_NAMES: Final = frozenset({*TABLE, *SPECIAL, *ABSENT, *SPANS, *_WINDOW_PARTS, *MODEL_CALLS})
+FLINK_NAMES: Final = frozenset({*TABLE, *SPECIAL, *ABSENT, *SPANS, *WINDOW_PARTS, *MODEL_CALLS})
 
 
 def wrong_calls(query: Query) -> Iterator[Problem]:

@@ -108,6 +108,12 @@ def milliseconds(span: exp.Expr) -> int | None:
     return int(exact) if exact == int(exact) else None
 
 
+def last_moment(end: exp.Expr) -> exp.Expr:
+    """The last millisecond before the end of a window, which is its time."""
+    millisecond = exp.Interval(this=exp.Literal.string("1"), unit=exp.var("MILLISECOND"))
+    return exp.Sub(this=end.copy(), expression=millisecond)
+
+
 def unit_of(span: exp.Interval) -> str:
     """The unit; `DAY(3)` says how many digits there are, and is a day."""
     unit = span.unit
