@@ -55,9 +55,16 @@ NOTHING_KNOWN = Analysis(None, {})
 
 
 def analyse(
-    query: Query, inputs: Mapping[str, Columns | None], answers: Mapping[str, str] = MappingProxyType({})
+    query: Query,
+    inputs: Mapping[str, Columns | None],
+    answers: Mapping[str, str] = MappingProxyType({}),
+    *,
+    windowed: bool = True,
 ) -> Analysis:
-    """`answers` are the types that models of machine learning answer with, by name."""
+    """`answers` are the types that models of machine learning answer with, by name.
+
+    Where it is known that there are no windows, nobody need look for them.
+    """
     if problems := _wrong(query, inputs):
         return Analysis(None, {}, problems=problems)
     taken = query.take_tree()
@@ -72,7 +79,7 @@ def analyse(
     names = {
         n: None if columns is None else frozenset(c.name.casefold() for c in columns) for n, columns in inputs.items()
     }
-    followed = follow(tree)
+    followed = follow(tree) if windowed else Followed()
     times = tuple(_origin(made, followed, names) for made in followed.roots())
     if _is_open(tree):
         return Analysis(None, {}, times)
@@ -133,8 +140,7 @@ def _qualified(tree: exp.Query, schema: MappingSchema, dialect: Dialect) -> exp.
 
 def _is_open(tree: exp.Query) -> bool:
     """Whether the outputs cannot be counted."""
-    fields = any(e.find(exp.Star) and _is_fields(e) for e in tree.selects)
-    return tree.is_star or tree.find(exp.Pivot) is not None or fields
+    return tree.is_star or tree.find(exp.Pivot) is not None or any(map(_is_fields, tree.selects))
 
 
 def _types(

@@ -45,9 +45,12 @@ class Construct:
     never: bool = False
 
 
-def stateful_constructs(query: Query) -> tuple[Construct, ...]:
-    """Those that cannot run stand at their words; the places of the others are those of the first names in them."""
-    found = _constructs(query.tree, follow(query.tree))
+def stateful_constructs(query: Query, followed: Followed | None = None) -> tuple[Construct, ...]:
+    """Those that cannot run stand at their words; the places of the others are those of the first names in them.
+
+    `followed` is given if the windows of the query are known already.
+    """
+    found = _constructs(query.tree, follow(query.tree) if followed is None else followed)
     placed = (replace(c, offset=place_of(query, c.name, c.offset, c.word)) if c.way_out else c for c in found)
     return tuple(sorted(placed, key=lambda c: c.offset))
 
@@ -81,9 +84,9 @@ class Window:
     offset: int
 
 
-def windows(query: Query) -> tuple[Window, ...]:
+def windows(followed: Followed) -> tuple[Window, ...]:
     """The windows that are over no other window, in the order of the text."""
-    calls = [made.call for made in follow(query.tree).roots()]
+    calls = [made.call for made in followed.roots()]
     return tuple(Window("" if c.time is None else _text(c.time), offset_of(c.node)) for c in calls)
 
 

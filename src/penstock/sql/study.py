@@ -22,7 +22,7 @@ from penstock.sql.shape import Construct, Window, place_of, stateful_constructs,
 from penstock.sql.translate import name_projections
 from penstock.sql.types import Columns
 from penstock.sql.window_calls import mistakes
-from penstock.sql.windows import misuses
+from penstock.sql.windows import follow, misuses
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,21 +108,24 @@ def _studied(sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[st
     if isinstance(parsed, Problem):
         return Study(False, (parsed,))
     known = {node_id.casefold(): node_id for node_id in inputs}
+    read = tables(parsed)
     problems = [
         Problem("sql-unknown-table", f"`{t.name}` is read directly", t.offset, _table_hint(t.name), subject=t.name)
-        for t in tables(parsed)
+        for t in read
         if t.name.casefold() not in known
     ]
     if not known and not problems:
         problems.append(Problem("sql-statement", "the SELECT reads from nothing", 0, 'add FROM {{ source("name") }}'))
-    constructs, calls = stateful_constructs(parsed), windows(parsed)
+    followed = follow(parsed.tree)
+    constructs, calls = stateful_constructs(parsed, followed), windows(followed)
     if problems:
         return Study(False, tuple(problems), constructs, calls)
-    problems += [*mistakes(parsed.tree), *misuses(parsed.tree)]
-    once = len(tables(parsed)) == 1 and not calls
+    if followed:
+        problems += [*mistakes(parsed.tree), *misuses(followed)]
+    once = len(read) == 1 and not calls
     passes_all = once and [type(e) for e in parsed.tree.selects] == [exp.Star] and not has_subqueries(parsed)
     asks = model_calls(parsed)
-    analysis = analyse(name_models(bind(parsed, known)), inputs, answers)
+    analysis = analyse(name_models(bind(parsed, known)), inputs, answers, windowed=bool(followed))
     times = analysis.times if len(analysis.times) == len(calls) else (None,) * len(calls)
     return Study(
         sound=True,

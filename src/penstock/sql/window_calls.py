@@ -127,7 +127,7 @@ def unit_of(span: exp.Interval) -> str:
 def mistakes(tree: exp.Expr) -> Iterator[Problem]:
     """Windows that cannot be made. What is said of several ends of one window is said once."""
     seen: set[tuple[int, str]] = set()
-    for select in tree.find_all(exp.Select) if has_windows(tree) else ():
+    for select in tree.find_all(exp.Select):
         if len(made := made_windows(select)) > 1:
             yield _problem(made[1].node, "a SELECT makes one window", "make the other one in a model of its own")
         whole = [call for call in own_calls(select) if call.part is None]

@@ -59,6 +59,10 @@ class Followed:
     groups: dict[int, Made] = field(default_factory=dict)
     half: dict[int, Found] = field(default_factory=dict)
 
+    def __bool__(self) -> bool:
+        """Whether there is anything of windows in the tree."""
+        return bool(self.scopes)
+
     def over(self, made: Made) -> Found | None:
         """The end of another window that a window is over."""
         time = made.call.time
@@ -165,9 +169,8 @@ def _outputs(select: exp.Select, given: Mapping[str, _Ends], followed: Followed)
 # Mistakes
 
 
-def misuses(tree: exp.Expr) -> Iterator[Problem]:
+def misuses(followed: Followed) -> Iterator[Problem]:
     """Windows that are right by themselves, and not where they stand."""
-    followed = follow(tree)
     for found in followed.half.values():
         text = f"GROUP BY has `{found.node.name}`, which is only one end of a window"
         yield Problem("window-invalid", text, start_of(found.node), "group by the start and the end of the window")
