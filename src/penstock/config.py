@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Self
 
 from pydantic import (
     BaseModel,
@@ -23,6 +23,10 @@ class Frozen(BaseModel):
     model_config = ConfigDict(
         frozen=True, extra="forbid", populate_by_name=True, protected_namespaces=(), allow_inf_nan=False
     )
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> Self:
+        """What never changes is its own copy: pydantic asks for one of a default, for every element."""
+        return self
 
 
 def _no_truth_value(value: object) -> object:

@@ -52,6 +52,14 @@ def test_what_spark_streams_by_itself_stays_as_it_was(fixture: Fixture) -> None:
     assert spark_text(found.tree) == spark_text(bound_query(fixture.sql).take_tree())
 
 
+def test_every_join_with_versions_tells_of_its_own_state() -> None:
+    sql = """SELECT c.name, r.rate FROM orders o
+        JOIN customers FOR SYSTEM_TIME AS OF PROCTIME() AS c ON o.customer_id = c.id
+        JOIN rates FOR SYSTEM_TIME AS OF PROCTIME() AS r ON o.status = r.currency"""
+    places = [place_of(bound_query(sql), name, offset) for name, offset in carved(sql).unbounded]
+    assert places == [sql.index("FOR"), sql.rindex("FOR")]
+
+
 # Operators
 
 
@@ -214,6 +222,11 @@ def test_columns_are_known_through_every_stage() -> None:
         ("SELECT o.id FROM orders o JOIN customers c ON o.id = c.id", "JOIN without a bound in time", "JOIN"),
         ("SELECT o.id FROM orders o FULL JOIN customers c ON o.id = c.id", "FULL JOIN", "FULL"),
         ("SELECT SUM(amount) OVER (PARTITION BY id ORDER BY at) AS s FROM orders", "OVER", "OVER"),
+        (
+            "SELECT c.name FROM orders o JOIN customers FOR SYSTEM_TIME AS OF o.at AS c ON o.id = c.id",
+            "FOR SYSTEM_TIME AS OF",
+            "FOR SYSTEM_TIME",
+        ),
         (
             "SELECT id FROM (SELECT id, ROW_NUMBER() OVER (PARTITION BY id ORDER BY at) AS n FROM orders) WHERE n = 1",
             "ROW_NUMBER",

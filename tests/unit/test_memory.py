@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from penstock.cli.line import Target
 from penstock.cli.line import check as checked_by
 from penstock.graph.memory import FILE, Memory
 from penstock.manifest.compile import compile
-from penstock.sql.study import Study, from_json, study, to_json
+from penstock.sql.carving.stages import Flow
+from penstock.sql.study import Study, study
+from penstock.sql.study_json import from_json, to_json
 from penstock.sql.types import Column, Columns
 from tests.support import write
 from tests.unit.conftest import MAIN
@@ -100,6 +103,36 @@ def test_anything_else_that_is_studied_is_studied_anew(
 ) -> None:
     plant(tmp_path, lying(tmp_path))
     assert Memory(tmp_path).study(sql, inputs, answers) != LIE
+
+
+OTHER_WAYS = [
+    Flow(kind="changes"),
+    Flow(key=("id",)),
+    Flow(columns=("id",)),
+    Flow(times=frozenset({"at"})),
+    Flow(clocks=frozenset({"at"})),
+    Flow(watermarked=False),
+    Flow(hidden=frozenset({"id"})),
+    Flow(static=True),
+    Flow(lateness_ms=1),
+    Flow(keeps_late=True),
+    Flow(mixed=True),
+]
+
+
+def test_the_ways_differ_in_every_field() -> None:
+    plain = Flow()
+    other = {f.name for flow in OTHER_WAYS for f in fields(Flow) if getattr(flow, f.name) != getattr(plain, f.name)}
+    assert other == {f.name for f in fields(Flow)}
+
+
+@pytest.mark.parametrize("flow", OTHER_WAYS, ids=str)
+def test_rows_that_come_another_way_are_studied_anew(tmp_path: Path, flow: Flow) -> None:
+    memory = Memory(tmp_path)
+    memory.study(QUERIES[0], INPUTS, ANSWERS, {"source.s": Flow()})
+    memory.study(QUERIES[0], INPUTS, ANSWERS, {"source.s": flow})
+    memory.save()
+    assert len(json.loads((tmp_path / FILE).read_text())["studies"]) == 2
 
 
 def test_names_and_types_cannot_be_mixed_up_in_what_it_is_known_by(tmp_path: Path) -> None:
@@ -198,6 +231,7 @@ WRONG_TYPES: list[Any] = [
 ]
 WRONG_VALUES: list[Any] = [
     ("problems", [["no-such-code", "text", 0, None, ""]]),
+    ("hindrance", ["no-such-code", "text", 0, None, ""]),
     ("windows", []),
     ("times", []),
     ("columns", [["id", "NO SUCH TYPE <"]]),

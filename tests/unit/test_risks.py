@@ -15,6 +15,8 @@ CASES = {
     "SELECT SUM(info.a / id) FROM t": ("`info`.`a` / `id`",),
     "SELECT SUM(amount / id) FILTER (WHERE id > 0) FROM t": ("CASE WHEN `id` > 0 THEN `amount` / `id` END",),
     "SELECT SUM(amount / id) FROM t WHERE id > 0": ("CASE WHEN `id` > 0 THEN `amount` / `id` END",),
+    "SELECT COLLECT(amount / id) FROM t": ("`amount` / `id`",),
+    "SELECT id FROM t GROUP BY id HAVING JSON_ARRAYAGG(amount / id) = 'x'": ("`amount` / `id`",),
     "SELECT COUNT(*) FROM t WHERE amount / id > 1": ("`amount` / `id` > 1",),
     "SELECT COUNT(*) FROM t GROUP BY amount / id": ("`amount` / `id`",),
     "SELECT SUM(q) FROM (SELECT amount / id AS q FROM t)": ("`amount` / `id`",),

@@ -4,7 +4,8 @@ import pytest
 
 from penstock.sql.dialects import PROJECT
 from penstock.sql.query import Problem, Query, parse
-from penstock.sql.study import bound, from_json, study, to_json
+from penstock.sql.study import bound, study
+from penstock.sql.study_json import from_json, to_json
 from penstock.sql.translate import to_spark
 from penstock.sql.types import Column
 from tests.support import codes, only, spot

@@ -3,6 +3,7 @@ import pytest
 from penstock.sql.dialects import PIPELINE, PROJECT
 from penstock.sql.query import Problem, Query, parse
 from penstock.sql.shape import stateful_constructs, unsupported, windows
+from penstock.sql.windows import follow
 
 
 def query(text: str) -> Query:
@@ -56,7 +57,7 @@ def test_a_windowed_aggregate_has_memory_and_runs(window: str) -> None:
     text = f"SELECT k, COUNT(*) AS n FROM t GROUP BY k, {window}"
     assert constructs(text) == ["GROUP BY"]
     assert refused(text) == ()
-    (found,) = windows(query(text))
+    (found,) = windows(follow(query(text).tree))
     assert text[found.offset :].startswith(found.column)
 
 

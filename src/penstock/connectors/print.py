@@ -12,8 +12,8 @@ from penstock.clients.batches import BatchRef
 from penstock.clients.formats import JSON_OPTIONS
 from penstock.config import settings_from
 from penstock.connectors.contract import Sink
+from penstock.keyed.operators import OP
 from penstock.sql.dialects import quoted
-from penstock.sql.translate import OPERATION
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -33,8 +33,8 @@ class PrintSink(Sink):
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         from pyspark.sql import functions as f
 
-        data = [f.col(quoted(name)) for name in batch.columns if name != OPERATION]
-        kind = f.col(OPERATION) if OPERATION in batch.columns else f.lit("i")
+        data = [f.col(quoted(name)) for name in batch.columns if name != OP]
+        kind = f.col(OP) if OP in batch.columns else f.lit("i")
         lines = batch.select(kind.alias("kind"), f.to_json(f.struct(*data), JSON_OPTIONS).alias("row"))
         every = self.sample_every or settings_from(os.environ).print_sink.sample_every
         count = 0

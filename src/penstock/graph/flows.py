@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from penstock.graph.graph import Node
 from penstock.project.stream_project import Source
+from penstock.sql.carving.joins import VERSIONS
 from penstock.sql.carving.stages import Flow
 from penstock.sql.mask import ColumnMask
 from penstock.sql.query import Problem
@@ -65,5 +66,6 @@ def unbounded_state(found: Study) -> Iterator[Problem]:
     """State that nothing takes away."""
     for name, offset in found.unbounded:
         text = f"the state of {name} grows with every key that ever comes"
-        hint = "let it expire: `advanced.spark.state_ttl_ms`, in milliseconds; or use a window"
+        otherwise = "" if name == VERSIONS else "; or use a window"
+        hint = f"let it expire: `advanced.spark.state_ttl_ms`, in milliseconds{otherwise}"
         yield Problem("state-unbounded", text, offset, hint, name)

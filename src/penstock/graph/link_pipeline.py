@@ -9,6 +9,7 @@ from penstock.errors import Diagnostic, Origin, did_you_mean
 from penstock.graph.analysis import as_diagnostics, cycle_diagnostics, missing_key
 from penstock.graph.graph import Graph, Node
 from penstock.graph.order import topological
+from penstock.keyed.operators import OP
 from penstock.project.declared import Declared
 from penstock.project.pipeline import Pipeline
 from penstock.project.variables import references
@@ -16,7 +17,7 @@ from penstock.sql.columns import analyse
 from penstock.sql.dialects import PIPELINE
 from penstock.sql.query import Problem, Query, bind, parse, tables
 from penstock.sql.shape import place_of, stateful_constructs
-from penstock.sql.translate import OPERATION, carry_operation
+from penstock.sql.translate import carry_operation
 from penstock.sql.types import Column, Columns
 from penstock.transforms.sql import SqlTransform
 
@@ -66,8 +67,8 @@ def _source(name: str, declared: Declared[Source], schemas: Mapping[str, Columns
     source = declared.value
     node_id = f"source.{name}"
     columns = schemas.get(node_id)
-    if columns is not None and OPERATION not in [c.name for c in columns]:
-        columns = (*columns, Column(OPERATION, "STRING"))
+    if columns is not None and OP not in [c.name for c in columns]:
+        columns = (*columns, Column(OP, "STRING"))
     node = Node(
         node_id,
         "source",

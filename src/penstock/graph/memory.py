@@ -4,16 +4,18 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import fields
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
-from penstock import __version__, sql
+from penstock import __version__, keyed, sql
 from penstock.codes import CODES
 from penstock.sql.carving.stages import Flow
-from penstock.sql.study import Study, from_json, study, to_json
+from penstock.sql.study import Study, study
+from penstock.sql.study_json import from_json, to_json
 from penstock.sql.types import Columns
 
 FILE: Final = Path(".penstock") / "cache" / "studies.json"
@@ -69,7 +71,7 @@ class Memory:
             return None
         try:
             found = from_json(kept)
-            if any(problem.code not in CODES for problem in found.problems):
+            if any(problem.code not in CODES for problem in (*found.problems, *filter(None, [found.hindrance]))):
                 return None
         except (TypeError, ValueError, KeyError, AttributeError, IndexError):
             return None
@@ -89,10 +91,18 @@ class Memory:
 @cache
 def _made_by() -> str:
     """The code that makes studies: another release of it, or an edit of its files, makes other ones."""
-    files = sorted(Path(sql.__file__).parent.glob("**/*.py"))
+    files = sorted(file for room in (sql, keyed) for file in Path(str(room.__file__)).parent.glob("**/*.py"))
     stamps = [(file.name, (stat := file.stat()).st_size, stat.st_mtime_ns) for file in files]
     edition = hashlib.sha256(repr(stamps).encode()).hexdigest()[:16]
     return f"penstock {__version__}, sqlglot {version('sqlglot')}, {edition}"
+
+
+_FLOW: Final = tuple(field.name for field in fields(Flow))
+
+
+def _in_order(value: Any) -> Any:
+    """A set as a list, which is the same each time."""
+    return sorted(value) if isinstance(value, frozenset) else value
 
 
 def _key(
@@ -104,9 +114,6 @@ def _key(
     nested: bool,
 ) -> str:
     columns = [(n, None if c is None else [(x.name, x.type) for x in c]) for n, c in inputs.items()]
-    ways = [
-        (n, f.kind, f.key, sorted(f.times), sorted(f.clocks), f.static, f.lateness_ms, f.keeps_late, f.mixed)
-        for n, f in flows.items()
-    ]
+    ways = [(n, [_in_order(getattr(flow, name)) for name in _FLOW]) for n, flow in flows.items()]
     parts = (columns, sorted(answers.items()), ways, ttl_ms, nested)
     return hashlib.sha256("\0".join([sql, *map(repr, parts)]).encode()).hexdigest()

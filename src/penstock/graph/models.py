@@ -26,7 +26,7 @@ from penstock.sql.carving.stages import Flow
 from penstock.sql.functions import MODEL_CALLS
 from penstock.sql.mask import masked_columns
 from penstock.sql.origins import ColumnOrigin
-from penstock.sql.query import Query, union_by_name
+from penstock.sql.query import Problem, Query, union_by_name
 from penstock.sql.shape import unsupported
 from penstock.sql.study import Study, bound
 from penstock.sql.types import Columns
@@ -75,34 +75,22 @@ def model_node(
     declared, model, gateway = read.declared, read.declared.value, runtime.has_gateway
     inputs = {node_id: nodes[node_id] for node_id in read.inputs if node_id in nodes}
     found = _studied(read, inputs, memory)
-    diagnostics: list[Diagnostic] = []
-    times: dict[str, EventTime] = {}
     change_key, keyless = keyed_by(found, model.key)
     here = [*unsupported(found.constructs, never=False), *filter(None, (found.hindrance, keyless))]
     here += hindered(found.asks, runtime.ml.models)
-    if read.sql is not None:
-        times, problems, notes = window_times(read, found, inputs)
-        errors = [*found.problems, *unsupported(found.constructs, never=True), *problems, *misused(found.asks)]
-        diagnostics += as_diagnostics(errors, declared.label, read.origin_at)
-        diagnostics += as_diagnostics(here, declared.label, read.origin_at, Severity.WARNING)
-        diagnostics += as_diagnostics(unbounded_state(found), declared.label, read.origin_at, Severity.WARNING)
-        diagnostics += [*notes, *output_notes(declared, found.asks)]
+    times, diagnostics = _said_of_sql(read, found, inputs, here)
     diagnostics += _unlike_inputs(read, inputs)
     materialized, decided_by = materialization(model, found.constructs, gateway, reads_once=found.reads_once)
     diagnostics += placement_notes(declared, materialized, gateway)
-    masks, notes = applied_masks(
-        declared, found.columns, found.origins, passes_all=found.passes_all or (read.sql is None and len(inputs) < 2)
-    )
-    diagnostics += notes
+    passes_all = found.passes_all or (read.sql is None and len(inputs) < 2)
+    masks, notes = applied_masks(declared, found.columns, found.origins, passes_all=passes_all)
     blurred = masked_keys(change_key, masks)
-    diagnostics += as_diagnostics(blurred, declared.label, read.origin_at, Severity.WARNING)
-    here += blurred
+    diagnostics += [*notes, *as_diagnostics(blurred, declared.label, read.origin_at, Severity.WARNING)]
     levels, covered = classified(model, found.origins, inputs, masks)
     columns = found.columns and masked_columns(found.columns, masks)
     hidden, view = {m.column for m in masks}, materialized == "virtual_topic"
     (event_time, *further), notes = output_times(declared, columns, found, inputs, times, hidden, view=view)
     operators = tuple(dict.fromkeys(c.name for c in found.constructs if c.name not in MODEL_CALLS))
-    topic = topic_settings(model, defaults) if _has_topic(model, materialized, bool(masks)) else None
     node = Node(
         f"model.{model.name}",
         "model",
@@ -121,8 +109,8 @@ def model_node(
         operators=operators,
         keyed=found.keyed or any(n.keyed for n in inputs.values() if n.materialized == "virtual_topic"),
         decided_by=decided_by,
-        hindrances=tuple(dict.fromkeys(problem.subject for problem in here)),
-        flow="changes" if found.flow == "signed" and materialized != "virtual_topic" else found.flow,
+        hindrances=tuple(dict.fromkeys(problem.subject for problem in (*here, *blurred))),
+        flow="changes" if found.flow == "signed" and not view else found.flow,
         change_key=change_key,
         corrects=found.corrects,
         mixed=view and _mixes(read, inputs),
@@ -132,22 +120,52 @@ def model_node(
         masks=masks,
         classification=levels,
         covered=covered,
-        topic=topic,
+        topic=topic_settings(model, defaults) if _has_topic(model, materialized, bool(masks)) else None,
         owner=model.owner,
         group=model.group,
         tags=model.tags,
         description=model.description,
     )
-    diagnostics += notes
-    if model.advanced.spark.trigger is not None:
-        asked = model.advanced.spark.trigger == "realtime"
-        reasons = unqualified(node, nodes, kafka=runtime.kafka is not None) if asked else ()
-        node = replace(node, hindrances=(*node.hindrances, REALTIME)) if reasons else node
-        diagnostics += trigger_notes(declared, node, reasons)
-    diagnostics += state_notes(declared, node, found)
-    diagnostics += topic_name_mistakes(declared) if topic else []
-    diagnostics += missing_key(model.key, node, declared.origin_of("key"), declared.label_of("key"))
-    return node, [*diagnostics, *_broken_contract(declared, columns), *_unknown_classified(declared, columns)]
+    node, trigger = _triggered(declared, node, nodes, kafka=runtime.kafka is not None)
+    return node, [*diagnostics, *notes, *trigger, *_said_of_node(declared, node, found)]
+
+
+def _said_of_sql(
+    read: ReadModel, found: Study, inputs: Mapping[str, Node], here: Iterable[Problem]
+) -> tuple[dict[str, EventTime], list[Diagnostic]]:
+    """The times that windows are over, and what is wrong with the SQL; what only cannot run `here` is a warning."""
+    if read.sql is None:
+        return {}, []
+    label, place = read.declared.label, read.origin_at
+    times, problems, notes = window_times(read, found, inputs)
+    errors = [*found.problems, *unsupported(found.constructs, never=True), *problems, *misused(found.asks)]
+    return times, [
+        *as_diagnostics(errors, label, place),
+        *as_diagnostics([*here, *unbounded_state(found)], label, place, Severity.WARNING),
+        *notes,
+        *output_notes(read.declared, found.asks),
+    ]
+
+
+def _triggered(
+    declared: Declared[written.Model], node: Node, nodes: Mapping[str, Node], *, kafka: bool
+) -> tuple[Node, list[Diagnostic]]:
+    """The node, which cannot run if it asks for a trigger that its query does not qualify for."""
+    trigger = declared.value.advanced.spark.trigger
+    if trigger is None:
+        return node, []
+    reasons = unqualified(node, nodes, kafka=kafka) if trigger == "realtime" else ()
+    node = replace(node, hindrances=(*node.hindrances, REALTIME)) if reasons else node
+    return node, list(trigger_notes(declared, node, reasons))
+
+
+def _said_of_node(declared: Declared[written.Model], node: Node, found: Study) -> Iterator[Diagnostic]:
+    """What is wrong with the declaration, once the node is known."""
+    yield from state_notes(declared, node, found)
+    yield from topic_name_mistakes(declared) if node.topic else ()
+    yield from missing_key(declared.value.key, node, declared.origin_of("key"), declared.label_of("key"))
+    yield from _broken_contract(declared, node.columns)
+    yield from _unknown_classified(declared, node.columns)
 
 
 def _mixes(read: ReadModel, inputs: Mapping[str, Node]) -> bool:

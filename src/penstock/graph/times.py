@@ -28,39 +28,50 @@ def window_times(
     asked: dict[str, EventTime] = {}
     problems: list[Problem] = []
     notes: list[Diagnostic] = []
-    declared = {time.column.casefold(): time for node in inputs.values() for time in node.times}
+    declared = {time.column.casefold() for node in inputs.values() for time in node.times}
     for window, time in zip(found.windows, found.times, strict=True):
         node = inputs.get(time.input) if time else None
         if node is None or time is None:
             if window.column.casefold() not in declared:
                 problems.append(_no_time(window, declared))
-        elif any(mask.column.casefold() == time.name for mask in node.masks):
-            text = f"`{window.column}` is masked in `{node.name}`, so it is no time any more"
-            hint = "leave the mask off, or window before it"
-            problems.append(Problem("window-without-event-time", text, window.offset, hint, window.column))
-        elif time.input in asked:
-            if asked[time.input].column.casefold() != time.name:
-                problems.append(_another_time(window, asked[time.input]))
-        elif node.event_time is not None:
-            said = next((t for t in node.times if t.column.casefold() == time.name), None)
-            if said is None:
-                problems.append(_inside(window, node) if _is_inside(time, node) else _no_time(window, declared))
-            else:
-                asked[time.input] = said
-        elif _is_inside(time, node):
-            problems.append(_inside(window, node))
-        else:
-            column = spelled(time.name, node.columns) or window.column
-            if _type_of(column, node.columns) not in TIME_TYPES:
-                problems.append(_no_time(window, declared))
-                continue
-            asked[time.input] = EventTime(column, ASSUMED_DELAY_MS)
-            text = f"nobody says when a row of `{node.name}` happened; `{column}` is taken, and rows may be 5 s late"
-            hint = _declare_it(node, column)
-            origin, path = read.origin_at(window.offset), f"{read.declared.label}.sql"
-            params = {"column": column}
-            notes.append(Diagnostic("event-time-assumed", text, origin, path, hint, Severity.WARNING, params))
+            continue
+        taken = _taken_time(window, time, node, asked.get(time.input), declared)
+        if isinstance(taken, Problem):
+            problems.append(taken)
+            continue
+        if node.event_time is None and time.input not in asked:
+            notes.append(_assumed(read, window, node, taken.column))
+        asked[time.input] = taken
     return {n: time for n, time in asked.items() if time != inputs[n].event_time}, problems, notes
+
+
+def _taken_time(
+    window: Window, time: InputColumn, node: Node, asked: EventTime | None, declared: Collection[str]
+) -> EventTime | Problem:
+    """The event time that a window over a column of an input goes by. Another window may have asked for one before."""
+    if any(mask.column.casefold() == time.name for mask in node.masks):
+        text = f"`{window.column}` is masked in `{node.name}`, so it is no time any more"
+        hint = "leave the mask off, or window before it"
+        return Problem("window-without-event-time", text, window.offset, hint, window.column)
+    if asked is not None:
+        return asked if asked.column.casefold() == time.name else _another_time(window, asked)
+    said = next((t for t in node.times if t.column.casefold() == time.name), None)
+    if said is not None:
+        return said
+    if _is_inside(time, node):
+        return _inside(window, node)
+    column = spelled(time.name, node.columns) or window.column
+    if node.event_time is not None or _type_of(column, node.columns) not in TIME_TYPES:
+        return _no_time(window, declared)
+    return EventTime(column, ASSUMED_DELAY_MS)
+
+
+def _assumed(read: ReadModel, window: Window, node: Node, column: str) -> Diagnostic:
+    late = f"{ASSUMED_DELAY_MS / 1000:g} s late"
+    text = f"nobody says when a row of `{node.name}` happened; `{column}` is taken, and rows may be {late}"
+    origin, path = read.origin_at(window.offset), f"{read.declared.label}.sql"
+    hint, params = _declare_it(node, column), {"column": column}
+    return Diagnostic("event-time-assumed", text, origin, path, hint, Severity.WARNING, params)
 
 
 def _is_inside(time: InputColumn, node: Node) -> bool:

@@ -2,12 +2,13 @@
 
 import hashlib
 import json
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from penstock.keyed.operators import Operator
 from penstock.project.secrets import without_secrets
+from penstock.project.stream_project.parts import OnError
 
 VERSION: Final = 2
 
@@ -66,9 +67,6 @@ class EventTimeSpec(Part):
     """How far a time may be ahead of the clock; 0 is any far."""
     idle_ms: int | None = None
     """After how long without rows it goes on with the clock."""
-
-
-OnError: TypeAlias = Literal["dead_letter", "stop", "skip"]
 
 
 class Input(Part):

@@ -19,7 +19,6 @@ from penstock.runtime.ml.functions import MlFunctions
 from penstock.runtime.times import FAULT, converted, marked, watermarked
 from penstock.sql.carving.stages import ORDERED
 from penstock.sql.dialects import quoted
-from penstock.sql.translate import OPERATION
 from penstock.sql.types import Column, Columns
 
 
@@ -197,8 +196,8 @@ def folded(rows: DataFrame, key: Sequence[str] | None) -> DataFrame:
 
 def prepared(frame: DataFrame, entry: Input) -> DataFrame:
     """The rows of an input as its readers expect them: with their operation, and with event time as a timestamp."""
-    if entry.with_operation and OPERATION not in frame.columns:
-        frame = frame.withColumn(OPERATION, f.lit("i"))
+    if entry.with_operation and OP not in frame.columns:
+        frame = frame.withColumn(OP, f.lit("i"))
     for column in entry.processing_time:
         frame = frame.withColumn(column, f.expr(f"{CLOCK}()"))
     return frame if entry.event_time is None else converted(frame, entry.event_time)

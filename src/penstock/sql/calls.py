@@ -6,18 +6,16 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.errors import nearest
-from penstock.sql.dialects import PROJECT, WRITTEN
+from penstock.sql.dialects import PROJECT
 from penstock.sql.flink_functions import ABSENT, SPECIAL, TABLE
+from penstock.sql.function_names import called_name, written_name
 from penstock.sql.functions import MODEL_CALLS, is_trusted
 from penstock.sql.query import Problem, Query, offset_of
 from penstock.sql.spark_names import SPARK_NAMES
 from penstock.sql.types import type_text
-from penstock.sql.window_tables import SPANS
+from penstock.sql.window_tables import SPANS, WINDOW_PARTS
 
-_WINDOW_PARTS: Final = frozenset(
-    f"{window}_{part}" for window in SPANS for part in ("START", "END", "ROWTIME", "PROCTIME")
-)
-FLINK_NAMES: Final = frozenset({*TABLE, *SPECIAL, *ABSENT, *SPANS, *_WINDOW_PARTS, *MODEL_CALLS})
+FLINK_NAMES: Final = frozenset({*TABLE, *SPECIAL, *ABSENT, *SPANS, *WINDOW_PARTS, *MODEL_CALLS})
 
 
 def wrong_calls(query: Query) -> Iterator[Problem]:
@@ -27,7 +25,7 @@ def wrong_calls(query: Query) -> Iterator[Problem]:
         if in_flink and (absent := _absent_form(node)) is not None:
             yield absent
             continue
-        name = _name(node)
+        name = called_name(node)
         if not name or isinstance(node.parent, exp.Dot):
             continue
         word = name.upper()
@@ -50,14 +48,6 @@ def _absent_form(node: exp.Expr) -> Problem | None:
         hint = "use TIMESTAMP, or a text: DATE_FORMAT(…, 'HH:mm:ss')"
         return Problem("sql-unsupported", "a TIME cannot run as a stream here", offset_of(node), hint, "TIME")
     return None
-
-
-def _name(node: exp.Expr) -> str:
-    """The name of a function as it was written; empty for what is no plain call."""
-    if isinstance(node, exp.Anonymous):
-        return node.name
-    written = node.meta.get(WRITTEN)
-    return written if isinstance(written, str) else ""
 
 
 def _start(node: exp.Expr) -> int:
@@ -161,11 +151,11 @@ def wrong_arguments(typed: exp.Expr) -> Iterator[Problem]:
             yield from _before_the_first(node)
         elif not isinstance(node, exp.Anonymous):
             for place, kind in _BY_CLASS[type(node)]:
-                yield from _wrong(node, _label(node), node.args.get(place), kind)
+                yield from _wrong(node, written_name(node), node.args.get(place), kind)
         elif (function := TABLE.get(node.name.upper())) is not None:
             plain = [argument for argument in node.expressions if not isinstance(argument, exp.Kwarg)]
             for position, argument in enumerate(plain):
-                yield from _wrong(node, node.name.upper(), argument, function.kind_of(position))
+                yield from _wrong(node, written_name(node), argument, function.kind_of(position))
 
 
 def _before_the_first(node: exp.Bracket) -> Iterator[Problem]:
@@ -175,10 +165,6 @@ def _before_the_first(node: exp.Bracket) -> Iterator[Problem]:
     if is_array and isinstance(key, exp.Literal) and key.name == "0":
         text, hint = "an array has no element 0", "the first one has the number 1"
         yield Problem("sql-argument", text, offset_of(node), hint, "0")
-
-
-def _label(node: exp.Expr) -> str:
-    return (_name(node) or (node.sql_name() if isinstance(node, exp.Func) else node.key)).upper()
 
 
 def _wrong(node: exp.Expr, name: str, argument: object, kind: str) -> Iterator[Problem]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.annotate_types import annotate_types
 from sqlglot.optimizer.qualify import qualify
@@ -54,78 +55,105 @@ NOTHING_KNOWN = Analysis(None, {})
 
 
 def analyse(
-    query: Query, inputs: Mapping[str, Columns | None], answers: Mapping[str, str] = MappingProxyType({})
+    query: Query,
+    inputs: Mapping[str, Columns | None],
+    answers: Mapping[str, str] = MappingProxyType({}),
+    *,
+    windowed: bool = True,
 ) -> Analysis:
-    """`answers` are the types that models of machine learning answer with, by name."""
-    scopes = traverse_scope(query.tree)
-    problems = tuple(problem for scope in scopes for problem in taken_window_names(scope, inputs))
-    problems = problems or (
-        *(problem for scope in scopes for problem in unresolved(scope, inputs)),
-        *wrong_calls(query),
-        *unsteady_keys(query),
-    )
-    if problems:
+    """`answers` are the types that models of machine learning answer with, by name.
+
+    Where it is known that there are no windows, nobody need look for them.
+    """
+    if problems := _wrong(query, inputs):
         return Analysis(None, {}, problems=problems)
     taken = query.take_tree()
     typed_nodes = numbered(taken)
     written = name_projections(taken)
     spelled = _spellings(written, inputs)
     written_names = [(e.output_name, offset_of(e)) for e in written.selects]
-    known: dict[str, object] = {
-        name: {c.name.casefold(): data_type(c.type or "unknown") for c in columns}
-        for name, columns in inputs.items()
-        if columns is not None
-    }
-    schema = MappingSchema(known, dialect=query.dialect, normalize=False)
-    try:
-        tree = qualify(
-            written,
-            schema=schema,
-            dialect=query.dialect,
-            allow_partial_qualification=True,
-            expand_alias_refs=False,
-            validate_qualify_columns=False,
-            quote_identifiers=False,
-        )
-    except SqlglotError:
-        return NOTHING_KNOWN
-    scopes = traverse_scope(tree)
-    if not scopes or not isinstance(tree, exp.Query):
+    schema = _schema(inputs, query.dialect)
+    tree = _qualified(written, schema, query.dialect)
+    if tree is None or not (scopes := traverse_scope(tree)):
         return NOTHING_KNOWN
     names = {
-        node_id: None if columns is None else frozenset(c.name.casefold() for c in columns)
-        for node_id, columns in inputs.items()
+        n: None if columns is None else frozenset(c.name.casefold() for c in columns) for n, columns in inputs.items()
     }
-    followed = follow(tree)
+    followed = follow(tree) if windowed else Followed()
     times = tuple(_origin(made, followed, names) for made in followed.roots())
-    if tree.is_star or tree.find(exp.Pivot) or any(e.find(exp.Star) and _is_fields(e) for e in tree.selects):
+    if _is_open(tree):
         return Analysis(None, {}, times)
     if problems := tuple(_unusable_outputs(tree, written_names)):
         return Analysis(None, {}, times, problems=problems)
     if len(tree.named_selects) != len(_sides(tree)):
         return Analysis(None, {}, times)
     traced = origins(scopes[-1], names)
-    unchanged = passed(traced)
     tell_types(tree, answers)
     typed = annotate_types(tree, schema=schema, dialect=query.dialect)
+    types = _types(tree, typed, passed(traced), inputs)
+    return Analysis(
+        columns=tuple(Column(spelled.get(name, name), kind) for name, kind in types),
+        origins={spelled.get(name, name): found for name, found in traced.items()},
+        times=times,
+        window_times={spelled.get(name, name): end for name, end in _window_outputs(tree, followed, names)},
+        problems=tuple(wrong_arguments(typed)),
+        operands=kinds(typed, typed_nodes, _computed_type),
+    )
+
+
+def _wrong(query: Query, inputs: Mapping[str, Columns | None]) -> tuple[Problem, ...]:
+    """What is wrong before types are known."""
+    scopes = traverse_scope(query.tree)
+    taken = tuple(problem for scope in scopes for problem in taken_window_names(scope, inputs))
+    return taken or (
+        *(problem for scope in scopes for problem in unresolved(scope, inputs)),
+        *wrong_calls(query),
+        *unsteady_keys(query),
+    )
+
+
+def _schema(inputs: Mapping[str, Columns | None], dialect: Dialect) -> MappingSchema:
+    known: dict[str, object] = {
+        name: {c.name.casefold(): data_type(c.type or "unknown") for c in columns}
+        for name, columns in inputs.items()
+        if columns is not None
+    }
+    return MappingSchema(known, dialect=dialect, normalize=False)
+
+
+def _qualified(tree: exp.Query, schema: MappingSchema, dialect: Dialect) -> exp.Query | None:
+    """The tree, which is used up, with every column that is known under its table."""
+    try:
+        qualified = qualify(
+            tree,
+            schema=schema,
+            dialect=dialect,
+            allow_partial_qualification=True,
+            expand_alias_refs=False,
+            validate_qualify_columns=False,
+            quote_identifiers=False,
+        )
+    except SqlglotError:
+        return None
+    return qualified if isinstance(qualified, exp.Query) else None
+
+
+def _is_open(tree: exp.Query) -> bool:
+    """Whether the outputs cannot be counted."""
+    return tree.is_star or tree.find(exp.Pivot) is not None or any(map(_is_fields, tree.selects))
+
+
+def _types(
+    tree: exp.Query, typed: exp.Expr, unchanged: Mapping[str, InputColumn], inputs: Mapping[str, Columns | None]
+) -> Iterator[tuple[str, str | None]]:
+    """The outputs and their types. A column that comes out as it went in keeps its own."""
     given = {InputColumn(name, c.name.casefold()): c.type for name, columns in inputs.items() for c in columns or ()}
     makes_rows = tree.find(exp.Explode, exp.Posexplode, exp.Inline) is not None
-    columns = tuple(
-        Column(
-            spelled.get(name, name),
-            given.get(unchanged[name]) if name in unchanged else None if makes_rows else _shared_type(same),
-        )
-        for name, same in zip(tree.named_selects, _sides(typed), strict=True)
-    )
-    ends = {spelled.get(name, name): end for name, end in _window_outputs(tree, followed, names)}
-    return Analysis(
-        columns,
-        {spelled.get(name, name): found for name, found in traced.items()},
-        times,
-        ends,
-        tuple(wrong_arguments(typed)),
-        kinds(typed, typed_nodes, _computed_type),
-    )
+    for name, same in zip(tree.named_selects, _sides(typed), strict=True):
+        if name in unchanged:
+            yield name, given.get(unchanged[name])
+        else:
+            yield name, None if makes_rows else _shared_type(same)
 
 
 def _is_fields(projection: exp.Expr) -> bool:

@@ -1,6 +1,7 @@
 """The SQL that people write: Flink SQL in projects, Postgres-like SQL in pipelines."""
 
 import logging
+import re
 from typing import ClassVar, Final
 
 from sqlglot.dialects.dialect import Dialect, DialectType
@@ -8,13 +9,14 @@ from sqlglot.dialects.postgres import Postgres
 from sqlglot.dialects.spark import Spark
 from sqlglot.tokenizer_core import Token, TokenType
 
-from penstock.sql.flink_tokens import as_spark_reads
+from penstock.sql.flink_tokens import REWORDED, as_spark_reads
 from penstock.sql.flink_types import METADATA
-from penstock.sql.window_tables import as_subqueries
+from penstock.sql.window_tables import SPANS, as_subqueries
 
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # what it has to say is said as diagnostics
 
 
+_WORD: Final = re.compile(r"\w+")
 WRITTEN: Final = "written"
 """Where a call of a function keeps the name that people wrote."""
 
@@ -40,8 +42,15 @@ class Flink(Spark):
         }
 
     def tokenize(self, sql: str, dialect: DialectType = None) -> list[Token]:
-        """The parser cannot be taught more by a subclass, because it is compiled."""
-        return as_spark_reads(as_subqueries(self.tokenizer(dialect).tokenize(sql)))
+        """The parser cannot be taught more by a subclass, because it is compiled.
+
+        Most texts have none of the words that are said anew; to look at the words of all of them would cost more than
+        to parse them.
+        """
+        tokens, words = self.tokenizer(dialect).tokenize(sql), set(_WORD.findall(sql.upper()))
+        if not words.isdisjoint(SPANS):
+            tokens = as_subqueries(tokens)
+        return tokens if words.isdisjoint(REWORDED) else as_spark_reads(tokens)
 
 
 class _Template(Flink):

@@ -4,6 +4,8 @@ from typing import Final
 
 from sqlglot import exp
 
+from penstock.sql.flink_types import WHOLE
+from penstock.sql.templates import call
 from penstock.sql.types import data_type
 
 _SET: Final = "COLLECT_SET"
@@ -53,11 +55,11 @@ def _row(values: list[exp.Expr]) -> exp.Expr:
 def _over(aggregate: exp.AggFunc, values: exp.Expr) -> exp.Expr:
     match aggregate:
         case exp.Count():
-            return exp.cast(_call("SIZE", values), data_type("BIGINT").copy())
+            return exp.cast(call("SIZE", values.copy()), data_type("BIGINT").copy())
         case exp.GroupConcat():
             separator = aggregate.args.get("separator") or exp.Literal.string(",")
-            some = exp.GT(this=_call("SIZE", values), expression=exp.Literal.number(0))
-            return exp.If(this=some, true=_call("ARRAY_JOIN", values.copy(), separator.copy()), false=exp.null())
+            some = exp.GT(this=call("SIZE", values.copy()), expression=exp.Literal.number(0))
+            return exp.If(this=some, true=call("ARRAY_JOIN", values.copy(), separator.copy()), false=exp.null())
         case exp.ArrayAgg():
             return values
         case _:
@@ -71,8 +73,8 @@ def _summed(aggregate: exp.AggFunc, values: exp.Expr) -> exp.Expr:
     zero = exp.cast(exp.Literal.number(0), kind.copy())
     added = exp.cast(exp.Add(this=exp.column("s"), expression=exp.column("x")), kind.copy())
     step = exp.Lambda(this=added, expressions=[exp.to_identifier("s"), exp.to_identifier("x")])
-    result = _call("AGGREGATE", values.copy(), zero, step)
-    count = _call("SIZE", values)
+    result: exp.Expr = call("AGGREGATE", values.copy(), zero, step)
+    count = call("SIZE", values.copy())
     if isinstance(aggregate, exp.Avg):
         result = exp.Div(this=result, expression=count.copy())
         if kind.this is exp.DType.DECIMAL:
@@ -82,16 +84,13 @@ def _summed(aggregate: exp.AggFunc, values: exp.Expr) -> exp.Expr:
     return exp.If(this=some, true=result, false=exp.null())
 
 
-_WHOLE: Final = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
-
-
 def _sum_type(aggregate: exp.AggFunc) -> exp.DataType | None:
     """The type that Spark sums values of a CAST in."""
     values = aggregate.this.expressions
     kind = values[0].to if len(values) == 1 and isinstance(values[0], exp.Cast) else None
     if kind is None:
         return None
-    if kind.this in _WHOLE:
+    if kind.this in WHOLE:
         return data_type("BIGINT" if isinstance(aggregate, exp.Sum) else "DOUBLE")
     if kind.this in (exp.DType.FLOAT, exp.DType.DOUBLE):
         return data_type("DOUBLE")
@@ -99,7 +98,3 @@ def _sum_type(aggregate: exp.AggFunc) -> exp.DataType | None:
         precision, scale = (int(part.name) for part in kind.expressions)
         return data_type(f"DECIMAL({precision + 10}, {scale})") if precision <= 28 else None
     return None
-
-
-def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
-    return exp.Anonymous(this=name, expressions=[a.copy() for a in arguments])

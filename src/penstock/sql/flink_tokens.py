@@ -16,6 +16,8 @@ from sqlglot.tokenizer_core import Token, TokenType
 from penstock.sql.flink_functions import TABLE
 
 _JSON: Final = frozenset({"JSON_VALUE", "JSON_QUERY", "JSON_EXISTS", "JSON_ARRAY", "JSON_ARRAYAGG"})
+REWORDED: Final = frozenset({*TABLE, *_JSON, "CEILING", "INTERVAL", "LOCALTIMESTAMP", "MAP"})
+"""A text without any of these words is read as it is."""
 _EVENTS: Final = frozenset({"EMPTY", "ERROR", "NULL"})
 _CHOICES: Final = frozenset({"NULL", "ERROR", "TRUE", "FALSE", "UNKNOWN", "ABSENT", "EMPTY ARRAY", "EMPTY OBJECT"})
 _OPEN: Final = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET})

@@ -7,13 +7,11 @@ from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 
 from penstock.sql.flink_functions import TABLE
+from penstock.sql.window_tables import WINDOW_PARTS
 
-_WHOLE: Final = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
-_WINDOW_PARTS: Final = frozenset(
-    f"{window}_{part}"
-    for window in ("TUMBLE", "HOP", "SESSION", "CUMULATE")
-    for part in ("START", "END", "ROWTIME", "PROCTIME")
-)
+WHOLE: Final = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
+"""The types of whole numbers, from narrow to wide."""
+WHOLE_NAMES: Final = tuple(kind.value for kind in WHOLE)
 _SPARK: Final = Spark()
 _RETURNS: Final = {
     **dict.fromkeys(("LOG2", "LOG10", "COT", "RAND", "PI", "E"), "DOUBLE"),
@@ -34,14 +32,14 @@ def named(call: exp.Expr, name: str) -> exp.Expr | None:
 
 def whole_type(left: exp.DType, right: exp.DType) -> exp.DType | None:
     """The type of one whole number divided by another; None if one of them is none."""
-    if left not in _WHOLE or right not in _WHOLE:
+    if left not in WHOLE or right not in WHOLE:
         return None
-    return max(left, right, key=_WHOLE.index)
+    return max(left, right, key=WHOLE.index)
 
 
 def _annotate_call(annotator: Any, call: exp.Expr) -> exp.Expr:
     name = call.name.upper()
-    if name in _WINDOW_PARTS:
+    if name in WINDOW_PARTS:
         return _set(annotator, call, _type("TIMESTAMP"))
     function = TABLE.get(name)
     returns = function.returns if function is not None else _RETURNS.get(name)
@@ -75,7 +73,7 @@ def _annotate_mean(annotator: Any, mean: exp.Expr) -> exp.Expr:
     """A mean of whole numbers is one."""
     value = mean.this.expressions[0] if isinstance(mean.this, exp.Distinct) else mean.this
     kind = value.type.this if value.type is not None else None
-    return _set(annotator, mean, kind if kind in _WHOLE else exp.DType.DOUBLE)
+    return _set(annotator, mean, kind if kind in WHOLE else exp.DType.DOUBLE)
 
 
 def _annotate_rounding(annotator: Any, node: exp.Expr) -> exp.Expr:

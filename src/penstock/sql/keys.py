@@ -5,6 +5,7 @@ from typing import Final
 
 from sqlglot import exp
 
+from penstock.sql.function_names import written_name
 from penstock.sql.query import Problem, Query, offset_of
 from penstock.sql.window_tables import SPANS
 
@@ -23,7 +24,7 @@ def unsteady_keys(query: Query) -> Iterator[Problem]:
     for clause, key in _keys(query.tree):
         for node in key.find_all(*_CLASSES, exp.Anonymous):
             if is_unsteady(node) and not _in_window(node, key):
-                word = _word(node)
+                word = written_name(node)
                 text = f"{clause} has {word}, which is another value each time"
                 yield Problem("sql-nondeterministic-key", text, _place(query, node, word), _HINT, word)
 
@@ -70,11 +71,6 @@ def _in_window(node: exp.Expr, key: exp.Expr) -> bool:
             return True
         node, parent = parent, parent.parent
     return False
-
-
-def _word(node: exp.Expr) -> str:
-    name = node.name if isinstance(node, exp.Anonymous) else node.sql_name() if isinstance(node, exp.Func) else node.key
-    return name.upper()
 
 
 def _place(query: Query, node: exp.Expr, word: str) -> int:

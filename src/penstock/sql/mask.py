@@ -8,6 +8,7 @@ from typing import Final, Literal, TypeAlias
 from sqlglot import exp
 
 from penstock.sql.query import Query
+from penstock.sql.templates import call
 from penstock.sql.types import Column, Columns, data_type
 
 Policy: TypeAlias = Literal["hash", "partial", "redact", "tokenize", "null"]
@@ -109,8 +110,8 @@ def _covered(mask: ColumnMask, kind: str | None) -> exp.Expr:
         case "partial":
             value = _last_characters(text, mask.visible_chars)
         case "hash":
-            salted = text if mask.salt is None else _call("concat", _salt(mask.salt), text)
-            value = _call("md5", salted) if mask.algorithm == "md5" else _sha256(salted)
+            salted = text if mask.salt is None else call("concat", _salt(mask.salt), text)
+            value = call("md5", salted) if mask.algorithm == "md5" else _sha256(salted)
         case "tokenize":
             value = _token(text, mask.key)
     return exp.alias_(value, mask.column, quoted=True)
@@ -118,11 +119,11 @@ def _covered(mask: ColumnMask, kind: str | None) -> exp.Expr:
 
 def _last_characters(text: exp.Expr, visible: int) -> exp.Expr:
     """Stars for all but the last characters; for all of them if there are no more than those."""
-    length = _call("char_length", text.copy())
+    length = call("char_length", text.copy())
     hidden = exp.Sub(this=length.copy(), expression=exp.Literal.number(visible))
-    stars = _call("repeat", exp.Literal.string("*"), hidden)
-    some = _call("concat", stars, _call("right", text.copy(), exp.Literal.number(visible)))
-    every = _call("repeat", exp.Literal.string("*"), length.copy())
+    stars = call("repeat", exp.Literal.string("*"), hidden)
+    some = call("concat", stars, call("right", text.copy(), exp.Literal.number(visible)))
+    every = call("repeat", exp.Literal.string("*"), length.copy())
     return exp.If(this=exp.GT(this=length, expression=exp.Literal.number(visible)), true=some, false=every)
 
 
@@ -130,10 +131,10 @@ def _token(text: exp.Expr, variable: str) -> exp.Expr:
     """HMAC-SHA256, so that a token can be made again only by who has the key, and undone by nobody."""
     inner, outer = exp.Placeholder(this=f"{variable}_inner"), exp.Placeholder(this=f"{variable}_outer")
     binary = exp.cast(text, data_type("BINARY").copy())
-    first = _call("unhex", _sha256(_call("concat", inner, binary)))
-    digest = _sha256(_call("concat", outer, first))
-    short = _call("left", digest, exp.Literal.number(TOKEN_DIGITS))
-    return _call("concat", exp.Literal.string("tok_"), short)
+    first = call("unhex", _sha256(call("concat", inner, binary)))
+    digest = _sha256(call("concat", outer, first))
+    short = call("left", digest, exp.Literal.number(TOKEN_DIGITS))
+    return call("concat", exp.Literal.string("tok_"), short)
 
 
 def _salt(salt: str) -> exp.Expr:
@@ -141,8 +142,4 @@ def _salt(salt: str) -> exp.Expr:
 
 
 def _sha256(value: exp.Expr) -> exp.Expr:
-    return _call("sha2", value, exp.Literal.number(256))
-
-
-def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
-    return exp.Anonymous(this=name, expressions=list(arguments))
+    return call("sha2", value, exp.Literal.number(256))

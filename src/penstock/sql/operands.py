@@ -9,6 +9,8 @@ from typing import Final
 
 from sqlglot import exp
 
+from penstock.sql.flink_types import WHOLE_NAMES
+
 _CLASSES: Final = (exp.Div, exp.Avg, exp.Floor, exp.Ceil, exp.TimestampAdd, exp.Unnest, exp.Anonymous)
 _NAMES: Final = frozenset({"TRUNCATE"})
 _PLACE: Final = "operand"
@@ -49,12 +51,9 @@ def _operands(node: exp.Expr) -> list[exp.Expr]:
             return [node.this]
 
 
-_WHOLE: Final = ("TINYINT", "SMALLINT", "INT", "BIGINT")
-
-
 def _wider_whole(types: Sequence[str | None]) -> str | None:
-    whole = [kind for kind in types if kind in _WHOLE]
-    return max(whole, key=_WHOLE.index) if len(whole) == len(types) > 0 else None
+    whole = [kind for kind in types if kind in WHOLE_NAMES]
+    return max(whole, key=WHOLE_NAMES.index) if len(whole) == len(types) > 0 else None
 
 
 def told(kinds: Sequence[str | None]) -> Callable[[exp.Query], exp.Query]:

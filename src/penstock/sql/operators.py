@@ -6,13 +6,11 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.sql.flink_types import WHOLE_DAYS
+from penstock.sql.flink_types import WHOLE_DAYS, WHOLE_NAMES
 from penstock.sql.json_calls import json_object, json_object_of_rows, json_test
 from penstock.sql.operands import kind_of
 from penstock.sql.templates import call, enclosed, filled
 from penstock.sql.unnesting import unnested
-
-_WHOLE: Final = frozenset({"TINYINT", "SMALLINT", "INT", "BIGINT"})
 
 
 def _division(node: exp.Expr) -> exp.Expr | None:
@@ -25,7 +23,7 @@ def _division(node: exp.Expr) -> exp.Expr | None:
 
 def _mean(node: exp.Expr) -> exp.Expr | None:
     """A mean of whole numbers is a whole number, cut off."""
-    if (kind := kind_of(node)) is None or kind not in _WHOLE:
+    if (kind := kind_of(node)) is None or kind not in WHOLE_NAMES:
         return None
     around: exp.Expr = node
     while isinstance(around.parent, exp.Filter | exp.Window) and around.arg_key == "this":

@@ -12,6 +12,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from penstock.sql.dialects import quoted
+from penstock.sql.function_names import class_name
 from penstock.sql.window_tables import BadWindowTableError
 
 
@@ -193,6 +194,12 @@ def offset_of(node: exp.Expr) -> int:
     return min(starts, default=0)
 
 
+def start_of(node: exp.Expr) -> int:
+    """Where a node begins in the text, by the first of all words in it that knows, functions too."""
+    starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+    return min(starts, default=0)
+
+
 def _syntax_problem(text: str, error: ParseError) -> Problem:
     detail = error.errors[0] if error.errors else {}
     line, end_column, word = detail.get("line"), detail.get("col"), detail.get("highlight") or ""
@@ -211,10 +218,9 @@ def _miscounted(description: str) -> str | None:
     """The parser's words about a call with too many arguments, or too few."""
     if found := _TOO_MANY.search(description):
         return f"the function takes {found[2]} argument{'s' * (found[2] != '1')}, and is given {found[1]}"
-    if found := _MISSING.match(description):
-        kind = getattr(exp, found[2], None)
-        if isinstance(kind, type) and issubclass(kind, exp.Func) and not issubclass(kind, exp.Cast | exp.Binary):
-            return f"an argument of {kind.sql_name()} is missing"
+    kind = _lacking(description)
+    if kind is not None and issubclass(kind, exp.Func) and not issubclass(kind, exp.Cast | exp.Binary):
+        return f"an argument of {class_name(kind)} is missing"
     return None
 
 
@@ -222,11 +228,18 @@ _TOO_MANY: Final = re.compile(r"number of provided arguments \((\d+)\) is greate
 _MISSING: Final = re.compile(r"Required keyword: '(\w+)' missing for <class '[\w.]*?(\w+)'>")
 
 
+def _lacking(description: str) -> type[exp.Expr] | None:
+    """What the parser says that something is missing in."""
+    found = _MISSING.match(description)
+    kind = getattr(exp, found[2], None) if found else None
+    return kind if isinstance(kind, type) and issubclass(kind, exp.Expr) else None
+
+
 def _plain(description: object) -> str:
     """The parser's words without the names of its classes."""
     text = str(description or "the SQL cannot be parsed")
-    if found := _MISSING.match(text):
-        return f"something is missing in {found[2].upper()}"
+    if (kind := _lacking(text)) is not None:
+        return f"something is missing in {class_name(kind)}"
     if text.startswith("Invalid expression"):
         return "unexpected word"
     if "<" in text:

@@ -1,14 +1,15 @@
 """Columns that are not there: names that none of a query's inputs has, or several of them."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope
 
 from penstock.errors import did_you_mean
-from penstock.sql.query import Problem
+from penstock.sql.query import Problem, start_of
 from penstock.sql.types import Columns
-from penstock.sql.window_calls import made_windows, place_of
+from penstock.sql.window_calls import made_windows
 from penstock.sql.window_tables import WINDOW_COLUMNS
 from penstock.sql.windows import is_window_table
 
@@ -16,33 +17,35 @@ from penstock.sql.windows import is_window_table
 def unresolved(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[Problem]:
     """Columns that none of the scope's sources has. Where a source is not known, nothing is claimed."""
     sources = {alias.casefold(): _columns_of(source, inputs) for alias, source in _read_by(scope)}
+    counts = {alias: Counter(map(str.casefold, columns or ())) for alias, columns in sources.items()}
+    in_pattern = scope.expression.find(exp.MatchRecognize) is not None
     seen: set[tuple[str, str]] = set()
     for column in scope.columns:
         if isinstance(scope.expression, exp.Select) and column.parent_select is not scope.expression:
             continue  # it stands in a subquery, which is looked at by itself
-        if column.find_ancestor(exp.MatchRecognize) is not None:
+        if in_pattern and column.find_ancestor(exp.MatchRecognize) is not None:
             continue  # it belongs to a row of the pattern; the construct is refused as a whole
         table = column.table.casefold()
         if (table, column.name) in seen:
             continue
         seen.add((table, column.name))
         if table and table not in sources:
-            a_struct = any(columns is None or table in map(str.casefold, columns) for columns in sources.values())
+            a_struct = any(columns is None or table in counts[alias] for alias, columns in sources.items())
             if not a_struct and not _from_outside(table, scope):
                 hint = did_you_mean(column.table, scope.sources, otherwise="inputs")
                 yield _problem(column, f"there is no input `{column.table}`", hint, column.table)
             continue
-        asked = [sources[table]] if table else list(sources.values())
-        if any(columns is None for columns in asked):
+        asked = [table] if table else list(sources)
+        if any(sources[alias] is None for alias in asked):
             continue
-        candidates = [name for columns in asked for name in columns or ()]
-        matches = sum(column.name.casefold() == name.casefold() for name in candidates)
+        matches = sum(counts[alias][column.name.casefold()] for alias in asked)
         if matches == 1 or (table and matches) or _is_alias(column, scope) or _is_shared(column, scope):
             continue
         if matches > 1:
             text = f"column `{column.name}` is in several inputs"
             yield _problem(column, text, "write the input's name before it", column.name)
         elif table or not scope.is_subquery:  # without a table it may be a column of the query around
+            candidates = [name for alias in asked for name in sources[alias] or ()]
             hint = did_you_mean(column.name, candidates, otherwise="columns")
             yield _problem(column, f"no input has a column `{column.name}`", hint, column.name)
 
@@ -55,7 +58,7 @@ def taken_window_names(scope: Scope, inputs: Mapping[str, Columns | None]) -> It
         if taken := [f"`{name}`" for name in WINDOW_COLUMNS if name in read]:
             text = f"a window adds {', '.join(taken)}, and what it is over has that already"
             hint = "give it another name there, with AS"
-            yield Problem("window-invalid", text, place_of(made[0].node), hint)
+            yield Problem("window-invalid", text, start_of(made[0].node), hint)
 
 
 def _read_by(scope: Scope) -> Iterator[tuple[str, exp.Expr | Scope]]:

@@ -10,13 +10,14 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.sql.dialects import SPARK
+from penstock.sql.function_names import is_aggregate
 from penstock.sql.keys import is_unsteady
 from penstock.sql.rewriting import flink_functions
 from penstock.sql.window_calls import call_of
 
 _SAFE: Final = (exp.And, exp.Or, exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Upper, exp.Lower)
 _RISKY: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Bracket, exp.Func)
-_WHOLE: Final = (exp.AggFunc, exp.Window, exp.Query, exp.Placeholder, exp.Star)
+_WHOLE: Final = (exp.Window, exp.Query, exp.Placeholder, exp.Star)
 """What does not belong to a single row, or is not known before the query runs."""
 
 
@@ -110,7 +111,7 @@ def _through(
         inner.args.get(key) for key in ("group", "distinct", "limit", "having")
     ):
         return None
-    if any(isinstance(p.unalias(), exp.AggFunc) for p in inner.expressions):
+    if any(is_aggregate(p.unalias()) for p in inner.expressions):
         return None
     rows = _rows(inner, views, ctes)
     if rows is None:
@@ -133,7 +134,7 @@ def _of_rows(select: exp.Select) -> Iterator[exp.Expr]:
     if where is not None:
         yield where.this
     if having is not None:
-        for aggregate in having.find_all(exp.AggFunc):
+        for aggregate in filter(is_aggregate, having.find_all(exp.Func)):
             yield from _largest(aggregate)
 
 
@@ -156,7 +157,9 @@ def _largest(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _is_of_row(node: exp.Expr) -> bool:
-    return not any(isinstance(n, _WHOLE) or is_unsteady(n) or call_of(n) is not None for n in node.walk())
+    return not any(
+        isinstance(n, _WHOLE) or is_aggregate(n) or is_unsteady(n) or call_of(n) is not None for n in node.walk()
+    )
 
 
 def _may_fail(node: exp.Expr, functions: frozenset[str]) -> bool:

@@ -7,14 +7,12 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.sql.distinct import distinct_aggregates, is_spelled_out
+from penstock.sql.function_names import is_of_group, written_name
 from penstock.sql.functions import MODEL_CALLS
 from penstock.sql.query import Problem, Query, offset_of
 from penstock.sql.windows import Followed, follow
 
 _NEVER: Final = "a stream cannot know what will never come; filter in a consumer"
-_AGGREGATES: Final = frozenset({"COLLECT", "JSON_ARRAYAGG", "LISTAGG"})
-
-
 _TELLING: Final = (
     exp.Group,
     exp.Join,
@@ -47,9 +45,12 @@ class Construct:
     never: bool = False
 
 
-def stateful_constructs(query: Query) -> tuple[Construct, ...]:
-    """Those that cannot run stand at their words; the places of the others are those of the first names in them."""
-    found = _constructs(query.tree, follow(query.tree))
+def stateful_constructs(query: Query, followed: Followed | None = None) -> tuple[Construct, ...]:
+    """Those that cannot run stand at their words; the places of the others are those of the first names in them.
+
+    `followed` is given if the windows of the query are known already.
+    """
+    found = _constructs(query.tree, follow(query.tree) if followed is None else followed)
     placed = (replace(c, offset=place_of(query, c.name, c.offset, c.word)) if c.way_out else c for c in found)
     return tuple(sorted(placed, key=lambda c: c.offset))
 
@@ -83,9 +84,9 @@ class Window:
     offset: int
 
 
-def windows(query: Query) -> tuple[Window, ...]:
+def windows(followed: Followed) -> tuple[Window, ...]:
     """The windows that are over no other window, in the order of the text."""
-    calls = [made.call for made in follow(query.tree).roots()]
+    calls = [made.call for made in followed.roots()]
     return tuple(Window("" if c.time is None else _text(c.time), offset_of(c.node)) for c in calls)
 
 
@@ -140,9 +141,10 @@ def _constructs(tree: exp.Expr, followed: Followed) -> Iterator[Construct]:
             case exp.Anonymous() if node.name.upper() in MODEL_CALLS:
                 yield Construct(node.name.upper(), offset_of(node))
             case exp.AggFunc() | exp.Anonymous() if _ungrouped_aggregate(node):
-                word = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
                 way_out = "group by a key, or by a window over the event time"
-                yield Construct("an aggregate without GROUP BY", offset_of(node), way_out, word, never=True)
+                yield Construct(
+                    "an aggregate without GROUP BY", offset_of(node), way_out, written_name(node), never=True
+                )
             case _:
                 pass
 
@@ -156,13 +158,11 @@ def _grouping(group: exp.Group, followed: Followed) -> Iterator[Construct]:
     yield Construct("GROUP BY", offset_of(group))
     for aggregate in distinct_aggregates(select):
         if not is_spelled_out(aggregate):
-            word = aggregate.sql_name()
+            word = written_name(aggregate)
             way_out = f"say the type: {word}(DISTINCT CAST(x AS BIGINT)), or leave DISTINCT out"
             yield Construct(f"{word}(DISTINCT …)", offset_of(aggregate), way_out, word)
 
 
 def _ungrouped_aggregate(node: exp.Expr) -> bool:
-    aggregates = isinstance(node, exp.AggFunc) or (isinstance(node, exp.Anonymous) and node.name.upper() in _AGGREGATES)
     select = node.parent_select
-    in_over = isinstance(node.parent, exp.Window)
-    return aggregates and not in_over and select is not None and select.args.get("group") is None
+    return is_of_group(node) and select is not None and select.args.get("group") is None

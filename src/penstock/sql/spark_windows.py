@@ -9,8 +9,9 @@ from typing import Final
 
 from sqlglot import exp
 
+from penstock.sql import templates
 from penstock.sql.distinct import spell_out_distinct
-from penstock.sql.window_calls import Call, Part, milliseconds, own_calls
+from penstock.sql.window_calls import UNITS, Call, Part, last_moment, milliseconds, own_calls, unit_of
 from penstock.sql.windows import Followed, Made, follow, is_same, sources, stars
 
 CARRIED: Final = "_window"
@@ -138,7 +139,9 @@ class _Work:
             column = self._column(select, over.column.made, over.alias)
             for other in own_calls(select):
                 if other.time is not None and other.is_of(call):
-                    other.node.set("expressions", [_call("window_time", column.copy()), *other.node.expressions[1:]])
+                    other.node.set(
+                        "expressions", [templates.call("window_time", column.copy()), *other.node.expressions[1:]]
+                    )
         whole = _spark_call(call)
         if call.kind == "CUMULATE":
             self._accumulate(select, made, whole, plain)
@@ -175,7 +178,7 @@ def _with_time(tree: exp.Query, time: str, carried: str) -> exp.Query:
     rows = tree.subquery("_windows", copy=False)
     star = exp.Star()
     _except(star, [carried, time])
-    value = exp.alias_(_call("window_time", exp.column(carried, quoted=True)), time, quoted=True)
+    value = exp.alias_(templates.call("window_time", exp.column(carried, quoted=True)), time, quoted=True)
     return exp.Select(expressions=[star, value]).from_(rows, copy=False)
 
 
@@ -185,7 +188,7 @@ def _spark_call(call: Call) -> exp.Expr:
     time = call.time.copy()
     match call.kind:
         case "SESSION":
-            return _call("session_window", time, _span(spans["GAP"]))
+            return templates.call("session_window", time, _span(spans["GAP"]))
         case "TUMBLE":
             size, slide = spans["SIZE"], spans["SIZE"]
         case "HOP":
@@ -198,41 +201,35 @@ def _spark_call(call: Call) -> exp.Expr:
         arguments.append(_span(slide))
     if offset:
         arguments.append(exp.Literal.string(f"{offset} millisecond"))
-    return _call("window", *arguments)
+    return templates.call("window", *arguments)
 
 
 def _end(call: Call, window: exp.Expr, part: Part) -> exp.Expr:
-    """An end of a window as a time. The time of a window is the last millisecond in it."""
+    """An end of a window as a time."""
     match part:
         case "start" if call.kind == "CUMULATE":
             size, offset = call.lengths["SIZE"], call.lengths.get("OFFSET", 0) % call.lengths["SIZE"]
-            last = exp.Sub(this=_call("unix_millis", _field(window, "end")), expression=exp.Literal.number(1))
+            last = exp.Sub(this=templates.call("unix_millis", _field(window, "end")), expression=exp.Literal.number(1))
             since: exp.Expr = (
                 exp.Sub(this=last.copy(), expression=exp.Literal.number(offset)) if offset else last.copy()
             )
-            into = _call("pmod", since, exp.Literal.number(size))
-            return _call("timestamp_millis", exp.Sub(this=last, expression=into))
+            into = templates.call("pmod", since, exp.Literal.number(size))
+            return templates.call("timestamp_millis", exp.Sub(this=last, expression=into))
         case "time":
-            millisecond = exp.Interval(this=exp.Literal.string("1"), unit=exp.var("MILLISECOND"))
-            return exp.Sub(this=_field(window, "end"), expression=millisecond)
+            return last_moment(_field(window, "end"))
         case _:
             return _field(window, part)
 
 
 def _constant(time: exp.Expr) -> exp.Expr:
     """Zero, and Spark does not know it: sessions need a key, and a constant is taken out of the keys."""
-    return _call("pmod", _call("unix_micros", time.copy()), exp.Literal.number(1))
-
-
-_UNITS: Final = frozenset({"MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK"})
+    return templates.call("pmod", templates.call("unix_micros", time.copy()), exp.Literal.number(1))
 
 
 def _span(interval: exp.Expr) -> exp.Expr:
     """`INTERVAL '15' MINUTE` as the text that Spark's window functions take."""
-    if isinstance(interval, exp.Interval) and isinstance(interval.unit, exp.Var) and interval.this.name.isdigit():
-        unit = interval.unit.name.upper().removesuffix("S")
-        if unit in _UNITS:
-            return exp.Literal.string(f"{interval.this.name} {unit.lower()}")
+    if isinstance(interval, exp.Interval) and interval.this.name.isdigit() and (unit := unit_of(interval)) in UNITS:
+        return exp.Literal.string(f"{interval.this.name} {unit.lower()}")
     length = milliseconds(interval)
     return interval.copy() if length is None else exp.Literal.string(f"{length} millisecond")
 
@@ -251,7 +248,3 @@ def _except(star: exp.Star, names: list[str]) -> None:
 
 def _field(window: exp.Expr, name: str) -> exp.Expr:
     return exp.Dot(this=window.copy(), expression=exp.to_identifier(name))
-
-
-def _call(name: str, *arguments: exp.Expr) -> exp.Expr:
-    return exp.Anonymous(this=name, expressions=list(arguments))

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from sqlglot import exp
 from sqlglot.errors import OptimizeError
@@ -16,13 +16,13 @@ from penstock.sql.columns import WindowTime, analyse
 from penstock.sql.dialects import PROJECT
 from penstock.sql.ml import ModelCall, model_calls, name_models
 from penstock.sql.operands import told
-from penstock.sql.origins import ColumnOrigin, InputColumn, Origins, Way
+from penstock.sql.origins import InputColumn, Origins
 from penstock.sql.query import PARSER_FAILURES, Problem, Query, bind, has_subqueries, parse, tables
 from penstock.sql.shape import Construct, Window, place_of, stateful_constructs, windows
 from penstock.sql.translate import name_projections
-from penstock.sql.types import Column, Columns, spark_type
-from penstock.sql.window_calls import PARTS, mistakes
-from penstock.sql.windows import misuses
+from penstock.sql.types import Columns
+from penstock.sql.window_calls import mistakes
+from penstock.sql.windows import follow, misuses
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,33 +108,36 @@ def _studied(sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[st
     if isinstance(parsed, Problem):
         return Study(False, (parsed,))
     known = {node_id.casefold(): node_id for node_id in inputs}
+    read = tables(parsed)
     problems = [
         Problem("sql-unknown-table", f"`{t.name}` is read directly", t.offset, _table_hint(t.name), subject=t.name)
-        for t in tables(parsed)
+        for t in read
         if t.name.casefold() not in known
     ]
     if not known and not problems:
         problems.append(Problem("sql-statement", "the SELECT reads from nothing", 0, 'add FROM {{ source("name") }}'))
-    constructs, calls = stateful_constructs(parsed), windows(parsed)
+    followed = follow(parsed.tree)
+    constructs, calls = stateful_constructs(parsed, followed), windows(followed)
     if problems:
         return Study(False, tuple(problems), constructs, calls)
-    problems += [*mistakes(parsed.tree), *misuses(parsed.tree)]
-    once = len(tables(parsed)) == 1 and not calls
+    if followed:
+        problems += [*mistakes(parsed.tree), *misuses(followed)]
+    once = len(read) == 1 and not calls
     passes_all = once and [type(e) for e in parsed.tree.selects] == [exp.Star] and not has_subqueries(parsed)
     asks = model_calls(parsed)
-    analysis = analyse(name_models(bind(parsed, known)), inputs, answers)
+    analysis = analyse(name_models(bind(parsed, known)), inputs, answers, windowed=bool(followed))
     times = analysis.times if len(analysis.times) == len(calls) else (None,) * len(calls)
     return Study(
-        True,
-        (*problems, *analysis.problems),
-        constructs,
-        calls,
-        times,
-        analysis.columns,
-        analysis.origins,
-        once,
-        passes_all,
-        analysis.window_times,
+        sound=True,
+        problems=(*problems, *analysis.problems),
+        constructs=constructs,
+        windows=calls,
+        times=times,
+        columns=analysis.columns,
+        origins=analysis.origins,
+        reads_once=once,
+        passes_all=passes_all,
+        window_times=analysis.window_times,
         asks=asks,
         operands=analysis.operands,
     )
@@ -168,115 +171,3 @@ def _is_corrected(operator: Operator) -> bool:
 
 def _table_hint(name: str) -> str:
     return f'write {{{{ source("{name}") }}}} or {{{{ ref("{name}") }}}}'
-
-
-# As JSON, for keeping
-
-
-def to_json(found: Study) -> dict[str, Any]:
-    return {
-        "sound": found.sound,
-        "problems": [_problem_json(p) for p in found.problems],
-        "constructs": [[c.name, c.offset, c.way_out, c.word, c.never] for c in found.constructs],
-        "windows": [[w.column, w.offset] for w in found.windows],
-        "times": [None if t is None else [t.input, t.name] for t in found.times],
-        "columns": None if found.columns is None else [[c.name, c.type] for c in found.columns],
-        "reads_once": found.reads_once,
-        "passes_all": found.passes_all,
-        "flow": found.flow,
-        "change_key": list(found.change_key),
-        "unbounded": [list(pair) for pair in found.unbounded],
-        "hindrance": None if found.hindrance is None else _problem_json(found.hindrance),
-        "corrects": found.corrects,
-        "window_times": {
-            name: [end.over.input, end.over.name, end.part, end.behind_ms] for name, end in found.window_times.items()
-        },
-        "asks": [[c.function, c.model, c.offset, c.arguments, c.as_table] for c in found.asks],
-        "keyed": found.keyed,
-        "operands": list(found.operands),
-        "origins": {name: [[o.input, o.name, o.way] for o in listed] for name, listed in found.origins.items()},
-    }
-
-
-def _problem_json(problem: Problem) -> list[Any]:
-    return [problem.code, problem.message, problem.offset, problem.hint, problem.subject]
-
-
-def _problem(kept: Any) -> Problem:
-    code, message, offset, hint, subject = kept
-    return Problem(_is(str, code), _is(str, message), _is(int, offset), _is((str, type(None)), hint), _is(str, subject))
-
-
-def from_json(kept: Mapping[str, Any]) -> Study:
-    """The study that was kept. Anything that is none raises TypeError, ValueError or KeyError."""
-    return Study(
-        _is(bool, kept["sound"]),
-        tuple(_problem(problem) for problem in kept["problems"]),
-        tuple(
-            Construct(_is(str, name), _is(int, offset), _is(str, way_out), _is(str, word), _is(bool, never))
-            for name, offset, way_out, word, never in kept["constructs"]
-        ),
-        tuple(Window(_is(str, column), _is(int, offset)) for column, offset in kept["windows"]),
-        tuple(
-            None if time is None else InputColumn(*map(_text, _is(list, time)))
-            for time, _ in zip(kept["times"], kept["windows"], strict=kept["sound"])
-        ),
-        None if kept["columns"] is None else tuple(_column(*_is(list, column)) for column in kept["columns"]),
-        {
-            _text(name): tuple(ColumnOrigin(_text(node), _text(column), _way(way)) for node, column, way in listed)
-            for name, listed in kept["origins"].items()
-        },
-        _is(bool, kept["reads_once"]),
-        _is(bool, kept["passes_all"]),
-        {_text(name): _window_time(*end) for name, end in kept["window_times"].items()},
-        _flow(kept["flow"]),
-        tuple(_text(name) for name in kept["change_key"]),
-        tuple((_text(name), _is(int, offset)) for name, offset in kept["unbounded"]),
-        None if kept["hindrance"] is None else _problem(kept["hindrance"]),
-        _is(bool, kept["corrects"]),
-        tuple(
-            ModelCall(_text(function), _text(model), _is(int, offset), _is(int, arguments), _is(bool, as_table))
-            for function, model, offset, arguments, as_table in kept["asks"]
-        ),
-        _is(bool, kept["keyed"]),
-        tuple(_is((str, type(None)), kind) for kind in kept["operands"]),
-    )
-
-
-T = TypeVar("T")
-
-
-def _is(kind: type[T] | tuple[type[T], ...], value: Any) -> T:
-    if not isinstance(value, kind):
-        raise TypeError(f"{value!r} is not {kind}")
-    return value
-
-
-def _text(value: Any) -> str:
-    return _is(str, value)
-
-
-def _column(name: Any, kind: Any) -> Column:
-    if kind is not None and spark_type(_text(kind)) is None:
-        raise ValueError(f"{kind!r} is no type")
-    return Column(_text(name), kind)
-
-
-def _flow(value: Any) -> FlowKind:
-    if value not in ("rows", "changes", "signed"):
-        raise ValueError(f"{value!r} is no way for rows to flow")
-    flow: FlowKind = value
-    return flow
-
-
-def _window_time(node: Any, column: Any, part: Any, behind: Any) -> WindowTime:
-    if part not in PARTS.values():
-        raise ValueError(f"{part!r} is no end of a window")
-    return WindowTime(InputColumn(_text(node), _text(column)), part, _is(int, behind))
-
-
-def _way(value: Any) -> Way:
-    if value not in ("same", "made", "counted"):
-        raise ValueError(f"{value!r} is no way for a column to come")
-    way: Way = value
-    return way

@@ -5,14 +5,12 @@ from typing import Final
 
 from sqlglot import exp
 
+from penstock.keyed.operators import OP
 from penstock.sql.dialects import PROJECT, SPARK
 from penstock.sql.query import Query
 from penstock.sql.rewriting import flink_functions
 from penstock.sql.spark_windows import spark_windows
 from penstock.sql.windows import follow
-
-OPERATION: Final = "_gs_op"
-"""The column that tells inserts, updates and deletes apart in a pipeline: `i`, `u`, `d`."""
 
 Rule = Callable[[exp.Query], exp.Query]
 
@@ -61,7 +59,7 @@ def carry_operation(query: Query) -> Query:
 def _operation_place(node: exp.Expr) -> int | None:
     """Where a query names the operation itself, counted in outputs."""
     names = [name.casefold() for name in node.named_selects] if isinstance(node, exp.Query) else []
-    return names.index(OPERATION) if OPERATION in names else None
+    return names.index(OP) if OP in names else None
 
 
 def _append_operation(node: exp.Expr, local: dict[str, exp.Expr], done: set[int], place: int | None = None) -> None:
@@ -88,9 +86,9 @@ def _append_operation(node: exp.Expr, local: dict[str, exp.Expr], done: set[int]
                     _append_operation(local[table.name.casefold()], local, done)
                 case _:
                     pass
-            present = any(e.is_star or e.output_name.casefold() == OPERATION for e in node.expressions)
+            present = any(e.is_star or e.output_name.casefold() == OP for e in node.expressions)
             if not present:
-                column = exp.column(OPERATION, table=origin.this.alias_or_name or None, quoted=True)
+                column = exp.column(OP, table=origin.this.alias_or_name or None, quoted=True)
                 outputs = list(node.expressions)
                 outputs.insert(len(outputs) if place is None else place, column)
                 node.set("expressions", outputs)

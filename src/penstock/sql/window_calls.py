@@ -8,12 +8,12 @@ from typing import Final, Literal, TypeAlias
 
 from sqlglot import exp
 
-from penstock.sql.query import Problem
+from penstock.sql.query import Problem, start_of
 from penstock.sql.window_tables import SPANS
 
 Part: TypeAlias = Literal["start", "end", "time"]
 PARTS: Final[Mapping[str, Part]] = {"START": "start", "END": "end", "ROWTIME": "time"}
-_UNITS: Final = {
+UNITS: Final = {
     "MILLISECOND": 1,
     "SECOND": 1000,
     "MINUTE": 60_000,
@@ -21,6 +21,7 @@ _UNITS: Final = {
     "DAY": 86_400_000,
     "WEEK": 604_800_000,
 }
+"""The units of a constant length of time, in milliseconds."""
 _CALENDAR: Final = frozenset({"MONTH", "QUARTER", "YEAR"})
 _NUMBER: Final = re.compile(r"\s*[+-]?\s*\d+(\.\d+)?\s*")
 
@@ -100,14 +101,20 @@ def milliseconds(span: exp.Expr) -> int | None:
     if not isinstance(span, exp.Interval):
         return None
     sign, number = (-1, span.this.this) if isinstance(span.this, exp.Neg) else (1, span.this)
-    unit = _UNITS.get(_unit(span))
+    unit = UNITS.get(unit_of(span))
     if unit is None or not isinstance(number, exp.Literal) or not _NUMBER.fullmatch(number.name):
         return None
     exact = Decimal(number.name.replace(" ", "")) * unit * sign
     return int(exact) if exact == int(exact) else None
 
 
-def _unit(span: exp.Interval) -> str:
+def last_moment(end: exp.Expr) -> exp.Expr:
+    """The last millisecond before the end of a window, which is its time."""
+    millisecond = exp.Interval(this=exp.Literal.string("1"), unit=exp.var("MILLISECOND"))
+    return exp.Sub(this=end.copy(), expression=millisecond)
+
+
+def unit_of(span: exp.Interval) -> str:
     """The unit; `DAY(3)` says how many digits there are, and is a day."""
     unit = span.unit
     word = unit.name if isinstance(unit, exp.Var) else type(unit).__name__ if isinstance(unit, exp.Func) else ""
@@ -120,7 +127,7 @@ def _unit(span: exp.Interval) -> str:
 def mistakes(tree: exp.Expr) -> Iterator[Problem]:
     """Windows that cannot be made. What is said of several ends of one window is said once."""
     seen: set[tuple[int, str]] = set()
-    for select in tree.find_all(exp.Select) if has_windows(tree) else ():
+    for select in tree.find_all(exp.Select):
         if len(made := made_windows(select)) > 1:
             yield _problem(made[1].node, "a SELECT makes one window", "make the other one in a model of its own")
         whole = [call for call in own_calls(select) if call.part is None]
@@ -156,7 +163,7 @@ def _bad_span(call: Call, name: str, span: exp.Expr) -> Problem | None:
                 span, f"{said} is {'zero' if not length else 'negative'}", "write a length of time above zero"
             )
         return None
-    if isinstance(span, exp.Interval) and _unit(span) in _CALENDAR:
+    if isinstance(span, exp.Interval) and unit_of(span) in _CALENDAR:
         return _problem(span, f"{said} is in months or years, which have no fixed length", "write it in days or hours")
     if isinstance(span, exp.Interval) and isinstance(span.this, exp.Literal):
         return _problem(span, f"{said} cannot be read", "write it like INTERVAL '90' SECOND, with one unit")
@@ -191,10 +198,4 @@ def _written(kind: str) -> str:
 
 
 def _problem(node: exp.Expr, text: str, hint: str) -> Problem:
-    return Problem("window-invalid", text, place_of(node), hint)
-
-
-def place_of(node: exp.Expr) -> int:
-    """Where a node stands, by the first word in it that knows."""
-    starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
-    return min(starts, default=0)
+    return Problem("window-invalid", text, start_of(node), hint)

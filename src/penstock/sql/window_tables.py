@@ -19,6 +19,8 @@ SPANS: Final[Mapping[str, tuple[str, ...]]] = {
     "CUMULATE": ("STEP", "SIZE", "OFFSET"),
 }
 """The kinds of windows, and the lengths of time that each takes. An offset may be left out."""
+WINDOW_PARTS: Final = frozenset(f"{kind}_{part}" for kind in SPANS for part in ("START", "END", "ROWTIME", "PROCTIME"))
+"""The functions that give the ends and times of windows."""
 WINDOW_COLUMNS: Final = {"window_start": "START", "window_end": "END", "window_time": "ROWTIME"}
 """The columns that a window adds to its table, and the ends of the functions that give them."""
 

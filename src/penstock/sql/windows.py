@@ -7,8 +7,8 @@ from typing import TypeAlias
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
-from penstock.sql.query import Problem, offset_of
-from penstock.sql.window_calls import Call, Part, call_of, has_windows, made_windows, place_of
+from penstock.sql.query import Problem, offset_of, start_of
+from penstock.sql.window_calls import Call, Part, call_of, has_windows, made_windows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,6 +58,10 @@ class Followed:
     used: dict[int, list[Found]] = field(default_factory=dict)
     groups: dict[int, Made] = field(default_factory=dict)
     half: dict[int, Found] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        """Whether there is anything of windows in the tree."""
+        return bool(self.scopes)
 
     def over(self, made: Made) -> Found | None:
         """The end of another window that a window is over."""
@@ -165,21 +169,20 @@ def _outputs(select: exp.Select, given: Mapping[str, _Ends], followed: Followed)
 # Mistakes
 
 
-def misuses(tree: exp.Expr) -> Iterator[Problem]:
+def misuses(followed: Followed) -> Iterator[Problem]:
     """Windows that are right by themselves, and not where they stand."""
-    followed = follow(tree)
     for found in followed.half.values():
         text = f"GROUP BY has `{found.node.name}`, which is only one end of a window"
-        yield Problem("window-invalid", text, place_of(found.node), "group by the start and the end of the window")
+        yield Problem("window-invalid", text, start_of(found.node), "group by the start and the end of the window")
     for made in followed.made.values():
         over = followed.over(made)
         if over is not None and over.column.part != "time":
             text = f"`{over.node.name}` is the {over.column.part} of a window, and no event time in this model"
             hint = "use the time of the window: `window_time`, or what ends in _ROWTIME"
-            yield Problem("window-without-event-time", text, place_of(over.node), hint, over.node.name)
+            yield Problem("window-without-event-time", text, start_of(over.node), hint, over.node.name)
         if made.call.kind == "CUMULATE" and not is_window_table(made.select):
             hint = "write it as a table: FROM TABLE(CUMULATE(TABLE t, DESCRIPTOR(ts), step, size))"
-            yield Problem("window-invalid", "CUMULATE makes windows of tables only", place_of(made.call.node), hint)
+            yield Problem("window-invalid", "CUMULATE makes windows of tables only", start_of(made.call.node), hint)
         if made.call.kind == "SESSION" and made.of_rows:
             yield from _misused_session(made, followed)
 
@@ -192,7 +195,7 @@ def is_window_table(select: exp.Select) -> bool:
 
 def _misused_session(made: Made, followed: Followed) -> Iterator[Problem]:
     """A session is known when its rows are grouped, and not before."""
-    place = place_of(made.call.node)
+    place = start_of(made.call.node)
     readers = [scope for scope in followed.scopes.values() if any(s is made.select for s in sources(scope).values())]
     if not readers or any(followed.groups.get(id(scope.expression)) is not made for scope in readers):
         text = "rows have no session before they are grouped"

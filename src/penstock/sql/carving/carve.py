@@ -7,7 +7,7 @@ from sqlglot import exp
 
 from penstock.sql.carving.changes import forwarded, read_signed, signed_view
 from penstock.sql.carving.conditions import is_operator_join
-from penstock.sql.carving.groups import group, is_aggregate
+from penstock.sql.carving.groups import group
 from penstock.sql.carving.joins import join_changes, join_versions
 from penstock.sql.carving.late import closing, is_closed_here
 from penstock.sql.carving.names import name_owners
@@ -18,6 +18,7 @@ from penstock.sql.carving.reading import in_place, put_in_place, relations_of
 from penstock.sql.carving.rewrites import plain_ranks, ranked_alone
 from penstock.sql.carving.select import own_nodes, unfolds
 from penstock.sql.carving.stages import Bench, Flow, Refusal, Relation, Stage
+from penstock.sql.function_names import is_of_group
 from penstock.sql.query import Problem, offset_of
 from penstock.sql.shape import over_offset
 from penstock.sql.windows import follow
@@ -198,7 +199,7 @@ def _behind(bench: Bench, select: exp.Select, relations: list[Relation], flow: F
             raise Refusal("OVER of changes", over_offset(windows[0]), "use it over rows that only come")
         return over(bench, select, relations, windows)
     if not _is_grouped(select):
-        if any(is_aggregate(node) for node in own_nodes(select)):
+        if any(is_of_group(node) for node in own_nodes(select)):
             return Flow()
         return forwarded(select, relations, flow)
     if flow.kind == "changes":

@@ -59,6 +59,15 @@ def is_time(column: exp.Column, relation: Relation) -> bool:
     return column.table.casefold() == relation.alias.casefold() and column.name.casefold() in flow.times
 
 
+def is_clock(node: exp.Expr, relations: Sequence[Relation]) -> bool:
+    """Whether it is the time of processing: to go by it is to take rows as they arrive."""
+    if isinstance(node, exp.Anonymous):
+        return node.name.upper() == "PROCTIME"
+    return isinstance(node, exp.Column) and any(
+        node.name.casefold() in r.flow.clocks and node.table.casefold() in ("", r.alias.casefold()) for r in relations
+    )
+
+
 def _may_be_equal(join: exp.Join, left: list[Relation], right: Relation, where: exp.Expr | None) -> bool:
     """Whether something is equal on both sides, as far as it is known whose columns are whose."""
     parts = [*conjuncts(join.args.get("on")), *(conjuncts(where) if join.side not in OUTER else ())]

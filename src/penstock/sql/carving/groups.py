@@ -11,15 +11,10 @@ from penstock.sql.carving.late import Closing, late_rows
 from penstock.sql.carving.names import expand_stars, ours, resolve_aliases, resolve_places
 from penstock.sql.carving.select import packed, read_from
 from penstock.sql.carving.stages import Bench, Flow, Refusal, Relation
+from penstock.sql.function_names import is_of_group, written_name
 from penstock.sql.query import offset_of
 
-_AGGREGATES: Final = frozenset({"COLLECT", "LISTAGG"})
 _SETS: Final = {exp.GroupingSets: "grouping_sets", exp.Rollup: "rollup", exp.Cube: "cube"}
-
-
-def is_aggregate(node: exp.Expr) -> bool:
-    named = isinstance(node, exp.Anonymous) and node.name.upper() in _AGGREGATES
-    return (isinstance(node, exp.AggFunc) or named) and not isinstance(node.parent, exp.Window)
 
 
 def group(
@@ -28,56 +23,83 @@ def group(
     """Carve the grouping out of a SELECT, which then reads what the operator puts out: once a window has closed."""
     clause, having = select.args.get("group"), select.args.get("having")
     offset = offset_of(clause or select)
-    if clause is not None:
-        _refuse_sets(clause)
-        if select.args.get("distinct"):
-            raise Refusal("SELECT DISTINCT over GROUP BY", offset, "group in a subquery that this one reads")
-        resolve_aliases(select, clause, having)
-        resolve_places(select, clause)
-    elif not expand_stars(select, relations):
-        raise Refusal("SELECT DISTINCT *", offset, "name the columns")
-    keys = list(clause.expressions) if clause is not None else [e.unalias() for e in select.expressions]
-    calls = _Calls(window is not None)
-    names = [f"_k{place}" for place in range(len(keys))]
-    before = [exp.alias_(key.copy(), name) for key, name in zip(keys, names, strict=True)]
-    outputs = [_output(e, keys, names, calls) for e in select.expressions]
-    condition = _lifted(having.this, keys, names, calls) if having is not None else None
-    sign = [exp.alias_(exp.column(SIGN), SIGN)] if signed else []
-    arguments = [exp.alias_(a, name) for name, a in calls.arguments.items()]
-    extra = [*before, *arguments, *sign]
+    calls = _Calls(_keys(select, relations, offset), windowed=window is not None)
+    outputs = [calls.output(e) for e in select.expressions]
+    condition = calls.lifted(having.this) if having is not None else None
     once = window is not None and not window.lateness_ms
-    inner = packed(bench, select, relations, extra, rows=False, order=calls.in_order)
-    operator = Aggregate(
-        keys=tuple(names),
-        calls=tuple(calls.calls),
-        signed=signed,
-        with_before=condition is not None and not once,
-        ttl_ms=bench.ttl_ms if window is None else None,
-        closes=None if window is None else names[keys.index(window.end)],
-        lateness_ms=0 if window is None else window.lateness_ms,
-    )
-    late = None if window is None else late_rows(select, relations, window.end)
-    view = bench.operator(operator, bench.sql(inner), late=late)
+    with_before = condition is not None and not once
+    view = _operated(bench, select, relations, calls, window, signed=signed, with_before=with_before)
     if window is None:
         bench.keeps("SELECT DISTINCT" if clause is None else "GROUP BY without a window", offset)
-    operation: exp.Expr = exp.column(OP, quoted=True)
-    if condition is not None:
-        operation = _changed(select, condition, [call.name for call in calls.calls])
     for name in ("group", "having", "where", "distinct"):
         select.set(name, None)
     read_from(select, view)
-    flow = Flow(columns=tuple(e.alias_or_name for e in outputs), watermarked=False)
-    only_come = not signed and not calls.calls and condition is None
-    if only_come or once:
+    if once or not (signed or calls.calls or condition is not None):
         select.set("expressions", outputs)
         select.set("where", None if condition is None else exp.Where(this=condition))
-        return flow
+        return Flow(columns=tuple(e.alias_or_name for e in outputs), watermarked=False)
+    return _as_changes(select, outputs, calls, condition, window)
+
+
+def _keys(select: exp.Select, relations: list[Relation], offset: int) -> list[exp.Expr]:
+    """What rows are grouped by; all outputs where each is wanted once."""
+    clause = select.args.get("group")
+    if clause is None:
+        if not expand_stars(select, relations):
+            raise Refusal("SELECT DISTINCT *", offset, "name the columns")
+        return [e.unalias() for e in select.expressions]
+    _refuse_sets(clause)
+    if select.args.get("distinct"):
+        raise Refusal("SELECT DISTINCT over GROUP BY", offset, "group in a subquery that this one reads")
+    resolve_aliases(select, clause, select.args.get("having"))
+    resolve_places(select, clause)
+    return list(clause.expressions)
+
+
+def _operated(
+    bench: Bench,
+    select: exp.Select,
+    relations: list[Relation],
+    calls: "_Calls",
+    window: Closing | None,
+    *,
+    signed: bool,
+    with_before: bool,
+) -> str:
+    """The view of what the operator puts out."""
+    keys = [exp.alias_(key.copy(), name) for key, name in calls.named_keys()]
+    arguments = [exp.alias_(a, name) for name, a in calls.arguments.items()]
+    sign = [exp.alias_(exp.column(SIGN), SIGN)] if signed else []
+    inner = packed(bench, select, relations, [*keys, *arguments, *sign], rows=False, order=calls.in_order)
+    operator = Aggregate(
+        keys=tuple(calls.names),
+        calls=tuple(calls.calls),
+        signed=signed,
+        with_before=with_before,
+        ttl_ms=bench.ttl_ms if window is None else None,
+        closes=None if window is None else calls.names[calls.keys.index(window.end)],
+        lateness_ms=0 if window is None else window.lateness_ms,
+    )
+    late = None if window is None else late_rows(select, relations, window.end)
+    return bench.operator(operator, bench.sql(inner), late=late)
+
+
+def _as_changes(
+    select: exp.Select,
+    outputs: list[exp.Expr],
+    calls: "_Calls",
+    condition: exp.Expr | None,
+    window: Closing | None,
+) -> Flow:
+    """Put out changes by the key; columns of it that are no outputs are carried along."""
+    flow = Flow(columns=tuple(e.alias_or_name for e in outputs), watermarked=False)
+    told = None if window is None else _telling(window, outputs, calls)
+    spare = () if window is None or told is None else (window.start, *window.telling)
+    names = [name for key, name in calls.named_keys() if key not in spare]
     shown = {e.unalias().name: e.alias_or_name for e in outputs if isinstance(e.unalias(), exp.Column)}
-    told = _telling(window, outputs, keys, names, calls) if window is not None else None
-    if window is not None and told is not None:
-        names = [n for k, n in zip(keys, names, strict=True) if k not in (window.start, *window.telling)]
     hidden = {name: free_name(name, flow) for name in names if name not in shown}
     carried = [exp.alias_(ours(name), other) for name, other in hidden.items()]
+    operation = exp.column(OP, quoted=True) if condition is None else _changed(condition, calls)
     select.set("expressions", [*outputs, exp.alias_(operation, OP, quoted=True), *carried])
     if condition is not None:
         _only_changes(select)
@@ -85,11 +107,9 @@ def group(
     return replace(flow, kind="changes", key=key, hidden=frozenset(hidden.values()))
 
 
-def _telling(
-    window: Closing, outputs: list[exp.Expr], keys: list[exp.Expr], names: list[str], calls: "_Calls"
-) -> str | None:
+def _telling(window: Closing, outputs: list[exp.Expr], calls: "_Calls") -> str | None:
     """The output that tells one window from another."""
-    ends = [_lifted(end, keys, names, calls) for end in window.telling]
+    ends = [calls.lifted(end) for end in window.telling]
     return next((e.alias_or_name for end in ends for e in outputs if e.unalias() == end), None)
 
 
@@ -100,43 +120,48 @@ def _refuse_sets(clause: exp.Group) -> None:
             raise Refusal(name.replace("_", " ").upper(), clause, "write one model for each set of columns")
 
 
-def _output(projection: exp.Expr, keys: list[exp.Expr], names: list[str], calls: "_Calls") -> exp.Expr:
-    lifted = _lifted(projection.unalias(), keys, names, calls)
-    return exp.alias_(lifted, projection.alias_or_name, quoted=True)
-
-
-def _lifted(node: exp.Expr, keys: list[exp.Expr], names: list[str], calls: "_Calls") -> exp.Expr:
-    """An expression over what the operator puts out: keys and calls by their names there."""
-    for key, name in zip(keys, names, strict=True):
-        if node == key:
-            return ours(name)
-    if isinstance(node, exp.IgnoreNulls) and is_aggregate(node.this):
-        return calls.taken(node.this, None)
-    if isinstance(node, exp.Filter):
-        inner = node.this.this if isinstance(node.this, exp.IgnoreNulls) else node.this
-        return calls.taken(inner, node.expression.this)
-    if is_aggregate(node):
-        return calls.taken(node, None)
-    lifted = node.copy()
-    for name, child in list(lifted.args.items()):
-        if isinstance(child, exp.Expr):
-            lifted.set(name, _lifted(child, keys, names, calls))
-        elif isinstance(child, list):
-            lifted.set(name, [_lifted(c, keys, names, calls) if isinstance(c, exp.Expr) else c for c in child])
-    if isinstance(node, exp.Column):
-        text = f"`{lifted.name}` beside GROUP BY"
-        raise Refusal(text, node, "group by it, or aggregate it")
-    return lifted
-
-
 @dataclass(slots=True)
 class _Calls:
-    """The aggregate calls of a SELECT, equal ones once, and the columns that they are over."""
+    """The keys of a SELECT and its aggregate calls, equal ones once, with the columns that they are over."""
 
+    keys: list[exp.Expr]
     windowed: bool
     calls: list[Call] = field(default_factory=list)
     arguments: dict[str, exp.Expr] = field(default_factory=dict)
     in_order: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """What the keys are called behind the operator."""
+        return [f"_k{place}" for place in range(len(self.keys))]
+
+    def named_keys(self) -> list[tuple[exp.Expr, str]]:
+        return list(zip(self.keys, self.names, strict=True))
+
+    def output(self, projection: exp.Expr) -> exp.Expr:
+        return exp.alias_(self.lifted(projection.unalias()), projection.alias_or_name, quoted=True)
+
+    def lifted(self, node: exp.Expr) -> exp.Expr:
+        """An expression over what the operator puts out: keys and calls by their names there."""
+        for key, name in self.named_keys():
+            if node == key:
+                return ours(name)
+        if isinstance(node, exp.IgnoreNulls) and is_of_group(node.this):
+            return self.taken(node.this, None)
+        if isinstance(node, exp.Filter):
+            inner = node.this.this if isinstance(node.this, exp.IgnoreNulls) else node.this
+            return self.taken(inner, node.expression.this)
+        if is_of_group(node):
+            return self.taken(node, None)
+        lifted = node.copy()
+        for name, child in list(lifted.args.items()):
+            if isinstance(child, exp.Expr):
+                lifted.set(name, self.lifted(child))
+            elif isinstance(child, list):
+                lifted.set(name, [self.lifted(c) if isinstance(c, exp.Expr) else c for c in child])
+        if isinstance(node, exp.Column):
+            raise Refusal(f"`{lifted.name}` beside GROUP BY", node, "group by it, or aggregate it")
+        return lifted
 
     def taken(self, node: exp.Expr, only: exp.Expr | None) -> exp.Expr:
         """What stands for an aggregate behind the operator."""
@@ -176,10 +201,10 @@ class _Calls:
                 return exp.Case().when(some, joined)
             case exp.ArrayAgg():
                 return self._ordered("list", argument, only, distinct)
-            case exp.Anonymous() if node.name.upper() == "COLLECT":
+            case exp.Anonymous() if written_name(node) == "COLLECT":
                 return self._ordered("list", argument, only, distinct)
             case _:
-                name = node.sql_name() if isinstance(node, exp.Func) else node.key.upper()
+                name = written_name(node)
                 if self.windowed:
                     way_out = "read the rows through a model whose `event_time` has neither that nor `late`"
                     raise Refusal(f"{name} in a window with `allowed_lateness_ms`", node, way_out)
@@ -211,12 +236,12 @@ class _Calls:
 # HAVING
 
 
-def _changed(select: exp.Select, condition: exp.Expr, calls: list[str]) -> exp.Expr:
+def _changed(condition: exp.Expr, calls: _Calls) -> exp.Expr:
     """The operation when only groups that meet a condition are told of."""
     now = exp.and_(exp.column(OP).neq("d"), exp.func("COALESCE", condition.copy(), exp.false()))
     was = condition.copy()
     for column in list(was.find_all(exp.Column)):
-        if column.name in calls:
+        if column.name in {call.name for call in calls.calls}:
             column.replace(exp.Dot.build([exp.column(BEFORE), exp.to_identifier(column.name)]))
     before = exp.and_(exp.column(OP).neq("i"), exp.func("COALESCE", was, exp.false()))
     return exp.Case().when(exp.and_(now, before), "'u'").when(now, "'i'").when(before.copy(), "'d'")

@@ -2,16 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from sqlglot import exp
 
 from penstock.keyed.operators import OP, SIGN, ChangeJoin, VersionJoin
 from penstock.sql.carving.changes import read_signed, signed_view
-from penstock.sql.carving.conditions import OUTER, asked_of, filters, is_time
+from penstock.sql.carving.conditions import OUTER, Asked, asked_of, filters, is_clock, is_time
 from penstock.sql.carving.late import late_rows
 from penstock.sql.carving.select import all_of, conjuncts, own_columns, packed, star_of
 from penstock.sql.carving.stages import Bench, Flow, Refusal, Relation
-from penstock.sql.query import offset_of
+from penstock.sql.query import offset_of, start_of
+
+VERSIONS: Final = "FOR SYSTEM_TIME AS OF"
 
 
 def join_changes(
@@ -28,10 +31,10 @@ def join_changes(
         raise Refusal(f"{join.side} JOIN with more than equalities", join, "bound it in time, or filter its inputs")
     for_left, for_right = filters(select, join, place, left, right)
     select.set("where", all_of([*_conditions(select), *asked.rest]))
-    one_view = _side(bench, select, left, place, "_l", asked.left, where=[*asked.on_left, *for_left])
-    alone = _alone(select, right)
-    wanted = _wanted(select, [right], place)
-    other_view = _side(bench, alone, [right], 0, "_r", asked.right, where=[*asked.on_right, *for_right], wanted=wanted)
+    side = _left_side(select, place, left, [*asked.on_left, *for_left])
+    one_view = _signed_view(bench, side, left, _named("_l", asked.left))
+    side = _right_side(select, place, right, [*asked.on_right, *for_right])
+    other_view = _signed_view(bench, side, [right], _named("_r", asked.right))
     operator = ChangeJoin(
         side=join.side.lower() if outer else "inner",  # type: ignore[arg-type]
         left_key=tuple(f"_l{i}" for i in range(len(asked.left))),
@@ -50,54 +53,62 @@ def join_versions(
 ) -> Flow:
     """A join with the version that was valid at the time of a row."""
     version = join.this.args["version"].expression
-    if any(r.flow.kind != "rows" for r in left):
-        raise Refusal("FOR SYSTEM_TIME AS OF beside changes", join, "join in a model that reads rows that only come")
-    if join.side in {"RIGHT", "FULL"}:
-        raise Refusal(f"{join.side} JOIN FOR SYSTEM_TIME AS OF", join, "use JOIN or LEFT JOIN")
-    asked = asked_of(join, left, right, None)
-    rest = [*asked.rest, *asked.on_left, *asked.on_right]
-    if rest and join.side:
-        raise Refusal("LEFT JOIN FOR SYSTEM_TIME AS OF with more than equalities", join, "filter in a model behind it")
-    by_clock = isinstance(version, exp.Anonymous) and version.name.upper() == "PROCTIME"
-    by_clock = by_clock or any(_is_clock(version, r) for r in left)
-    right_times = sorted(right.flow.times)
-    timed = [r for r in left if isinstance(version, exp.Column) and is_time(version, r)]
-    if not by_clock and not timed:
-        way_out = "write the event time of the left side, or PROCTIME()"
-        raise Refusal("FOR SYSTEM_TIME AS OF something else than a time", join, way_out)
-    if not by_clock and not all(r.flow.watermarked for r in timed):
-        way_out = "join in a model of its own, which reads what comes before"
-        raise Refusal("FOR SYSTEM_TIME AS OF behind another operator", join, way_out)
-    if not by_clock and not right_times:
-        way_out = f"declare `event_time` on the source of `{right.alias}`"
-        raise Refusal("FOR SYSTEM_TIME AS OF without an event time of the versions", join, way_out)
-    times = (None, None) if by_clock else (version, exp.column(right_times[0], table=right.alias, quoted=True))
+    asked = _asked_of_versions(left, right, join)
+    left_time, right_time = _times(version, left, right, join)
     for_left, _ = filters(select, join, place, left, right)
-    select.set("where", all_of([*_conditions(select), *rest]))
-    late = None if by_clock else late_rows(_alone(select, left[0]), left, version)
-    one_view = _side(bench, select, left, place, "_l", asked.left, times[0], where=for_left, plain=True)
-    other, wanted = _alone(select, right), _wanted(select, [right], place)
-    other.args["from_"].this.set("version", None)
-    other_view = _side(bench, other, [right], 0, "_r", asked.right, times[1], wanted=wanted, plain=True)
+    select.set("where", all_of([*_conditions(select), *asked.rest, *asked.on_left, *asked.on_right]))
+    late = None if left_time is None else late_rows(_alone(select, left[0]), left, left_time)
+    side = _left_side(select, place, left, for_left)
+    one_view = bench.sql(packed(bench, side, left, _named("_l", asked.left, left_time)))
+    side = _right_side(select, place, right, ())
+    side.args["from_"].this.set("version", None)
+    extra = _named("_r", asked.right, right_time)
+    if right.flow.kind == "changes":
+        extra.append(exp.column(OP, table=right.alias))
+    other_view = bench.sql(packed(bench, side, [right], extra, order=True))
     operator = VersionJoin(
         left_key=tuple(f"_l{i}" for i in range(len(asked.left))),
         right_key=tuple(f"_r{i}" for i in range(len(asked.right))),
-        left_time=None if by_clock else "_lt",
-        right_time=None if by_clock else "_rt",
+        left_time=None if left_time is None else "_lt",
+        right_time=None if right_time is None else "_rt",
         keep_unmatched=join.side == "LEFT",
         ttl_ms=bench.ttl_ms,
     )
     view = bench.operator(operator, one_view, other_view, late=late)
+    bench.keeps(VERSIONS, start_of(version))
     _continue(select, view, place, [*left, right])
     return Flow(watermarked=False)
 
 
-def _is_clock(column: exp.Expr, relation: Relation) -> bool:
-    return (
-        isinstance(column, exp.Column)
-        and column.table.casefold() == relation.alias.casefold()
-        and column.name.casefold() in relation.flow.clocks
-    )
+def _asked_of_versions(left: list[Relation], right: Relation, join: exp.Join) -> Asked:
+    """What a join with versions asks for, if that can be done."""
+    if any(r.flow.kind != "rows" for r in left):
+        raise Refusal(f"{VERSIONS} beside changes", join, "join in a model that reads rows that only come")
+    if join.side in {"RIGHT", "FULL"}:
+        raise Refusal(f"{join.side} JOIN {VERSIONS}", join, "use JOIN or LEFT JOIN")
+    asked = asked_of(join, left, right, None)
+    if join.side and (asked.rest or asked.on_left or asked.on_right):
+        raise Refusal(f"LEFT JOIN {VERSIONS} with more than equalities", join, "filter in a model behind it")
+    return asked
+
+
+def _times(
+    version: exp.Expr, left: list[Relation], right: Relation, join: exp.Join
+) -> tuple[exp.Expr | None, exp.Expr | None]:
+    """The event times of the rows and of their versions; none of both if rows are taken as they arrive."""
+    if is_clock(version, left):
+        return None, None
+    timed = [r for r in left if isinstance(version, exp.Column) and is_time(version, r)]
+    if not timed:
+        way_out = "write the event time of the left side, or PROCTIME()"
+        raise Refusal(f"{VERSIONS} something else than a time", join, way_out)
+    if not all(r.flow.watermarked for r in timed):
+        way_out = "join in a model of its own, which reads what comes before"
+        raise Refusal(f"{VERSIONS} behind another operator", join, way_out)
+    if not right.flow.times:
+        way_out = f"declare `event_time` on the source of `{right.alias}`"
+        raise Refusal(f"{VERSIONS} without an event time of the versions", join, way_out)
+    return version, exp.column(min(right.flow.times), table=right.alias, quoted=True)
 
 
 def _alone(select: exp.Select, relation: Relation) -> exp.Select:
@@ -110,42 +121,41 @@ def _alone(select: exp.Select, relation: Relation) -> exp.Select:
     return alone
 
 
-def _side(
-    bench: Bench,
-    select: exp.Select,
-    relations: list[Relation],
-    joins: int,
-    prefix: str,
-    keys: tuple[exp.Expr, ...],
-    time: exp.Expr | None = None,
-    *,
-    where: Sequence[exp.Expr] = (),
-    wanted: list[exp.Expr] | None = None,
-    plain: bool = False,
-) -> str:
-    """A view of one side of a join: rows as structs, keys, and what the operator wants besides."""
-    extra: list[exp.Expr] = [exp.alias_(key.copy(), f"{prefix}{i}") for i, key in enumerate(keys)]
-    if time is not None:
-        extra.append(exp.alias_(time.copy(), f"{prefix}t"))
+def _left_side(select: exp.Select, place: int, relations: list[Relation], where: Sequence[exp.Expr]) -> exp.Select:
+    """The SELECT up to a join, with the columns that are wanted behind it."""
     side = select.copy()
-    side.set("joins", [j.copy() for j in (select.args.get("joins") or [])[:joins]])
+    side.set("joins", [join.copy() for join in (select.args.get("joins") or [])[:place]])
     side.set("where", all_of(where))
-    side.set("expressions", _wanted(select, relations, joins) if wanted is None else wanted)
-    (only,) = relations if len(relations) == 1 else (None,)
-    if plain:
-        changes = only is not None and only.flow.kind == "changes"
-        if changes:
-            assert only is not None
-            extra.append(exp.column(OP, table=only.alias))
-        return bench.sql(packed(bench, side, relations, extra, order=prefix == "_r"))
+    side.set("expressions", _wanted(select, relations, place))
+    return side
+
+
+def _right_side(select: exp.Select, place: int, relation: Relation, where: Sequence[exp.Expr]) -> exp.Select:
+    """The SELECT as if it read the right side of a join only, with the columns that are wanted behind it."""
+    side = _alone(select, relation)
+    side.set("where", all_of(where))
+    side.set("expressions", _wanted(select, [relation], place))
+    return side
+
+
+def _named(prefix: str, keys: Sequence[exp.Expr], time: exp.Expr | None = None) -> list[exp.Expr]:
+    """The keys of a side, and its time, under the names that the operator is told."""
+    named: list[exp.Expr] = [exp.alias_(key.copy(), f"{prefix}{i}") for i, key in enumerate(keys)]
+    return named if time is None else [*named, exp.alias_(time.copy(), f"{prefix}t")]
+
+
+def _signed_view(bench: Bench, side: exp.Select, relations: list[Relation], keys: list[exp.Expr]) -> str:
+    """A view of one side of a join of changes: rows as structs, keys, and whether a row comes or goes."""
+    only = relations[0] if len(relations) == 1 else None
+    sign: exp.Expr
     if only is not None and only.flow.kind == "changes":
         relations = [read_signed(side, only, signed_view(bench, only))]
-        extra.append(exp.column(SIGN, table=only.alias))
+        sign = exp.column(SIGN, table=only.alias)
     elif any(r.flow.kind == "signed" for r in relations):
-        extra.append(exp.column(SIGN))
+        sign = exp.column(SIGN)
     else:
-        extra.append(exp.alias_(exp.cast(exp.Literal.number(1), "tinyint"), SIGN))
-    return bench.sql(packed(bench, side, relations, extra))
+        sign = exp.alias_(exp.cast(exp.Literal.number(1), "tinyint"), SIGN)
+    return bench.sql(packed(bench, side, relations, [*keys, sign]))
 
 
 def _conditions(select: exp.Select) -> list[exp.Expr]:

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from penstock.sql.carving.select import star_of
 from penstock.sql.carving.stages import Bench, LateRows, Refusal, Relation
-from penstock.sql.window_calls import own_calls
+from penstock.sql.window_calls import last_moment, own_calls
 from penstock.sql.windows import Made
 
 LATE_ROW: Final = "row"
@@ -71,8 +71,8 @@ def _called(select: exp.Select, made: Made) -> tuple[exp.Expr, exp.Expr, exp.Exp
             rest = [e for e in group.expressions if e is not call.node]
             group.set("expressions", [start.copy(), stop.copy(), *rest])
         elif call.part == "time":
-            call.node.replace(_last_moment(stop))
-    return start, stop, _last_moment(stop)
+            call.node.replace(last_moment(stop))
+    return start, stop, last_moment(stop)
 
 
 def _read(bench: Bench, select: exp.Select, made: Made) -> tuple[exp.Expr, exp.Expr, exp.Expr]:
@@ -84,15 +84,10 @@ def _read(bench: Bench, select: exp.Select, made: Made) -> tuple[exp.Expr, exp.E
         if any(column is e for e in grouped):
             column.pop()
         else:
-            moment = _last_moment(stop)
+            moment = last_moment(stop)
             is_output = column.parent is select and column.arg_key == "expressions"
             column.replace(exp.alias_(moment, column.name, quoted=True) if is_output else moment)
-    return start, stop, _last_moment(stop)
-
-
-def _last_moment(end: exp.Expr) -> exp.Expr:
-    millisecond = exp.Interval(this=exp.Literal.string("1"), unit=exp.var("MILLISECOND"))
-    return exp.Sub(this=end.copy(), expression=millisecond)
+    return start, stop, last_moment(stop)
 
 
 def _rows_of(relations: Sequence[Relation]) -> list[Relation]:

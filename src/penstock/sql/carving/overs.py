@@ -6,16 +6,15 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.keyed.operators import Over, OverCall
-from penstock.sql.carving.conditions import is_bounded
+from penstock.sql.carving.conditions import is_bounded, is_clock, is_time
 from penstock.sql.carving.late import late_rows
 from penstock.sql.carving.names import ours, resolve_aliases
 from penstock.sql.carving.passing import passed
 from penstock.sql.carving.select import own_nodes, packed, read_from, unfolds
 from penstock.sql.carving.stages import Bench, Flow, Refusal, Relation
+from penstock.sql.function_names import written_name
 from penstock.sql.shape import over_offset
-
-_MILLISECONDS: Final = {"MILLISECOND": 1, "SECOND": 1_000, "MINUTE": 60_000, "HOUR": 3_600_000, "DAY": 86_400_000}
-
+from penstock.sql.window_calls import milliseconds
 
 _UNTIMED: Final = "OVER that is not ordered by time alone"
 _TIMED: Final = "write ORDER BY and the event time, ascending"
@@ -101,26 +100,19 @@ def _bounds(spec: exp.Expr, window: exp.Window) -> tuple[int | None, int | None]
         return (0, None) if spec.args.get("kind") == "ROWS" else (None, 0)
     if spec.args.get("kind") == "ROWS" and isinstance(start, exp.Literal):
         return int(start.this), None
-    if isinstance(start, exp.Interval) and start.unit is not None:
-        size = _MILLISECONDS.get(start.unit.name.upper().removesuffix("S"))
-        if size is not None and start.this.name.isdigit():
-            return None, int(start.this.name) * size
+    range_ms = milliseconds(start) if spec.args.get("kind") == "RANGE" and isinstance(start, exp.Expr) else None
+    if range_ms is not None and range_ms >= 0:
+        return None, range_ms
     way_out = "write ROWS BETWEEN n PRECEDING or RANGE BETWEEN INTERVAL … PRECEDING"
     raise Refusal("this frame of OVER", over_offset(window), way_out)
 
 
 def _time(order: exp.Expr, relations: list[Relation], place: int) -> exp.Expr | None:
     """The event time that rows are taken by; None if they are taken as they arrive."""
-    if isinstance(order, exp.Anonymous) and order.name.upper() == "PROCTIME":
+    if is_clock(order, relations):
         return None
-    if isinstance(order, exp.Column):
-        for relation in relations:
-            if order.table.casefold() != relation.alias.casefold():
-                continue
-            if order.name.casefold() in relation.flow.clocks:
-                return None
-            if order.name.casefold() in relation.flow.times and relation.flow.watermarked:
-                return order
+    if isinstance(order, exp.Column) and any(r.flow.watermarked and is_time(order, r) for r in relations):
+        return order
     raise Refusal(_UNTIMED, place, _TIMED)
 
 
@@ -145,6 +137,8 @@ class _Calls:
         """What stands for a function with OVER behind the operator."""
         if isinstance(node, exp.RespectNulls):
             node = node.this
+        if any(isinstance(argument, exp.Distinct) for argument in node.iter_expressions()):
+            raise Refusal("DISTINCT with OVER", node, "aggregate in a window: TUMBLE, HOP or SESSION")
         match node:
             case exp.IgnoreNulls():
                 raise Refusal("IGNORE NULLS with OVER", node, "filter the nulls in a subquery")
@@ -169,13 +163,12 @@ class _Calls:
             case exp.Lag() | exp.Lead():
                 return self._shifted(node)
             case _:
-                name = node.sql_name() if isinstance(node, exp.Func) else node.key.upper()
-                raise Refusal(f"{name} with OVER", node, "aggregate in a window: TUMBLE, HOP or SESSION")
+                raise Refusal(f"{written_name(node)} with OVER", node, "aggregate in a window: TUMBLE, HOP or SESSION")
 
     def _shifted(self, node: exp.Lag | exp.Lead) -> exp.Expr:
         offset, default = node.args.get("offset"), node.args.get("default")
         if offset is not None and not (isinstance(offset, exp.Literal) and offset.this.isdigit()):
-            raise Refusal(f"{node.sql_name()} with an offset that is no number", node, "write a number")
+            raise Refusal(f"{written_name(node)} with an offset that is no number", node, "write a number")
         function = "lag" if isinstance(node, exp.Lag) else "lead"
         otherwise = self._argument(default) if default is not None else None
         call = OverCall(

@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from penstock.keyed.operators import NOW, ORDER, SIGN, Ranking, Sort
 from penstock.sql.carving.changes import signed as as_signed
+from penstock.sql.carving.conditions import is_clock
 from penstock.sql.carving.names import ours
 from penstock.sql.carving.passing import passed
 from penstock.sql.carving.select import all_of, conjuncts, own_nodes, packed
@@ -74,50 +75,66 @@ def _limit(condition: exp.Expr, name: str) -> int | None:
 
 def rank(bench: Bench, select: exp.Select, found: Ranked, relations: list[Relation], *, signed: bool) -> Relation:
     """Carve the numbering out: the SELECT then reads the first rows, under the alias that the subquery had."""
-    outer = select.args["from_"].this
-    alias = outer.alias or "_t0"
+    alias = select.args["from_"].this.alias or "_t0"
     partition, ordered = _asked(found)
     keys = [exp.alias_(e.copy(), f"_p{place}") for place, e in enumerate(partition)]
-    first = ordered.expressions[0]
-    by_arrival = _is_clock(first.this, relations)
-    newest_first = by_arrival and bool(first.args.get("desc"))
-    sorts = [] if by_arrival else [_sort(o, place) for place, o in enumerate(ordered.expressions)]
     kept = [e for e in found.inner.expressions if e.unalias() is not found.window]
-    known = passed(exp.Select(expressions=[e.copy() for e in kept]), relations)
     payload = exp.alias_(exp.Anonymous(this="struct", expressions=[_named(e) for e in kept]), alias, quoted=True)
-    sign = [exp.column(SIGN)] if signed else []
-    inner = packed(
-        bench, found.inner, relations, [payload, *keys, *(s for s, _ in sorts), *sign], rows=False, order=True
-    )
-    if newest_first:
-        sorts = [
-            (exp.alias_(e.unalias().copy(), f"_o{i}"), Sort(f"_o{i}", True)) for i, e in enumerate(_arrival(inner))
-        ]
-        inner.set("expressions", [*inner.expressions, *(s for s, _ in sorts)])
-    wants_rank = _uses_rank(select, found)
+    inner, order = _sorted_rows(bench, found, relations, ordered, [payload, *keys], signed=signed)
     operator = Ranking(
         partition=tuple(k.alias for k in keys),
-        order=tuple(sort for _, sort in sorts),
+        order=order,
         limit=found.limit,
-        rank=RANK if wants_rank else None,
+        rank=RANK if _uses_rank(select, found) else None,
         signed=signed,
         ttl_ms=bench.ttl_ms,
     )
     view = bench.operator(operator, bench.sql(inner))
     bench.keeps("ROW_NUMBER", over_offset(found.window))
-    if found.limit > 1 and not wants_rank:
+    if _is_a_set(operator):
         view = bench.sql(as_signed(exp.Table(this=exp.to_identifier(view, quoted=True))))
     _read_ranked(select, found, view)
+    known = passed(exp.Select(expressions=[e.copy() for e in kept]), relations)
     shown = {k.alias: name for e, k in zip(partition, keys, strict=True) if (name := _shown(e, kept, relations))}
-    node = select.args["from_"].this
-    flow = Flow(columns=known.columns, clocks=known.clocks, watermarked=False)
-    if found.limit == 1 and by_arrival and not newest_first and not signed:
-        return Relation(alias, node, flow, packed=True)
-    if found.limit > 1 and not wants_rank:
-        return Relation(alias, node, replace(flow, kind="signed"), packed=True)
-    key = (*operator.partition, *((RANK,) if found.limit > 1 else ()))
-    flow = replace(flow, kind="changes", key=key, hidden=frozenset(key))
-    return Relation(alias, node, flow, packed=True, shown=shown)
+    flow = _flow(operator, Flow(columns=known.columns, clocks=known.clocks, watermarked=False))
+    return Relation(alias, select.args["from_"].this, flow, packed=True, shown=shown if flow.key else {})
+
+
+def _sorted_rows(
+    bench: Bench,
+    found: Ranked,
+    relations: list[Relation],
+    ordered: exp.Order,
+    extra: list[exp.Expr],
+    *,
+    signed: bool,
+) -> tuple[exp.Select, tuple[Sort, ...]]:
+    """The rows with the columns that they are sorted by, and how; the order of arrival needs none of its own."""
+    first = ordered.expressions[0]
+    by_arrival = is_clock(first.this, relations)
+    sorts = [] if by_arrival else [_sort(o, place) for place, o in enumerate(ordered.expressions)]
+    sign = [exp.column(SIGN)] if signed else []
+    inner = packed(bench, found.inner, relations, [*extra, *(e for e, _ in sorts), *sign], rows=False, order=True)
+    if by_arrival and first.args.get("desc"):
+        arrival = [e.unalias().copy() for e in _arrival(inner)]
+        sorts = [(exp.alias_(e, f"_o{i}"), Sort(f"_o{i}", True)) for i, e in enumerate(arrival)]
+        inner.set("expressions", [*inner.expressions, *(e for e, _ in sorts)])
+    return inner, tuple(sort for _, sort in sorts)
+
+
+def _is_a_set(operator: Ranking) -> bool:
+    """Whether several rows of a partition are wanted, whatever their numbers: they only come and go."""
+    return operator.limit > 1 and operator.rank is None
+
+
+def _flow(operator: Ranking, flow: Flow) -> Flow:
+    """How the first rows come. The first that ever came stays the first."""
+    if _is_a_set(operator):
+        return replace(flow, kind="signed")
+    if operator.limit == 1 and not operator.order and not operator.signed:
+        return flow
+    key = (*operator.partition, *((RANK,) if operator.limit > 1 else ()))
+    return replace(flow, kind="changes", key=key, hidden=frozenset(key))
 
 
 def _asked(found: Ranked) -> tuple[list[exp.Expr], exp.Order]:
@@ -209,12 +226,3 @@ def _arrival(packed_rows: exp.Select) -> list[exp.Expr]:
 def _nulls_last(ordered: exp.Ordered) -> bool | None:
     first = ordered.args.get("nulls_first")
     return None if first is None else not first
-
-
-def _is_clock(node: exp.Expr, relations: list[Relation]) -> bool:
-    """Whether sorting by it is sorting by arrival."""
-    if isinstance(node, exp.Anonymous) and node.name.upper() == "PROCTIME":
-        return True
-    return isinstance(node, exp.Column) and any(
-        node.name.casefold() in r.flow.clocks and node.table.casefold() in ("", r.alias.casefold()) for r in relations
-    )

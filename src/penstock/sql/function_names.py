@@ -1,0 +1,59 @@
+"""What a function is called by those who wrote it, and which functions aggregate rows."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from sqlglot import exp
+
+from penstock.sql.dialects import WRITTEN
+
+_UNWRITTEN: Final[Mapping[type[exp.Expr], str]] = {
+    exp.ApproxQuantile: "PERCENTILE_APPROX",
+    exp.ArgMax: "MAX_BY",
+    exp.ArgMin: "MIN_BY",
+    exp.Cast: "CAST",
+    exp.GroupConcat: "LISTAGG",
+    exp.JSONArrayAgg: "JSON_ARRAYAGG",
+    exp.JSONObject: "JSON_OBJECT",
+    exp.JSONObjectAgg: "JSON_OBJECTAGG",
+    exp.Quantile: "PERCENTILE",
+    exp.StrPosition: "POSITION",
+    exp.TryCast: "CAST",
+}
+"""Functions for which the parser has other names, and does not keep the one that was written."""
+_AGGREGATES: Final = frozenset({"COLLECT", "JSON_ARRAYAGG"})
+"""Aggregates that the parser does not know."""
+_AROUND: Final = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
+
+
+def called_name(node: exp.Expr) -> str:
+    """The name in a plain call, letter by letter; empty for what is none."""
+    if isinstance(node, exp.Anonymous):
+        return node.name
+    written = node.meta.get(WRITTEN)
+    return written if isinstance(written, str) else ""
+
+
+def written_name(node: exp.Expr) -> str:
+    """The name of a function or clause as people write it, in capitals."""
+    return called_name(node).upper() or class_name(type(node))
+
+
+def class_name(kind: type[exp.Expr]) -> str:
+    if kind in _UNWRITTEN:
+        return _UNWRITTEN[kind]
+    return kind.sql_name() if issubclass(kind, exp.Func) else kind.key.upper()
+
+
+def is_aggregate(node: exp.Expr) -> bool:
+    """Whether a function makes one value of many rows."""
+    return isinstance(node, exp.AggFunc) or (isinstance(node, exp.Anonymous) and node.name.upper() in _AGGREGATES)
+
+
+def is_of_group(node: exp.Expr) -> bool:
+    """Whether it is an aggregate over the rows of a group, and not one with OVER."""
+    if not is_aggregate(node):
+        return False
+    while isinstance(node.parent, _AROUND) and node.arg_key == "this":
+        node = node.parent
+    return not (isinstance(node.parent, exp.Window) and node.arg_key == "this")
