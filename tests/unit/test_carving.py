@@ -96,6 +96,7 @@ def test_a_join_that_is_bounded_in_time_needs_no_operator_to_forget() -> None:
         ("ROWS BETWEEN 4 PRECEDING AND CURRENT ROW", 4, None, False),
         ("ROWS BETWEEN CURRENT ROW AND CURRENT ROW", 0, None, False),
         ("RANGE BETWEEN INTERVAL '2' DAY PRECEDING AND CURRENT ROW", None, 172_800_000, False),
+        ("RANGE BETWEEN INTERVAL '1.5' HOUR PRECEDING AND CURRENT ROW", None, 5_400_000, False),
         ("RANGE BETWEEN CURRENT ROW AND CURRENT ROW", None, 0, False),
     ],
 )
