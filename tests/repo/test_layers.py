@@ -58,9 +58,9 @@ def modules() -> list[str]:
     return sorted(module.name for module in found if not module.name.startswith(WITH_SPARK))
 
 
-def watched(body: str, what: list[Any], tmp_path: Path) -> dict[str, list[str]]:
+def watched(body: str, what: list[Any], tmp_path: Path, watch: str = WATCH) -> dict[str, list[str]]:
     report = tmp_path / "report.json"
-    command = [sys.executable, "-c", WATCH + body, str(report), json.dumps(what)]
+    command = [sys.executable, "-c", watch + body, str(report), json.dumps(what)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60)
     assert ended.returncode == 0, ended.stderr
     return json.loads(report.read_text())  # type: ignore[no-any-return]
@@ -75,6 +75,13 @@ def test_importing_every_room_but_the_runtime_leaves_pyspark_unloaded(tmp_path: 
 def test_reading_a_checkpoint_needs_no_spark(tmp_path: Path) -> None:
     names = ["penstock.cli.state", "penstock.runtime.state", "penstock.runtime.lock"]
     assert watched(IMPORT_ALL, names, tmp_path) == {"loaded": [], "started": []}
+
+
+def test_what_runs_on_executors_imports_little(tmp_path: Path) -> None:
+    """Every Python worker of Spark imports it anew."""
+    names = ["penstock.runtime.cells", "penstock.keyed.kernels"]
+    heavy = WATCH.replace('("pyspark", "py4j")', '("pydantic", "sqlglot", "pandas", "typer", "yaml")')
+    assert watched(IMPORT_ALL, names, tmp_path, heavy)["loaded"] == []
 
 
 @pytest.fixture

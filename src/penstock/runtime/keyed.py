@@ -4,26 +4,16 @@ A state cell per key would cost a round trip between Spark and Python for each o
 round trips does not depend on the number of keys.
 """
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Any, Final
 
-import numpy as np
-import pyarrow as pa
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.streaming.stateful_processor import (
-    ExpiredTimerInfo,
-    StatefulProcessor,
-    StatefulProcessorHandle,
-    TimerValues,
-)
 from pyspark.sql.types import DoubleType, FloatType, IntegralType, NumericType, StringType
 
-from penstock.keyed.kernel import Clock, Kernel
 from penstock.keyed.kernels import kernel_for
 from penstock.keyed.operators import (
     NOW,
@@ -38,17 +28,13 @@ from penstock.keyed.operators import (
     Ranking,
     VersionJoin,
 )
-from penstock.keyed.packing import pack, unpack
 from penstock.manifest.model import KeyedStep
+from penstock.runtime.cells import BUCKET, PACKED, WORKED, Cell, Packer, unpacked
 from penstock.sql.dialects import quoted
 
 BUCKETS: Final = 32
 """How many cells share the keys of an operator. State is laid out by it: another number needs another checkpoint."""
 
-_BUCKET: Final = "_bucket"
-_PACKED: Final = f"{_BUCKET} int, side int, rows binary"
-_WORKED: Final = "rows binary, late bigint, kept string"
-"""What comes of a turn; `kept` tells of its cell how many rows each table has."""
 _TURNS: Final = "turns "
 _RESERVED: Final = frozenset({NOW, OP, SIGN, *ORDER})
 
@@ -60,15 +46,15 @@ def operate(step: KeyedStep, frames: Sequence[DataFrame]) -> DataFrame:
     schemas = [to_arrow_schema(frame.schema, timezone="UTC") for frame in frames]
     kernel = kernel_for(completed(step.operator, [frame.columns for frame in frames]), tuple(schemas))
     packed = [
-        frame.withColumn(_BUCKET, _bucket(names)).mapInArrow(_Packer(side), _PACKED)
+        frame.withColumn(BUCKET, _bucket(names)).mapInArrow(Packer(side), PACKED)
         for side, (frame, names) in enumerate(zip(frames, keys, strict=True))
     ]
-    buckets = reduce(DataFrame.union, packed).groupBy(_BUCKET)
+    buckets = reduce(DataFrame.union, packed).groupBy(BUCKET)
     mode = "EventTime" if step.operator.waits else "None"
-    worked = buckets.transformWithState(_Cell(kernel, schemas), _WORKED, "Append", mode)
+    worked = buckets.transformWithState(Cell(kernel, schemas), WORKED, "Append", mode)
     kept = f.concat(f.lit("["), f.array_join(f.collect_list("kept"), ","), f.lit("]"))
     counted = worked.observe(turn_metric(step.view), f.sum("late").alias("late"), kept.alias("kept"))
-    return counted.mapInArrow(_unpacked, from_arrow_schema(kernel.output))
+    return counted.mapInArrow(unpacked, from_arrow_schema(kernel.output))
 
 
 def turn_metric(view: str) -> str:
@@ -141,98 +127,3 @@ def _comparable(frames: Sequence[DataFrame], keys: Sequence[Sequence[str]]) -> l
             left = left.withColumn(one, f.col(quoted(one)).cast(common))
             right = right.withColumn(other, f.col(quoted(other)).cast(common))
     return [left, right]
-
-
-class _Packer:
-    """The rows of a task, bucket by bucket, each bucket one blob."""
-
-    def __init__(self, side: int) -> None:
-        self.side = side
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = [batch for batch in batches if batch.num_rows]
-        if not found:
-            return
-        rows = _numbered(pa.Table.from_batches(found))
-        buckets = rows.column(_BUCKET).to_numpy()
-        order = np.argsort(buckets, kind="stable")
-        sorted_rows = rows.drop_columns([_BUCKET]).take(pa.array(order)).combine_chunks()
-        numbers, starts = np.unique(buckets[order], return_index=True)
-        ends = [*starts[1:], len(order)]
-        blobs = [
-            _written(sorted_rows.slice(start, end - start)) for start, end in zip(starts.tolist(), ends, strict=True)
-        ]
-        sides = np.full(len(numbers), self.side, dtype=np.int32)
-        yield pa.RecordBatch.from_arrays(
-            [pa.array(numbers, pa.int32()), pa.array(sides), pa.array(blobs, pa.binary())], [_BUCKET, "side", "rows"]
-        )
-
-
-def _numbered(rows: pa.Table) -> pa.Table:
-    """A task sees the rows of a file in their order, and Spark has no function that would number them in a stream."""
-    place = rows.schema.get_field_index(ORDER[-1])
-    if place < 0:
-        return rows
-    return rows.set_column(place, rows.schema.field(place), pa.array(np.arange(rows.num_rows, dtype=np.int64)))
-
-
-def _written(rows: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_table(rows)
-    return bytes(sink.getvalue())
-
-
-def _unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for blob in batch.column("rows"):
-            if blob.is_valid:
-                yield from pa.ipc.open_stream(blob.as_buffer())
-
-
-class _Cell(StatefulProcessor):
-    """A bucket of keys: its state is the kernel's tables, each a blob."""
-
-    def __init__(self, kernel: Kernel, schemas: Sequence[pa.Schema]) -> None:
-        self.kernel = kernel
-        self.schemas = list(schemas)
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self._handle = handle
-        fields = ", ".join(f"{quoted(name)} binary" for name in self.kernel.tables)
-        self._state = handle.getValueState("tables", fields)
-
-    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:  # noqa: N802, N803
-        found: list[list[pa.Table]] = [[] for _ in self.schemas]
-        for row in rows:
-            found[row["side"]].append(pa.ipc.open_stream(row["rows"]).read_all())
-        inputs = [
-            pa.concat_tables(tables) if tables else schema.empty_table()
-            for tables, schema in zip(found, self.schemas, strict=True)
-        ]
-        return self._turn(key, inputs, timerValues)
-
-    def handleExpiredTimer(  # noqa: N802
-        self,
-        key: Any,
-        timerValues: TimerValues,  # noqa: N803
-        expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803
-    ) -> Iterator[Row]:
-        return self._turn(key, [schema.empty_table() for schema in self.schemas], timerValues)
-
-    def close(self) -> None:
-        pass
-
-    def _turn(self, key: Any, inputs: list[pa.Table], timer: TimerValues) -> Iterator[Row]:
-        kept = self._state.get()
-        state = {} if kept is None else unpack({n: b for n, b in zip(self.kernel.tables, kept, strict=True) if b})
-        times = [table.column(NOW).to_numpy().max() for table in inputs if table.num_rows]
-        now = int(max(times)) if times else int(timer.getCurrentProcessingTimeInMs())
-        turn = self.kernel.turn(state, inputs, Clock(now, timer.getCurrentWatermarkInMs()))
-        packed = pack(turn.state)
-        self._state.update(tuple(packed.get(name) for name in self.kernel.tables))
-        if turn.wake_ms is not None:
-            self._handle.registerTimer(turn.wake_ms)
-        kept_rows = {name: table.num_rows for name, table in turn.state.items()}
-        output = _written(turn.output) if turn.output.num_rows else None
-        yield Row(rows=output, late=turn.late, kept=json.dumps({str(key[0]): kept_rows}))

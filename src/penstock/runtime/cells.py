@@ -1,0 +1,122 @@
+"""The work of keyed operators on executors: rows into blobs by bucket, a turn of a kernel, and blobs into rows.
+
+Every Python worker of Spark imports this module anew, so it is kept small: nothing that `validate` needs is in here.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import Row
+from pyspark.sql.streaming.stateful_processor import (
+    ExpiredTimerInfo,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+    TimerValues,
+)
+
+from penstock.keyed.kernel import Clock, Kernel
+from penstock.keyed.operators import NOW, ORDER
+from penstock.keyed.packing import pack, unpack
+
+BUCKET: Final = "_bucket"
+PACKED: Final = f"{BUCKET} int, side int, rows binary"
+WORKED: Final = "rows binary, late bigint, kept string"
+"""What comes of a turn; `kept` tells of its cell how many rows each table has."""
+
+
+class Packer:
+    """The rows of a task, bucket by bucket, each bucket one blob."""
+
+    def __init__(self, side: int) -> None:
+        self.side = side
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        found = [batch for batch in batches if batch.num_rows]
+        if not found:
+            return
+        rows = _numbered(pa.Table.from_batches(found))
+        buckets = rows.column(BUCKET).to_numpy()
+        order = np.argsort(buckets, kind="stable")
+        sorted_rows = rows.drop_columns([BUCKET]).take(pa.array(order)).combine_chunks()
+        numbers, starts = np.unique(buckets[order], return_index=True)
+        ends = [*starts[1:], len(order)]
+        blobs = [
+            _written(sorted_rows.slice(start, end - start)) for start, end in zip(starts.tolist(), ends, strict=True)
+        ]
+        sides = np.full(len(numbers), self.side, dtype=np.int32)
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(numbers, pa.int32()), pa.array(sides), pa.array(blobs, pa.binary())], [BUCKET, "side", "rows"]
+        )
+
+
+def _numbered(rows: pa.Table) -> pa.Table:
+    """A task sees the rows of a file in their order, and Spark has no function that would number them in a stream."""
+    place = rows.schema.get_field_index(ORDER[-1])
+    if place < 0:
+        return rows
+    return rows.set_column(place, rows.schema.field(place), pa.array(np.arange(rows.num_rows, dtype=np.int64)))
+
+
+def _written(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return bytes(sink.getvalue())
+
+
+def unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for blob in batch.column("rows"):
+            if blob.is_valid:
+                yield from pa.ipc.open_stream(blob.as_buffer())
+
+
+class Cell(StatefulProcessor):
+    """A bucket of keys: its state is the kernel's tables, each a blob."""
+
+    def __init__(self, kernel: Kernel, schemas: Sequence[pa.Schema]) -> None:
+        self.kernel = kernel
+        self.schemas = list(schemas)
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._handle = handle
+        fields = ", ".join(f"`{name}` binary" for name in self.kernel.tables)
+        self._state = handle.getValueState("tables", fields)
+
+    def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:  # noqa: N802, N803
+        found: list[list[pa.Table]] = [[] for _ in self.schemas]
+        for row in rows:
+            found[row["side"]].append(pa.ipc.open_stream(row["rows"]).read_all())
+        inputs = [
+            pa.concat_tables(tables) if tables else schema.empty_table()
+            for tables, schema in zip(found, self.schemas, strict=True)
+        ]
+        return self._turn(key, inputs, timerValues)
+
+    def handleExpiredTimer(  # noqa: N802
+        self,
+        key: Any,
+        timerValues: TimerValues,  # noqa: N803
+        expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803
+    ) -> Iterator[Row]:
+        return self._turn(key, [schema.empty_table() for schema in self.schemas], timerValues)
+
+    def close(self) -> None:
+        pass
+
+    def _turn(self, key: Any, inputs: list[pa.Table], timer: TimerValues) -> Iterator[Row]:
+        kept = self._state.get()
+        state = {} if kept is None else unpack({n: b for n, b in zip(self.kernel.tables, kept, strict=True) if b})
+        times = [table.column(NOW).to_numpy().max() for table in inputs if table.num_rows]
+        now = int(max(times)) if times else int(timer.getCurrentProcessingTimeInMs())
+        turn = self.kernel.turn(state, inputs, Clock(now, timer.getCurrentWatermarkInMs()))
+        packed = pack(turn.state)
+        self._state.update(tuple(packed.get(name) for name in self.kernel.tables))
+        if turn.wake_ms is not None:
+            self._handle.registerTimer(turn.wake_ms)
+        kept_rows = {name: table.num_rows for name, table in turn.state.items()}
+        output = _written(turn.output) if turn.output.num_rows else None
+        yield Row(rows=output, late=turn.late, kept=json.dumps({str(key[0]): kept_rows}))
