@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from penstock.runtime.java import find_java
+from penstock.clients.java import find_java
 
 ARTIFACT = "io.apicurio:apicurio-registry-app:2.6.13.Final:tar.gz:all"
 RUNNER = "apicurio-registry-app-2.6.13.Final-runner.jar"

@@ -16,7 +16,7 @@ from penstock.plan.diff import diff
 from penstock.plan.state import NOTHING
 from penstock.plan.steps import Plan, RetireQuery
 from penstock.project.parse_project import Environment
-from penstock.runtime.java import find_java
+from penstock.clients.java import find_java
 from tests.process.cli import penstock
 from tests.support import write
 from tests.unit.conftest import MAIN, Compile

@@ -53,7 +53,7 @@ def command(
 
 
 def _machine(path: Path) -> Iterator[Finding]:
-    from penstock.runtime.java import find_java
+    from penstock.clients.java import find_java
 
     found = ".".join(map(str, sys.version_info[:3]))
     yield Finding("python", sys.version_info >= (3, 11), found)

@@ -57,7 +57,7 @@ def command(
 
 def _host(checked: Checked, plan: Plan, *, once: bool, quiet: bool) -> dict[str, Any]:
     """Hold the lock and Spark for as long as the queries run."""
-    from penstock.runtime.java import find_java
+    from penstock.clients.java import find_java
     from penstock.runtime.lock import run_lock
 
     place = checked.place

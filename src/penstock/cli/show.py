@@ -42,7 +42,7 @@ def _rows(checked: Checked, name: str, limit: int) -> list[dict[str, Any]]:
         rows = source_from(_filled(checked, manifest.streams[node.id]), checked.root).first_rows(limit)
         if rows is not None:
             return rows
-    from penstock.runtime.java import find_java
+    from penstock.clients.java import find_java
 
     find_java()
     from penstock.runtime.peek import peek

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from penstock.errors import ServiceError
 from penstock.manifest.model import SparkSpec
 from penstock.runtime.failures import SPARK_ERRORS, failure_of
-from penstock.runtime.java import find_java
+from penstock.clients.java import find_java
 
 KEPT_LOGS: Final = 10
 

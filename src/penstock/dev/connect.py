@@ -1,0 +1,54 @@
+"""A worker of Kafka Connect with a sink into databases: Debezium's JDBC connector."""
+
+from pathlib import Path
+from typing import Final
+
+from penstock.clients.jars import Package, fetch, unpacked
+from penstock.clients.java import find_java
+from penstock.dev.kafka import LOGGING, PACKAGES, VERSION
+from penstock.dev.processes import Running, free_port, responds, start
+
+RUNTIME: Final = (*PACKAGES, Package("org.apache.kafka", "connect-runtime", VERSION))
+PLUGINS: Final = (
+    Package("io.debezium", "debezium-connector-jdbc", "3.6.0.Final", "plugin", "tar.gz", alone=True),
+)
+
+
+def up(home: Path, bootstrap_servers: str, port: int | None = None) -> Running:
+    """Start a worker on a Kafka that runs. Connectors and their offsets are kept in topics there."""
+    home.mkdir(parents=True, exist_ok=True)
+    port = port or free_port()
+    properties = home / "connect.properties"
+    properties.write_text(_properties(bootstrap_servers, port), encoding="utf-8")
+    (home / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
+    command = [
+        find_java().home / "bin" / "java",
+        "-Xmx512m",
+        f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}",
+        "-cp",
+        ":".join(map(str, fetch(RUNTIME))),
+        "org.apache.kafka.connect.cli.ConnectDistributed",
+        properties,
+    ]
+    url = f"http://127.0.0.1:{port}"
+    ready = f"{url}/connectors"
+    return start("Kafka Connect", home, command, {"url": url}, lambda: responds(ready), seconds=120)
+
+
+def _properties(bootstrap_servers: str, port: int) -> str:
+    own = {
+        "bootstrap.servers": bootstrap_servers,
+        "group.id": "penstock-dev",
+        "listeners": f"http://127.0.0.1:{port}",
+        "rest.advertised.host.name": "127.0.0.1",
+        "plugin.path": ",".join(str(unpacked(plugin)) for plugin in PLUGINS),
+        "plugin.discovery": "hybrid_warn",
+        "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        **{f"{kind}.storage.topic": f"_connect-{kind}" for kind in ("config", "offset", "status")},
+        **{f"{kind}.storage.replication.factor": "1" for kind in ("config", "offset", "status")},
+        "offset.storage.partitions": "2",
+        "status.storage.partitions": "1",
+        "offset.flush.interval.ms": "1000",
+    }
+    return "".join(f"{key}={value}\n" for key, value in own.items())

@@ -1,0 +1,83 @@
+"""Kafka as one process: broker and controller, topics on this machine's disk."""
+
+import subprocess
+import uuid
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from penstock.clients.jars import Package, fetch
+from penstock.clients.java import find_java
+from penstock.dev.processes import Running, answers, free_port, start
+from penstock.errors import ServiceError
+
+VERSION: Final = "4.3.1"
+PACKAGES: Final = (
+    Package("org.apache.kafka", "kafka_2.13", VERSION),
+    Package("org.apache.kafka", "kafka-tools", VERSION),
+    Package("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
+)
+LOGGING: Final = """
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d %p %c{1}: %m%n
+rootLogger.level = WARN
+rootLogger.appenderRefs = out
+rootLogger.appenderRef.out.ref = out
+"""
+
+
+def class_path() -> str:
+    return ":".join(map(str, fetch(PACKAGES)))
+
+
+def up(home: Path, port: int | None = None, settings: Mapping[str, str] = MappingProxyType({})) -> Running:
+    """Start a broker whose data is below `home`; it finds again what an earlier one has left there.
+
+    `settings` are properties of the broker that win over ours.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    port, controller = port or free_port(), free_port()
+    properties = home / "server.properties"
+    properties.write_text(_properties(home, port, controller, settings), encoding="utf-8")
+    (home / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
+    java = [find_java().home / "bin" / "java", "-Xmx512m", f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}"]
+    java += ["-cp", class_path()]
+    if not (home / "data" / "meta.properties").is_file():
+        _format(java, properties)
+    about = {"bootstrap_servers": f"127.0.0.1:{port}"}
+    return start("Kafka", home, [*java, "kafka.Kafka", properties], about, lambda: answers(port))
+
+
+def _format(java: list[str | Path], properties: Path) -> None:
+    cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    command = [*java, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", properties]
+    ended = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    if ended.returncode != 0:
+        said = (ended.stderr or ended.stdout).strip().splitlines()
+        raise ServiceError("dev-not-started", f"Kafka cannot lay out its data: {said[-1] if said else 'no reason given'}")
+
+
+def _properties(home: Path, port: int, controller: int, settings: Mapping[str, str]) -> str:
+    own = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "log.dirs": str(home / "data"),
+        "offsets.topic.replication.factor": "1",
+        "offsets.topic.num.partitions": "4",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "transaction.state.log.num.partitions": "4",
+        "group.initial.rebalance.delay.ms": "0",
+        "auto.create.topics.enable": "false",
+        "log.segment.delete.delay.ms": "1000",
+    }
+    return "".join(f"{key}={value}\n" for key, value in {**own, **settings}.items())

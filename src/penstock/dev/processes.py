@@ -1,0 +1,144 @@
+"""Processes that go on when the command ends, known by a note beside their data."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from penstock.errors import ServiceError
+
+NOTE: Final = "service.json"
+_STOP_SECS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A service that runs: its process, when that began, and what clients need to know."""
+
+    pid: int
+    born: str
+    about: Mapping[str, Any]
+
+
+def start(
+    name: str,
+    home: Path,
+    command: Sequence[str | Path],
+    about: Mapping[str, Any],
+    is_ready: Callable[[], bool],
+    *,
+    seconds: int = 60,
+    env: Mapping[str, str] | None = None,
+    user: str | int | None = None,
+) -> Running:
+    """Start a process in a session of its own, note it, and wait until it answers. Its output goes to a log."""
+    home.mkdir(parents=True, exist_ok=True)
+    log = home / "log.txt"
+    with log.open("ab") as sink:
+        process = subprocess.Popen(
+            [str(part) for part in command],
+            stdin=subprocess.DEVNULL,
+            stdout=sink,
+            stderr=sink,
+            cwd=home,
+            env={**os.environ, **(env or {})},
+            start_new_session=True,
+            user=user,
+        )
+    running = Running(process.pid, _born(process.pid), about)
+    note = home / NOTE
+    note.write_text(json.dumps({"pid": running.pid, "born": running.born, "about": dict(about)}), encoding="utf-8")
+    ends = time.monotonic() + seconds
+    while not is_ready():
+        if process.poll() is not None or time.monotonic() > ends:
+            why = f"it ended with {process.returncode}" if process.returncode is not None else f"not within {seconds} s"
+            stop(home)
+            raise ServiceError("dev-not-started", f"{name} did not start: {why}; {_last_line(log)}", hint=f"see {log}")
+        time.sleep(0.1)
+    return running
+
+
+def find(home: Path) -> Running | None:
+    """The service whose data is here, if it runs."""
+    try:
+        note = json.loads((home / NOTE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    running = Running(int(note["pid"]), str(note["born"]), note["about"])
+    return running if running.born and _born(running.pid) == running.born else None
+
+
+def stop(home: Path) -> bool:
+    """End the service whose data is here; whether there was one. It gets time to end in order."""
+    running = find(home)
+    if running is not None:
+        for sign in (signal.SIGTERM, signal.SIGKILL):
+            with suppress(ProcessLookupError):
+                os.killpg(running.pid, sign)
+            if _ended(running):
+                break
+    (home / NOTE).unlink(missing_ok=True)
+    return running is not None
+
+
+def _ended(running: Running) -> bool:
+    ends = time.monotonic() + _STOP_SECS
+    while time.monotonic() < ends:
+        with suppress(ChildProcessError):
+            os.waitpid(running.pid, os.WNOHANG)
+        if _born(running.pid) != running.born:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def _born(pid: int) -> str:
+    """When a process began; empty if there is none, or none that still works. A number may be given again."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:
+        return _told_by_ps(pid)
+    return "" if fields[0] == "Z" else fields[19]
+
+
+def _told_by_ps(pid: int) -> str:
+    if Path("/proc/self").exists():
+        return ""
+    told = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True)
+    return told.stdout.strip()
+
+
+def _last_line(log: Path) -> str:
+    lines = [line.strip() for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    return lines[-1][:300] if lines else "it said nothing"
+
+
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
+
+
+def answers(port: int) -> bool:
+    """Whether somebody listens on a port of this machine."""
+    with socket.socket() as asking:
+        asking.settimeout(1)
+        return asking.connect_ex(("127.0.0.1", port)) == 0
+
+
+def responds(url: str) -> bool:
+    """Whether an address is answered in order."""
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:
+            return bool(answer.status < 400)
+    except (urllib.error.URLError, OSError):
+        return False

@@ -1,0 +1,27 @@
+"""A schema registry with the interface of Confluent's: Apicurio, in memory, one process."""
+
+from pathlib import Path
+from typing import Final
+
+from penstock.clients.jars import Package, unpacked
+from penstock.clients.java import find_java
+from penstock.dev.processes import Running, free_port, responds, start
+
+PACKAGE: Final = Package("io.apicurio", "apicurio-registry-app", "2.6.13.Final", "all", "tar.gz", alone=True)
+_API: Final = "/apis/ccompat/v7"
+
+
+def up(home: Path, port: int | None = None) -> Running:
+    """Start a registry. What it holds is gone when it ends."""
+    port = port or free_port()
+    (runner,) = unpacked(PACKAGE).glob("*-runner.jar")
+    command = [
+        find_java().home / "bin" / "java",
+        "-Xmx256m",
+        "-Dquarkus.http.host=127.0.0.1",
+        f"-Dquarkus.http.port={port}",
+        "-jar",
+        runner,
+    ]
+    url = f"http://127.0.0.1:{port}{_API}"
+    return start("the schema registry", home, command, {"url": url}, lambda: responds(f"{url}/subjects"))
