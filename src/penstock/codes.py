@@ -92,6 +92,7 @@ CODES: Final[Mapping[str, str]] = {
     "java-too-old": "Spark needs Java 17 or newer; the one found is older.",
     "package-missing": "A connector needs a Python package that is not installed. The hint has the command.",
     "jar-missing": "Packages of the JVM cannot be fetched. The message has their coordinates.",
+    "dev-unknown": "`penstock dev` has no service of this name.",
     "dev-not-started": "A service of `penstock dev` did not start. Its log says why.",
     "spark-start": "Spark could not start. Its log has the reason.",
     "spark-lost": "The JVM of Spark ended while queries ran: it was killed, or ran out of memory. Its log may say why.",

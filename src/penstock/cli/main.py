@@ -28,6 +28,7 @@ COMMANDS: Final = (
     "status",
     "stop",
     "doctor",
+    "dev",
 )
 
 

@@ -150,8 +150,9 @@ def _module(packages: Sequence[Package]) -> str:
         inner = file if package.classifier or package.extension != "jar" else ""
         lines.append(f'<dependency {what} conf="default->default" transitive="{transitive}">{inner}</dependency>')
     return (
-        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven"><info organisation="penstock" module="own"/>'
-        f'<configurations><conf name="default"/></configurations><dependencies>{"".join(lines)}</dependencies></ivy-module>'
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+        '<info organisation="penstock" module="own"/><configurations><conf name="default"/></configurations>'
+        f"<dependencies>{''.join(lines)}</dependencies></ivy-module>"
     )
 
 

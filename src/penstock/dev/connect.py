@@ -9,9 +9,7 @@ from penstock.dev.kafka import LOGGING, PACKAGES, VERSION
 from penstock.dev.processes import Running, free_port, responds, start
 
 RUNTIME: Final = (*PACKAGES, Package("org.apache.kafka", "connect-runtime", VERSION))
-PLUGINS: Final = (
-    Package("io.debezium", "debezium-connector-jdbc", "3.6.0.Final", "plugin", "tar.gz", alone=True),
-)
+PLUGINS: Final = (Package("io.debezium", "debezium-connector-jdbc", "3.6.0.Final", "plugin", "tar.gz", alone=True),)
 
 
 def up(home: Path, bootstrap_servers: str, port: int | None = None) -> Running:
@@ -21,7 +19,7 @@ def up(home: Path, bootstrap_servers: str, port: int | None = None) -> Running:
     properties = home / "connect.properties"
     properties.write_text(_properties(bootstrap_servers, port), encoding="utf-8")
     (home / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
-    command = [
+    command: list[str | Path] = [
         find_java().home / "bin" / "java",
         "-Xmx512m",
         f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}",

@@ -44,7 +44,11 @@ def up(home: Path, port: int | None = None, settings: Mapping[str, str] = Mappin
     properties = home / "server.properties"
     properties.write_text(_properties(home, port, controller, settings), encoding="utf-8")
     (home / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
-    java = [find_java().home / "bin" / "java", "-Xmx512m", f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}"]
+    java: list[str | Path] = [
+        find_java().home / "bin" / "java",
+        "-Xmx512m",
+        f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}",
+    ]
     java += ["-cp", class_path()]
     if not (home / "data" / "meta.properties").is_file():
         _format(java, properties)
@@ -58,7 +62,9 @@ def _format(java: list[str | Path], properties: Path) -> None:
     ended = subprocess.run([str(part) for part in command], capture_output=True, text=True)
     if ended.returncode != 0:
         said = (ended.stderr or ended.stdout).strip().splitlines()
-        raise ServiceError("dev-not-started", f"Kafka cannot lay out its data: {said[-1] if said else 'no reason given'}")
+        raise ServiceError(
+            "dev-not-started", f"Kafka cannot lay out its data: {said[-1] if said else 'no reason given'}"
+        )
 
 
 def _properties(home: Path, port: int, controller: int, settings: Mapping[str, str]) -> str:

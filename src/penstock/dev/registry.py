@@ -15,7 +15,7 @@ def up(home: Path, port: int | None = None) -> Running:
     """Start a registry. What it holds is gone when it ends."""
     port = port or free_port()
     (runner,) = unpacked(PACKAGE).glob("*-runner.jar")
-    command = [
+    command: list[str | Path] = [
         find_java().home / "bin" / "java",
         "-Xmx256m",
         "-Dquarkus.http.host=127.0.0.1",

@@ -18,10 +18,10 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+from penstock.clients.java import find_java
 from penstock.errors import ServiceError
 from penstock.manifest.model import SparkSpec
 from penstock.runtime.failures import SPARK_ERRORS, failure_of
-from penstock.clients.java import find_java
 
 KEPT_LOGS: Final = 10
 

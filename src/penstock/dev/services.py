@@ -1,0 +1,55 @@
+"""The services of `penstock dev`: which there are, in which order they start, and what they tell."""
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from penstock.dev import connect, kafka, registry
+from penstock.dev.processes import Running, find, stop
+
+Begin = Callable[[Path, Mapping[str, Running]], Running]
+
+
+def _kafka(home: Path, running: Mapping[str, Running]) -> Running:
+    return kafka.up(home)
+
+
+def _registry(home: Path, running: Mapping[str, Running]) -> Running:
+    return registry.up(home)
+
+
+def _connect(home: Path, running: Mapping[str, Running]) -> Running:
+    return connect.up(home, str(running["kafka"].about["bootstrap_servers"]))
+
+
+SERVICES: Final[Mapping[str, Begin]] = {"kafka": _kafka, "registry": _registry, "connect": _connect}
+"""In the order in which they start."""
+NEEDS: Final[Mapping[str, tuple[str, ...]]] = {"connect": ("kafka",)}
+
+
+def up(home: Path, names: Iterable[str], began: Callable[[str], None]) -> dict[str, Running]:
+    """Start the services that do not run yet, and those that they need. `began` hears of each before it starts."""
+    wanted = {need for name in names for need in (name, *NEEDS.get(name, ()))}
+    running: dict[str, Running] = {}
+    for name, begin in SERVICES.items():
+        if name in wanted:
+            found = find(home / name)
+            if found is None:
+                began(name)
+                found = begin(home / name, running)
+            running[name] = found
+    return running
+
+
+def down(home: Path, names: Iterable[str]) -> list[str]:
+    """End the services that run, those that need others first."""
+    return [name for name in reversed(list(SERVICES)) if name in set(names) and stop(home / name)]
+
+
+def status(home: Path) -> dict[str, Running]:
+    return {name: found for name in SERVICES if (found := find(home / name)) is not None}
+
+
+def report(running: Mapping[str, Running]) -> dict[str, Any]:
+    """What clients need to know, by service."""
+    return {name: dict(service.about) for name, service in running.items()}
