@@ -18,7 +18,9 @@ app = typer.Typer(
 )
 Names = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[SERVICE]...", help="kafka, registry, connect. Default: all of them.", show_default=False),
+    typer.Argument(
+        metavar="[SERVICE]...", help="kafka, registry, connect, postgres. Default: all of them.", show_default=False
+    ),
 ]
 
 

