@@ -1,4 +1,6 @@
-import json
+import shutil
+import sys
+from os import environ
 from typing import Annotated, Any
 
 import typer
@@ -6,6 +8,7 @@ import typer
 from penstock.cli import output
 from penstock.cli.line import Checked, check, compiled, node_named
 from penstock.cli.options import DirectoryOption, EnvOption, Format, FormatOption, PathArgument, VarOption, target
+from penstock.cli.table import lines
 from penstock.connectors.registry import source_from
 from penstock.errors import Diagnostic, ProjectInvalid
 from penstock.project.variables import resolved
@@ -24,9 +27,10 @@ def command(
     checked = check(target(path, directory, env, var))
     rows = _rows(checked, node, limit)
     if form is Format.JSON:
-        output.put_json(rows)
+        output.put(output.exact_json(rows, indent=2))
     else:
-        _print_table(rows)
+        for line in lines(rows, _width()):
+            output.put(line)
         counted = f"{len(rows)} row{'s' if len(rows) != 1 else ''}."
         output.say(f"The first {counted}" if len(rows) == limit else counted)
 
@@ -49,8 +53,7 @@ def _rows(checked: Checked, name: str, limit: int) -> list[dict[str, Any]]:
     from penstock.runtime.session import spark_session
 
     with spark_session(manifest.spark, checked.place.logs) as spark:
-        lines = peek(manifest, node.id, checked.root, spark, limit, checked.environ)
-    return [json.loads(line) for line in lines]
+        return peek(manifest, node.id, checked.root, spark, limit, checked.environ)
 
 
 def _filled(checked: Checked, config: dict[str, Any]) -> dict[str, Any]:
@@ -58,24 +61,7 @@ def _filled(checked: Checked, config: dict[str, Any]) -> dict[str, Any]:
     return dict(value)
 
 
-def _print_table(rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    if not rows:
-        return
-    numeric = {key for key in rows[0] if all(isinstance(r.get(key), int | float) for r in rows)}
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for key in rows[0]:
-        table.add_column(Text(key), justify="right" if key in numeric else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*(Text(_cell(row.get(key))) for key in rows[0]))
-    console = Console(file=None, soft_wrap=True)
-    console.print(table, crop=False, soft_wrap=True)
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "∅"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+def _width() -> int | None:
+    """How wide the terminal is; None for a file or a pipe, which takes lines of any length."""
+    known = sys.stdout.isatty() or environ.get("COLUMNS", "").isdigit()
+    return shutil.get_terminal_size().columns if known else None
