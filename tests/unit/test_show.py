@@ -2,9 +2,19 @@
 
 import json
 from decimal import Decimal
+from pathlib import Path
 
+import pyarrow as pa
+import pytest
+from pyarrow.parquet import write_table
+
+from penstock.cli import show
+from penstock.cli.options import Format
 from penstock.cli.output import exact_json
 from penstock.cli.table import lines
+from penstock.errors import ProjectInvalid
+from tests.support import write
+from tests.unit.conftest import MAIN
 
 LARGE = Decimal("12345678901234567890.12")
 
@@ -78,3 +88,34 @@ def test_a_file_takes_lines_of_any_length() -> None:
 
 def test_no_rows_are_no_lines() -> None:
     assert list(lines([], 80)) == []
+
+
+# Topics for errors
+
+PROJECT = """
+project: {name: p}
+sources: [{name: orders, topic: orders.v1, columns: [{name: id, type: BIGINT}]}]
+models: [{name: large, sql: 'SELECT id FROM {{ source("orders") }}'}]
+"""
+
+
+@pytest.mark.parametrize("name", ["large.errors", "model.large.errors"])
+def test_a_topic_for_errors_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    write(tmp_path, {MAIN: PROJECT})
+    folder = tmp_path / ".penstock" / "topics" / "large.errors" / "0"
+    folder.mkdir(parents=True)
+    write_table(pa.table({"code": ["row-failed"], "value": ['{"id":1}']}), folder / "part.parquet")
+    show.command(name, form=Format.JSON)
+    assert json.loads(capsys.readouterr().out) == [{"code": "row-failed", "value": '{"id":1}'}]
+
+
+def test_a_source_without_errors_shows_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, {MAIN: PROJECT})
+    show.command("orders.errors")
+    assert capsys.readouterr().err == "0 rows.\n"
+
+
+def test_errors_of_nothing_are_no_topic(tmp_path: Path) -> None:
+    write(tmp_path, {MAIN: PROJECT})
+    with pytest.raises(ProjectInvalid):
+        show.command("nowhere.errors")

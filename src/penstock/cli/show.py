@@ -10,12 +10,14 @@ from penstock.cli.line import Checked, check, compiled, node_named
 from penstock.cli.options import DirectoryOption, EnvOption, Format, FormatOption, PathArgument, VarOption, target
 from penstock.cli.table import lines
 from penstock.connectors.registry import source_from
+from penstock.connectors.topic import ERRORS, TopicSource, error_topic
 from penstock.errors import Diagnostic, ProjectInvalid
+from penstock.graph.graph import Graph
 from penstock.project.variables import resolved
 
 
 def command(
-    node: Annotated[str, typer.Argument(help="A source, model, transform or topic.")],
+    node: Annotated[str, typer.Argument(help="A source, model, transform or topic; `NAME.errors` for its errors.")],
     path: PathArgument = None,
     directory: DirectoryOption = None,
     env: EnvOption = None,
@@ -38,6 +40,8 @@ def command(
 def _rows(checked: Checked, name: str, limit: int) -> list[dict[str, Any]]:
     manifest = compiled(checked)
     by_topic = {config["topic"]: node_id for node_id, config in manifest.streams.items() if "topic" in config}
+    if name not in by_topic and (topic := _error_topic(checked.graph, name)):
+        return TopicSource(topic=topic, formats=("parquet",)).rooted_at(checked.root).first_rows(limit) or []
     node = node_named(checked.graph, by_topic.get(name, name))
     if node.kind in ("exposure", "sink"):
         text = f"`{name}` is {'an' if node.kind == 'exposure' else 'a'} {node.kind}: it has no rows of its own"
@@ -54,6 +58,12 @@ def _rows(checked: Checked, name: str, limit: int) -> list[dict[str, Any]]:
 
     with spark_session(manifest.spark, checked.place.logs) as spark:
         return peek(manifest, node.id, checked.root, spark, limit, checked.environ)
+
+
+def _error_topic(graph: Graph, name: str) -> str | None:
+    """The topic for errors of a source or a model, if that is what is named."""
+    of = graph.named(name.removesuffix(ERRORS)) if name.endswith(ERRORS) and graph.named(name) is None else None
+    return error_topic(of.id) if of is not None and of.kind not in ("exposure", "sink") else None
 
 
 def _filled(checked: Checked, config: dict[str, Any]) -> dict[str, Any]:
