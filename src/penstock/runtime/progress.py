@@ -69,6 +69,7 @@ class ProgressBoard:
         self._rows = {name: QueryProgress(name) for name in queries}
         self._started: dict[str, float] = {}
         self._last_batch = dict.fromkeys(queries, -1)
+        self._read: dict[str, tuple[int, int]] = {}
 
     def snapshot(self) -> list[QueryProgress]:
         with self._changed:
@@ -93,11 +94,19 @@ class ProgressBoard:
             row = self._rows[query]
             self._rows[query] = replace(row, rejected=row.rejected + rows)
 
+    def read_otherwise(self, query: str, batch_id: int, rows: int) -> None:
+        """Note the rows of a batch that was read in a way that Spark does not count."""
+        with self._changed:
+            self._read[query] = (batch_id, rows)
+
     def batch(
         self, query: str, batch_id: int, rows_in: int, batch_ms: int, rows_per_second: float, late: int = 0
     ) -> None:
         with self._changed:
             row = self._rows[query]
+            noted_batch, noted = self._read.get(query, (batch_id, 0))
+            if noted_batch == batch_id and noted > rows_in:
+                rows_in, rows_per_second = noted, noted * 1000 / max(batch_ms, 1)
             self._last_batch[query] = batch_id
             self._rows[query] = replace(
                 row,

@@ -109,6 +109,7 @@ class Writing:
         numbered, found = faulty(again.rows, work)
         try:
             written = self.sinks[output.node].write(work(without(numbered, list(found))), ref)
+            self.board.read_otherwise(self.spec.name, ref.batch_id, numbered.count())
             self.board.rejected(self.spec.name, len(found))
             if output.on_error == "dead_letter" and found:
                 own = replace(ref, output=f"{output.view} errors")
