@@ -5,7 +5,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from penstock.cli.live import table
+from penstock.cli.live import left_aside, table
 from penstock.runtime.progress import QueryProgress
 
 ROWS = (
@@ -47,3 +47,27 @@ def test_nothing_is_cut_but_long_names_are_folded(width: int) -> None:
 def test_late_and_rejected_are_shown_only_if_there_are_any() -> None:
     words = "query state rows in rows out rows/s batch ms batches"
     assert " ".join(drawn(ROWS[1:], 120)[0].split()) == words
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (QueryProgress("m", "finished", rows_in=5, rows_out=5), None),
+        (
+            QueryProgress("m", "finished", rows_in=9, rejected=7, kept_in=("m.errors",)),
+            ("m: 7 rows rejected; see `penstock show m.errors`", False),
+        ),
+        (
+            QueryProgress("m", "finished", rows_in=9, rejected=1, late=2, kept_in=("s.errors", "m.errors")),
+            ("m: 1 row rejected, 2 rows too late; see `penstock show s.errors` and `penstock show m.errors`", False),
+        ),
+        (QueryProgress("m", "failed", rows_in=9, late=1), ("m: 1 row too late; not kept", False)),
+        (
+            QueryProgress("m", "finished", rows_in=7, rejected=7, kept_in=("m.errors",)),
+            ("m: all 7 rows rejected; see `penstock show m.errors`", True),
+        ),
+        (QueryProgress("m", "finished", rows_in=1, rejected=1), ("m: 1 row rejected; not kept", True)),
+    ],
+)
+def test_a_run_ends_with_what_did_not_take_part(row: QueryProgress, said: tuple[str, bool] | None) -> None:
+    assert left_aside(row) == said

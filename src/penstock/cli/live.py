@@ -84,3 +84,15 @@ def table(rows: "Sequence[QueryProgress]", width: int) -> Table:
 
 def _needed(columns: Mapping[str, Sequence[str]]) -> int:
     return sum(2 + max(map(len, (name, *cells))) for name, cells in columns.items()) - 2
+
+
+def left_aside(row: "QueryProgress") -> tuple[str, bool] | None:
+    """A line about the rows of a query that did not take part, and whether none did; None if all have."""
+    counts = [f"{row.rejected:,} row{'' if row.rejected == 1 else 's'} rejected"] if row.rejected else []
+    counts += [f"{row.late:,} {'row' if row.late == 1 else 'rows'} too late"] if row.late else []
+    if not counts:
+        return None
+    none_taken = bool(row.rejected) and row.rejected >= row.rows_in > 0
+    said = f"all {counts[0]}" if none_taken and row.rejected > 1 else ", ".join(counts)
+    see = " and ".join(f"`penstock show {topic}`" for topic in row.kept_in)
+    return f"{row.query}: {said}; {f'see {see}' if see else 'not kept'}", none_taken

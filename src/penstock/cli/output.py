@@ -18,6 +18,12 @@ def say(text: str = "") -> None:
     sys.stderr.write(text + "\n")
 
 
+def warn(text: str) -> None:
+    """A line that the person should not overlook."""
+    text = f"warning: {text}"
+    say(_coloured(text, Severity.WARNING) if sys.stderr.isatty() else text)
+
+
 def put(text: str) -> None:
     """A line of the result."""
     sys.stdout.write(text + "\n")
