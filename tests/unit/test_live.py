@@ -61,7 +61,7 @@ def test_late_and_rejected_are_shown_only_if_there_are_any() -> None:
             QueryProgress("m", "finished", rows_in=9, rejected=1, late=2, kept_in=("s.errors", "m.errors")),
             ("m: 1 row rejected, 2 rows too late; see `penstock show s.errors` and `penstock show m.errors`", False),
         ),
-        (QueryProgress("m", "failed", rows_in=9, late=1), ("m: 1 row too late; not kept", False)),
+        (QueryProgress("m", "failed", rows_in=9, late=1), ("m: at least 1 row too late; not kept", False)),
         (
             QueryProgress("m", "finished", rows_in=7, rejected=7, kept_in=("m.errors",)),
             ("m: all 7 rows rejected; see `penstock show m.errors`", True),

@@ -87,9 +87,13 @@ def _needed(columns: Mapping[str, Sequence[str]]) -> int:
 
 
 def left_aside(row: "QueryProgress") -> tuple[str, bool] | None:
-    """A line about the rows of a query that did not take part, and whether none did; None if all have."""
+    """A line about the rows of a query that did not take part, and whether none did; None if all have.
+
+    Late rows that are not kept may have been counted by Spark, which puts rows together before it counts.
+    """
     counts = [f"{row.rejected:,} row{'' if row.rejected == 1 else 's'} rejected"] if row.rejected else []
-    counts += [f"{row.late:,} {'row' if row.late == 1 else 'rows'} too late"] if row.late else []
+    sure = "" if row.kept_in else "at least "
+    counts += [f"{sure}{row.late:,} row{'' if row.late == 1 else 's'} too late"] if row.late else []
     if not counts:
         return None
     none_taken = bool(row.rejected) and row.rejected >= row.rows_in > 0
