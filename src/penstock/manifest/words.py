@@ -49,7 +49,9 @@ def _backwards(view: str, steps: _Steps) -> Iterator[KeyedStep]:
             pass
 
 
-_WINDOW: Final = re.compile(r"(?:session_)?window(?:\(.*|_start|_end|_time)?|_window", re.IGNORECASE | re.DOTALL)
+_WINDOW: Final = re.compile(
+    r"(?:session_)?window(?:\(.*|_start|_end|_time)?|_window|sessionStartTime", re.IGNORECASE | re.DOTALL
+)
 
 
 def window_by(keys: Sequence[str]) -> str:
