@@ -82,7 +82,7 @@ class Source(Connector):
         return self
 
     def first_rows(self, limit: int) -> list[dict[str, Any]] | None:
-        """A few rows as JSON values, where they can be had without Spark; None where they cannot."""
+        """A few rows as JSON values and decimals, where they can be had without Spark; None where they cannot."""
         return None
 
     def known_columns(self) -> Columns | None:

@@ -9,6 +9,7 @@ from pyspark.sql import functions as f
 
 from penstock.clients.batches import BatchRef, publish
 from penstock.clients.formats import FORMATS, JSON_OPTIONS
+from penstock.connectors.topic import error_topic
 from penstock.manifest.model import Input, KeyedStep
 from penstock.runtime.rescue import MESSAGE
 from penstock.runtime.times import FAULT, FAULTS, converted, marked
@@ -25,10 +26,6 @@ REASONS: Final[Mapping[str, str]] = {**FAULTS, LATE: "it came when its window, o
 def keep_untimed(rows: DataFrame, entry: Input, topics: Path, ref: BatchRef) -> int:
     """Put the rows of a batch whose event time is at fault into the topic for errors."""
     return publish(topics / error_topic(entry.node), ref, _letters(rows, entry), FORMATS["parquet"])
-
-
-def error_topic(node: str) -> str:
-    return f"{node.partition('.')[2]}.errors"
 
 
 def keep_late(found: DataFrame, step: KeyedStep, entry: Input, watermark_ms: int, topics: Path, ref: BatchRef) -> int:

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.clients.batches import BatchRef
 from penstock.connectors.contract import Sink, Source
+from penstock.connectors.topic import error_topic
 from penstock.errors import PenstockError, QueryFailed
 from penstock.manifest.model import Input, KeyedStep, Output, QuerySpec
 from penstock.runtime.checkpoint import (
@@ -109,10 +110,11 @@ class Writing:
         numbered, found = faulty(again.rows, work)
         try:
             written = self.sinks[output.node].write(work(without(numbered, list(found))), ref)
+            self.board.read_otherwise(self.spec.name, ref.batch_id, numbered.count())
             self.board.rejected(self.spec.name, len(found))
             if output.on_error == "dead_letter" and found:
                 own = replace(ref, output=f"{output.view} errors")
-                keep_failed(only(numbered, found), entry, output.node, self.topics, own)
+                self._kept(output.node, keep_failed(only(numbered, found), entry, output.node, self.topics, own))
             return written
         finally:
             numbered.unpersist()
@@ -131,7 +133,8 @@ class Writing:
             self.board.rejected(self.spec.name, found)
             again = self._again(entry.view, ref) if entry.on_error == "dead_letter" else None
             if again is not None:
-                keep_untimed(again.rows, entry, self.topics, replace(ref, output=f"{entry.view} errors"))
+                own = replace(ref, output=f"{entry.view} errors")
+                self._kept(entry.node, keep_untimed(again.rows, entry, self.topics, own))
 
     def _keep_failing(self, ref: BatchRef) -> None:
         """Deal with the rows of a batch that were kept out because the SQL would have failed over them."""
@@ -145,7 +148,7 @@ class Writing:
             if again is not None:
                 failing = self.frames.failing_rows(self.spec, check, again.rows)
                 own = replace(ref, output=f"{check.view} fails")
-                keep_failed(failing, again.entry, output.node, self.topics, own)
+                self._kept(output.node, keep_failed(failing, again.entry, output.node, self.topics, own))
 
     def _keep_late(self, ref: BatchRef) -> None:
         """Keep the rows of a batch that came too late, where that is wanted."""
@@ -160,7 +163,12 @@ class Writing:
             if again is not None:
                 found = self.frames.late_rows(self.spec, step.late, again.rows)
                 own = replace(ref, output=f"{step.view} late")
-                keep_late(found, step, again.entry, again.time.watermark_ms, self.topics, own)
+                watermark = again.time.watermark_ms
+                self._kept(again.entry.node, keep_late(found, step, again.entry, watermark, self.topics, own))
+
+    def _kept(self, node: str, rows: int) -> None:
+        if rows:
+            self.board.kept(self.spec.name, error_topic(node))
 
     def _inputs(self) -> list[tuple[Input, Source]]:
         return list(zip(self.spec.inputs, self.sources, strict=True))
