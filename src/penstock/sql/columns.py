@@ -14,6 +14,7 @@ from sqlglot.schema import MappingSchema
 
 from penstock.sql.calls import wrong_arguments, wrong_calls
 from penstock.sql.functions import decimal_type, is_trusted, tell_types
+from penstock.sql.grouping import ungrouped
 from penstock.sql.keys import unsteady_keys
 from penstock.sql.operands import kinds, numbered
 from penstock.sql.origins import InputColumn, Known, Origins, origin_of, origins, passed
@@ -107,6 +108,7 @@ def _wrong(query: Query, inputs: Mapping[str, Columns | None]) -> tuple[Problem,
     taken = tuple(problem for scope in scopes for problem in taken_window_names(scope, inputs))
     return taken or (
         *(problem for scope in scopes for problem in unresolved(scope, inputs)),
+        *(problem for scope in scopes for problem in ungrouped(scope, inputs)),
         *wrong_calls(query),
         *unsteady_keys(query),
     )

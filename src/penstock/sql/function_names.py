@@ -21,7 +21,17 @@ _UNWRITTEN: Final[Mapping[type[exp.Expr], str]] = {
     exp.TryCast: "CAST",
 }
 """Functions for which the parser has other names, and does not keep the one that was written."""
-_AGGREGATES: Final = frozenset({"COLLECT", "JSON_ARRAYAGG"})
+_AGGREGATES: Final = frozenset(
+    {
+        "BITMAP_AND_AGG", "COLLECT", "COUNT_MIN_SKETCH", "EVERY", "HISTOGRAM_NUMERIC", "HLL_SKETCH_AGG",
+        "HLL_UNION_AGG", "JSON_ARRAYAGG", "KLL_MERGE_AGG_BIGINT", "KLL_MERGE_AGG_DOUBLE", "KLL_MERGE_AGG_FLOAT",
+        "KLL_SKETCH_AGG_BIGINT", "KLL_SKETCH_AGG_DOUBLE", "KLL_SKETCH_AGG_FLOAT", "MEAN", "MEASURE",
+        "SCHEMA_OF_VARIANT_AGG", "SOME", "STD", "THETA_INTERSECTION_AGG", "THETA_SKETCH_AGG", "THETA_UNION_AGG",
+        "TRY_AVG", "TRY_SUM", "TUPLE_INTERSECTION_AGG_DOUBLE", "TUPLE_INTERSECTION_AGG_INTEGER",
+        "TUPLE_SKETCH_AGG_DOUBLE", "TUPLE_SKETCH_AGG_INTEGER", "TUPLE_UNION_AGG_DOUBLE", "TUPLE_UNION_AGG_INTEGER",
+        "VECTOR_AVG", "VECTOR_SUM",
+    }
+)  # fmt: skip
 """Aggregates that the parser does not know."""
 _AROUND: Final = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
 

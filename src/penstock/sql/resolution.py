@@ -50,6 +50,14 @@ def unresolved(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[P
             yield _problem(column, f"no input has a column `{column.name}`", hint, column.name)
 
 
+def names_in(scope: Scope, inputs: Mapping[str, Columns | None]) -> set[str] | None:
+    """The names, folded, of all columns that a scope reads; None where a source is not known."""
+    found = [_columns_of(source, inputs) for _, source in _read_by(scope)]
+    if any(columns is None for columns in found):
+        return None
+    return {name.casefold() for columns in found for name in columns or ()}
+
+
 def taken_window_names(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[Problem]:
     """A window over a table adds columns; what it reads must not have them already."""
     select = scope.expression
