@@ -68,3 +68,21 @@ def test_what_has_many_values_in_a_group_is_refused(text: str, place: str) -> No
 )
 def test_what_has_one_value_in_a_group_is_left_alone(text: str) -> None:
     assert problems(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("SELECT country, SUM(COUNT(*)) AS n FROM t GROUP BY country", "COUNT"),
+        ("SELECT id FROM t WHERE SUM(qty) > 3", "SUM"),
+        ("SELECT t.id FROM t JOIN u ON t.id = MAX(u.id)", "MAX"),
+        ("SELECT COUNT(*) AS n FROM t GROUP BY MIN(qty)", "MIN"),
+    ],
+)
+def test_an_aggregate_stands_where_rows_are_grouped(text: str, place: str) -> None:
+    assert problems(text) == [("sql-not-grouped", text.index(place))]
+    assert not any(construct.way_out for construct in study(text, {"t": COLUMNS, "u": COLUMNS}, {}).constructs)
+
+
+def test_an_aggregate_of_a_subquery_is_its_own() -> None:
+    assert problems("SELECT SUM(n) AS m FROM (SELECT qty, COUNT(*) AS n FROM t GROUP BY qty) AS x GROUP BY x.qty") == []

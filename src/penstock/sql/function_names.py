@@ -33,6 +33,9 @@ _AGGREGATES: Final = frozenset(
     }
 )  # fmt: skip
 """Aggregates that the parser does not know."""
+_RANKS: Final = (
+    exp.RowNumber, exp.Rank, exp.DenseRank, exp.PercentRank, exp.CumeDist, exp.Ntile, exp.NthValue, exp.Lag, exp.Lead
+)  # fmt: skip
 _AROUND: Final = (exp.Filter, exp.IgnoreNulls, exp.RespectNulls)
 
 
@@ -60,10 +63,17 @@ def is_aggregate(node: exp.Expr) -> bool:
     return isinstance(node, exp.AggFunc) or (isinstance(node, exp.Anonymous) and node.name.upper() in _AGGREGATES)
 
 
-def is_of_group(node: exp.Expr) -> bool:
-    """Whether it is an aggregate over the rows of a group, and not one with OVER."""
-    if not is_aggregate(node):
-        return False
+def needs_over(node: exp.Expr) -> bool:
+    """Whether a function tells something of a row among others, which only OVER can say."""
+    return isinstance(node, _RANKS)
+
+
+def has_over(node: exp.Expr) -> bool:
     while isinstance(node.parent, _AROUND) and node.arg_key == "this":
         node = node.parent
-    return not (isinstance(node.parent, exp.Window) and node.arg_key == "this")
+    return isinstance(node.parent, exp.Window) and node.arg_key == "this"
+
+
+def is_of_group(node: exp.Expr) -> bool:
+    """Whether it is an aggregate over the rows of a group, and not one with OVER."""
+    return is_aggregate(node) and not has_over(node)

@@ -6,8 +6,8 @@ from typing import Final
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope
 
-from penstock.sql.function_names import is_of_group
-from penstock.sql.query import Problem, start_of
+from penstock.sql.function_names import is_of_group, needs_over, written_name
+from penstock.sql.query import Problem, Query, start_of
 from penstock.sql.resolution import names_in
 from penstock.sql.types import Columns
 from penstock.sql.window_calls import call_of
@@ -112,3 +112,25 @@ def _are_same(nodes: Sequence[exp.Expr], keys: Sequence[exp.Expr]) -> bool:
 def _words(node: exp.Expr) -> list[tuple[str, str]]:
     """What an expression says by itself, beside what stands in it."""
     return [(name, value.casefold()) for name, value in node.args.items() if isinstance(value, str)]
+
+
+# Aggregates
+
+
+def misplaced_aggregates(query: Query) -> Iterator[Problem]:
+    """Aggregates where there are no groups yet: in WHERE, ON and GROUP BY, or inside another one."""
+    for node in query.tree.find_all(exp.AggFunc, exp.Anonymous):
+        if not is_of_group(node) or needs_over(node):
+            continue
+        word, around = written_name(node), node.parent
+        while around is not None and not isinstance(around, exp.Query | exp.Window | exp.Where | exp.Join | exp.Group):
+            if is_of_group(around):
+                text, hint = f"{word} stands inside {written_name(around)}", "take one of them in a subquery"
+                yield Problem("sql-not-grouped", text, start_of(node), hint, word)
+                break
+            around = around.parent
+        if isinstance(around, exp.Where | exp.Join | exp.Group):
+            clause = {exp.Where: "WHERE", exp.Join: "ON", exp.Group: "GROUP BY"}[type(around)]
+            hint = "write it in HAVING, behind GROUP BY" if clause == "WHERE" else "take it in a subquery"
+            text = f"{word} stands in {clause}, where rows are not grouped yet"
+            yield Problem("sql-not-grouped", text, start_of(node), hint, word)

@@ -35,6 +35,8 @@ class Study:
 
     sound: bool
     problems: tuple[Problem, ...] = ()
+    notes: tuple[Problem, ...] = ()
+    """What fails over some rows only."""
     constructs: tuple[Construct, ...] = ()
     windows: tuple[Window, ...] = ()
     times: tuple[InputColumn | None, ...] = ()
@@ -119,7 +121,7 @@ def _studied(sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[st
     followed = follow(parsed.tree)
     constructs, calls = stateful_constructs(parsed, followed), windows(followed)
     if problems:
-        return Study(False, tuple(problems), constructs, calls)
+        return Study(False, tuple(problems), constructs=constructs, windows=calls)
     if followed:
         problems += [*mistakes(parsed.tree), *misuses(followed)]
     once = len(read) == 1 and not calls
@@ -130,6 +132,7 @@ def _studied(sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[st
     return Study(
         sound=True,
         problems=(*problems, *analysis.problems),
+        notes=analysis.notes,
         constructs=constructs,
         windows=calls,
         times=times,

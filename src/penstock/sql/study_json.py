@@ -18,6 +18,7 @@ def to_json(found: Study) -> dict[str, Any]:
     return {
         "sound": found.sound,
         "problems": [_problem_json(p) for p in found.problems],
+        "notes": [_problem_json(p) for p in found.notes],
         "constructs": [[c.name, c.offset, c.way_out, c.word, c.never] for c in found.constructs],
         "windows": [[w.column, w.offset] for w in found.windows],
         "times": [None if t is None else [t.input, t.name] for t in found.times],
@@ -53,6 +54,7 @@ def from_json(kept: Mapping[str, Any]) -> Study:
     return Study(
         sound=_is(bool, kept["sound"]),
         problems=tuple(_problem(problem) for problem in kept["problems"]),
+        notes=tuple(_problem(note) for note in kept["notes"]),
         constructs=tuple(
             Construct(_text(name), _is(int, offset), _text(way_out), _text(word), _is(bool, never))
             for name, offset, way_out, word, never in kept["constructs"]
