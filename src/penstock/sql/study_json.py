@@ -27,7 +27,7 @@ def to_json(found: Study) -> dict[str, Any]:
         "passes_all": found.passes_all,
         "flow": found.flow,
         "change_key": list(found.change_key),
-        "unbounded": [list(pair) for pair in found.unbounded],
+        "unbounded": [list(kept) for kept in found.unbounded],
         "hindrance": None if found.hindrance is None else _problem_json(found.hindrance),
         "corrects": found.corrects,
         "window_times": {
@@ -74,7 +74,7 @@ def from_json(kept: Mapping[str, Any]) -> Study:
         window_times={_text(name): _window_time(*end) for name, end in kept["window_times"].items()},
         flow=_flow(kept["flow"]),
         change_key=tuple(_text(name) for name in kept["change_key"]),
-        unbounded=tuple((_text(name), _is(int, offset)) for name, offset in kept["unbounded"]),
+        unbounded=tuple((_text(name), _is(int, at), _text(way)) for name, at, way in kept["unbounded"]),
         hindrance=None if kept["hindrance"] is None else _problem(kept["hindrance"]),
         corrects=_is(bool, kept["corrects"]),
         asks=tuple(
