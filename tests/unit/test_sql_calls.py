@@ -47,6 +47,14 @@ def of_types(text: str) -> list[tuple[str, int]]:
         ("SELECT i, CAST(s AS TIME) AS x FROM t", "s AS TIME", "sql-unsupported"),
         ("SELECT i, CURRENT_WATERMARK(s) AS x FROM t", "CURRENT_WATERMARK", "sql-unsupported"),
         ("SELECT t.i FROM t JOIN t AS u ON u.s = UUID()", "UUID", "sql-nondeterministic-key"),
+        ("SELECT NOW() + INTERVAL '1' HUOR AS x FROM t", "'1'", "sql-argument"),
+        (
+            "SELECT COUNT(*) AS n FROM t GROUP BY TUMBLE(s, INTERVAL '1' HUOR)",
+            "'1'",
+            "window-invalid",
+        ),
+        ("SELECT * FROM TABLE(TUMBEL(TABLE t, DESCRIPTOR(s), INTERVAL '1' HOUR))", "TUMBEL", "sql-unknown-function"),
+        ("SELECT * FROM TUMBLE(t, DESCRIPTOR(s), INTERVAL '1' HOUR)", "TUMBLE", "window-invalid"),
     ],
 )
 def test_a_mistake_is_reported_where_it_stands(text: str, word: str, code: str) -> None:
@@ -67,6 +75,23 @@ def test_a_mistake_is_reported_where_it_stands(text: str, word: str, code: str) 
 )
 def test_what_is_sound_is_left_alone(text: str) -> None:
     assert problems(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("SELECT NOW() + INTERVAL '1' HUOR AS x FROM t", "did you mean `HOUR`?"),
+        ("SELECT COUNT(*) AS n FROM t GROUP BY TUMBLE(s, INTERVAL '1' MINUT)", "did you mean `MINUTE`?"),
+        ("SELECT * FROM TABLE(TUMBEL(TABLE t, DESCRIPTOR(s), INTERVAL '1' HOUR))", "did you mean `TUMBLE`?"),
+        (
+            "SELECT * FROM TUMBLE(t, DESCRIPTOR(s), INTERVAL '1' HOUR)",
+            "write TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' HOUR))",
+        ),
+        ("SELECT i, _gs_op FROM t", "changes carry it by themselves: leave it out"),
+    ],
+)
+def test_a_hint_names_the_way_out(text: str, hint: str) -> None:
+    assert only(study(text, {"t": COLUMNS}, {}).problems).hint == hint
 
 
 def test_an_unknown_function_of_a_pipeline_is_reported_too(check: Check) -> None:

@@ -14,6 +14,7 @@ from penstock.sql.known_types import MEMBERS, KnownTypes
 from penstock.sql.query import Problem, Query, offset_of, start_of
 from penstock.sql.spark_names import SPARK_NAMES
 from penstock.sql.types import type_text
+from penstock.sql.window_calls import call_of, unknown_unit
 from penstock.sql.window_tables import SPANS, WINDOW_PARTS
 
 FLINK_NAMES: Final = frozenset({*TABLE, *SPECIAL, *ABSENT, *SPANS, *WINDOW_PARTS, *MODEL_CALLS})
@@ -22,6 +23,7 @@ FLINK_NAMES: Final = frozenset({*TABLE, *SPECIAL, *ABSENT, *SPANS, *WINDOW_PARTS
 def wrong_calls(query: Query) -> Iterator[Problem]:
     """Functions that do not exist, that nothing can stand for, or that are given too much or too little."""
     in_flink = query.dialect is PROJECT
+    yield from _unknown_units(query.tree) if in_flink else ()
     for node in query.tree.find_all(exp.Func, exp.Overlaps):
         if in_flink and (absent := _absent_form(node)) is not None:
             yield absent
@@ -42,6 +44,15 @@ def wrong_calls(query: Query) -> Iterator[Problem]:
             yield Problem("sql-unknown-function", f"there is no function `{name}`", _start(node), hint, name)
         elif in_flink and word in TABLE and isinstance(node, exp.Anonymous):
             yield from _miscounted(node, word)
+
+
+def _unknown_units(tree: exp.Expr) -> Iterator[Problem]:
+    """Lengths of time; those of windows are looked at with them."""
+    for span in tree.find_all(exp.Interval):
+        parent = span.parent
+        if (unknown := unknown_unit(span)) is not None and (parent is None or call_of(parent) is None):
+            place = start_of(span) or (0 if parent is None else start_of(parent))
+            yield Problem("sql-argument", unknown[0], place, unknown[1], "INTERVAL")
 
 
 def _absent_form(node: exp.Expr) -> Problem | None:

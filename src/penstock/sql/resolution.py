@@ -7,6 +7,7 @@ from sqlglot import exp
 from sqlglot.optimizer.scope import Scope
 
 from penstock.errors import did_you_mean
+from penstock.keyed.operators import OP
 from penstock.sql.query import Problem, start_of
 from penstock.sql.types import Columns
 from penstock.sql.window_calls import made_windows
@@ -46,7 +47,8 @@ def unresolved(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[P
             yield _problem(column, text, "write the input's name before it", column.name)
         elif table or not scope.is_subquery:  # without a table it may be a column of the query around
             candidates = [name for alias in asked for name in sources[alias] or ()]
-            hint = did_you_mean(column.name, candidates, otherwise="columns")
+            carried = "changes carry it by themselves: leave it out"
+            hint = carried if column.name == OP else did_you_mean(column.name, candidates, otherwise="columns")
             yield _problem(column, f"no input has a column `{column.name}`", hint, column.name)
 
 
