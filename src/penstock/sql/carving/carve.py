@@ -29,14 +29,14 @@ class Carved:
     """A query in stages. `tree` reads the last of them; `ordered` are the inputs whose rows need their order.
 
     The key of changes is that of the outputs; it is empty when the outputs do not tell. `unbounded` has the constructs
-    whose state grows for ever, with their offsets; `by_time` is whether Spark joins by event time.
+    whose state grows for ever, with their offsets and ways out; `by_time` is whether Spark joins by event time.
     """
 
     tree: exp.Query
     flow: Flow
     stages: tuple[Stage, ...] = ()
     ordered: frozenset[str] = frozenset()
-    unbounded: tuple[tuple[str, int], ...] = ()
+    unbounded: tuple[tuple[str, int, str], ...] = ()
     problem: Problem | None = None
     by_time: bool = False
 

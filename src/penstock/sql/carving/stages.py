@@ -111,7 +111,7 @@ class Bench:
     """The windows of the query; Spark closes most of them itself."""
     stages: list[Stage] = field(default_factory=list)
     ordered: set[str] = field(default_factory=set)
-    unbounded: list[tuple[str, int]] = field(default_factory=list)
+    unbounded: list[tuple[str, int, str]] = field(default_factory=list)
     by_time: bool = False
     """Whether Spark does a join by event time."""
     local: dict[str, Relation] = field(default_factory=dict)
@@ -135,7 +135,7 @@ class Bench:
         """The window that a SELECT groups by."""
         return self.followed.made.get(id(select)) or self.followed.groups[id(select)]
 
-    def keeps(self, name: str, offset: int) -> None:
-        """Note state that grows with the keys, unless it expires."""
-        if self.ttl_ms is None and (name, offset) not in self.unbounded:
-            self.unbounded.append((name, offset))
+    def keeps(self, name: str, offset: int, way_out: str = "use a window") -> None:
+        """Note state that grows with the keys, unless it expires, and what could be done beside that."""
+        if self.ttl_ms is None and (name, offset, way_out) not in self.unbounded:
+            self.unbounded.append((name, offset, way_out))
