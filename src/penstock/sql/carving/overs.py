@@ -123,7 +123,7 @@ def _time(order: exp.Expr, relations: list[Relation], windows: list[exp.Window])
     owner = next((r for r in relations if r.alias.casefold() == order.table.casefold()), None)
     if ranks or owner is None or is_time(order, owner):
         raise _untimed(ranks[0] if ranks else windows[0])
-    name = f"OVER ordered by `{order.name}`, which is no event time of `{owner.alias}`,"
+    name = f"OVER ordered by `{order.name}` (no event time of `{owner.alias}`)"
     raise Refusal(name, over_offset(windows[0]), not_declared(order, owner))
 
 
