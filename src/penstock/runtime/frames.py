@@ -11,12 +11,12 @@ from pyspark.sql.types import DataType, StructField, StructType
 from penstock.connectors.contract import Source
 from penstock.connectors.registry import source_from
 from penstock.keyed.operators import CLOCK, OP, ORDER, SIGN
-from penstock.manifest.model import Check, Input, KeyedStep, LateRows, Manifest, QuerySpec, Step
+from penstock.manifest.model import Check, EventTimeSpec, Input, KeyedStep, LateRows, Manifest, QuerySpec, Step
 from penstock.runtime import beats, checks
 from penstock.runtime.filling import Filling
 from penstock.runtime.keyed import operate
 from penstock.runtime.ml.functions import MlFunctions
-from penstock.runtime.times import FAULT, converted, marked, watermarked
+from penstock.runtime.times import FAULT, converted, is_plain, marked, passed, watermarked
 from penstock.sql.carving.stages import ORDERED
 from penstock.sql.dialects import quoted
 from penstock.sql.types import Column, Columns
@@ -95,9 +95,7 @@ class Frames:
             read = source.read_in_order if entry.ordered else source.read
             stream = prepared(read(session, entry.name), entry)
             if query.timed and entry.event_time is not None:
-                waits = entry.event_time.idle_ms is not None
-                heard = beats.read(session, self._beats(query), entry) if waits else None
-                stream = watermarked(stream, entry, heard, watched=beats.is_watched(query))
+                stream = self._timed(query, entry, entry.event_time, stream)
             stream = self._sound(query, entry.view, stream)
             if entry.ordered:
                 columns = [name for name in stream.columns if name not in ORDER]
@@ -111,6 +109,12 @@ class Frames:
     def _sound(self, query: QuerySpec, view: str, rows: DataFrame) -> DataFrame:
         check = next((check for check in query.checks if check.view == view), None)
         return rows if check is None else checks.sound(rows, check)
+
+    def _timed(self, query: QuerySpec, entry: Input, time: EventTimeSpec, stream: DataFrame) -> DataFrame:
+        if is_plain(query):
+            return passed(stream, time)
+        heard = None if time.idle_ms is None else beats.read(stream.sparkSession, self._beats(query), entry)
+        return watermarked(stream, entry, heard)
 
     def _beats(self, query: QuerySpec) -> Path:
         assert self._beats_of is not None

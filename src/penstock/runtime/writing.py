@@ -26,7 +26,7 @@ from penstock.runtime.keyed import turn_metric
 from penstock.runtime.progress import ProgressBoard
 from penstock.runtime.rejects import keep_failed, keep_late, keep_untimed
 from penstock.runtime.rescue import faulty, only, without
-from penstock.runtime.times import observed, unusable_rows
+from penstock.runtime.times import is_plain, left_out, observed, unusable_rows
 from penstock.sql.dialects import quoted
 
 
@@ -124,13 +124,17 @@ class Writing:
 
         A batch that is done again may have been written before, so that nobody counted: it is looked through anyway.
         """
-        for entry, _ in self._inputs():
-            if not self.spec.timed or entry.event_time is None:
+        timed = [entry for entry in self.spec.inputs if self.spec.timed and entry.event_time is not None]
+        if is_plain(self.spec):
+            together = left_out(self.session, self.spec.name) if timed else 0
+            found = dict.fromkeys((entry.view for entry in timed), together)
+        else:
+            found = {entry.view: unusable_rows(self.session, self.spec.name, entry) for entry in timed}
+            together = sum(found.values())
+        self.board.rejected(self.spec.name, together)
+        for entry in timed:
+            if not found[entry.view] and ref.batch_id != self.unfinished:
                 continue
-            found = unusable_rows(self.session, self.spec.name, entry)
-            if not found and ref.batch_id != self.unfinished:
-                continue
-            self.board.rejected(self.spec.name, found)
             again = self._again(entry.view, ref) if entry.on_error == "dead_letter" else None
             if again is not None:
                 own = replace(ref, output=f"{entry.view} errors")
