@@ -99,6 +99,7 @@ def _project_queries(graph: Graph, digests: Mapping[str, str]) -> Iterator[Query
                         view=node.id,
                         sink=_model_sink(node, graph),
                         fold=node.change_key if flow.kind == "signed" else None,
+                        latest_by=node.change_key if flow.repeated else None,
                         on_error=node.on_error,
                     ),
                 ),

@@ -162,6 +162,8 @@ class Output(Part):
     sink: dict[str, Any]
     fold: tuple[str, ...] | None = None
     """Rows that come and go become changes by this key; by whole rows if it is empty."""
+    latest_by: tuple[str, ...] | None = None
+    """Of several changes in a batch, only the last one of a key counts, by this key."""
     on_error: OnError = "dead_letter"
     """What becomes of rows that the SQL fails over."""
 

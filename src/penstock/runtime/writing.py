@@ -10,6 +10,7 @@ from penstock.clients.batches import BatchRef
 from penstock.connectors.contract import Sink, Source
 from penstock.connectors.topic import error_topic
 from penstock.errors import PenstockError, QueryFailed
+from penstock.keyed.operators import ORDER
 from penstock.manifest.model import Input, KeyedStep, Output, QuerySpec
 from penstock.runtime.checkpoint import (
     BatchTime,
@@ -21,7 +22,7 @@ from penstock.runtime.checkpoint import (
 )
 from penstock.runtime.checks import failed_rows
 from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_rows
-from penstock.runtime.frames import Frames, folded, split_read
+from penstock.runtime.frames import Frames, settled, split_read
 from penstock.runtime.keyed import turn_metric
 from penstock.runtime.progress import ProgressBoard
 from penstock.runtime.rejects import keep_failed, keep_late, keep_untimed
@@ -72,7 +73,7 @@ class Writing:
         """What each output gets of a batch. When there are several, the batch is kept until the last one has it."""
         if not self.spec.fan_out:
             (output,) = self.spec.outputs
-            yield output, folded(batch, output.fold)
+            yield output, settled(batch, output)
             return
         batch.persist()
         try:
@@ -99,13 +100,14 @@ class Writing:
 
     def _rescue(self, output: Output, entry: Input, ref: BatchRef) -> int | None:
         """Write a batch without the rows that make it fail; those are kept, if that is wanted."""
-        again = self._again(entry.view, ref)
+        again = self._again(entry.view, ref, ordered=entry.ordered)
         if again is None:
             return None
         session = again.rows.sparkSession
 
         def work(some: DataFrame) -> DataFrame:
-            return self.frames.worked(self.spec, self.sources, entry, some, session)[output.view]
+            worked = self.frames.worked(self.spec, self.sources, entry, some, session)[output.view]
+            return settled(worked, output)
 
         numbered, found = faulty(again.rows, work)
         try:
@@ -114,7 +116,8 @@ class Writing:
             self.board.rejected(self.spec.name, len(found))
             if output.on_error == "dead_letter" and found:
                 own = replace(ref, output=f"{output.view} errors")
-                self._kept(output.node, keep_failed(only(numbered, found), entry, output.node, self.topics, own))
+                failed = only(numbered, found).drop(*ORDER)
+                self._kept(output.node, keep_failed(failed, entry, output.node, self.topics, own))
             return written
         finally:
             numbered.unpersist()
@@ -177,12 +180,13 @@ class Writing:
     def _inputs(self) -> list[tuple[Input, Source]]:
         return list(zip(self.spec.inputs, self.sources, strict=True))
 
-    def _again(self, view: str, ref: BatchRef) -> "_Again | None":
+    def _again(self, view: str, ref: BatchRef, *, ordered: bool = False) -> "_Again | None":
         """An input's part of a batch once more, if it can be read again."""
         entry, source = next(pair for pair in self._inputs() if pair[0].view == view)
         time = batch_time(self.checkpoint, ref.batch_id)
         session = self.frames.session(now_ms=time.began_ms)
-        rows = source.read_again(session, entry.name, batch_files(self.checkpoint, ref.batch_id))
+        files = batch_files(self.checkpoint, ref.batch_id)
+        rows = source.read_again(session, entry.name, files, ordered=ordered)
         return None if rows is None else _Again(entry, rows, time)
 
 

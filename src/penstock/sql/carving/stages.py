@@ -22,7 +22,8 @@ class Flow:
     time and `clocks` those with the time of processing, by folded names. `watermarked` is whether Spark itself still
     knows about event time. `hidden` are columns of the key that are no columns for people. For `lateness_ms` after a
     window's end its rows still count; `keeps_late` is whether those that come later are to be kept, and `mixed` whether
-    rows of several inputs are put together. A `static` table is looked up, and is no stream.
+    rows of several inputs are put together. A `static` table is looked up, and is no stream. If changes are `repeated`,
+    a batch may hold several of one key, with the columns of `ORDER` and `WAS` beside them.
     """
 
     kind: FlowKind = "rows"
@@ -36,6 +37,7 @@ class Flow:
     lateness_ms: int = 0
     keeps_late: bool = False
     mixed: bool = False
+    repeated: bool = False
 
     def has(self, name: str) -> bool | None:
         """Whether there is a column of this name, if that is known."""
