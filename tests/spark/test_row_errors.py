@@ -92,3 +92,24 @@ def test_a_query_with_state_may_stop(running: Running) -> None:
     counted(running, "stop")
     with pytest.raises(QueryFailed, match=r"DIVIDE_BY_ZERO|CAST_INVALID_INPUT"):
         running.run()
+
+
+THREE = """
+models:
+  - name: broken
+    on_error: stop
+    sql: SELECT id, 100 / (id - 2) AS share FROM {{ source("orders") }}
+  - name: behind
+    sql: SELECT id, share FROM {{ ref("broken") }}
+  - name: beside
+    sql: SELECT id FROM {{ source("orders") }}
+"""
+
+
+def test_a_query_that_fails_keeps_back_only_those_that_read_from_it(running: Running) -> None:
+    running.write({"stream_project.yml": f"project: {{name: p}}\n{ORDERS}{THREE}"})
+    running.drop("orders.v1", "1.json", [order(n) for n in range(5)])
+    with pytest.raises(QueryFailed, match=r"DIVIDE_BY_ZERO"):
+        running.run()
+    assert len(running.topic("beside")) == 5
+    assert not list((running.place.topics / "behind").glob("*/_batch.json"))

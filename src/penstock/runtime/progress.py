@@ -135,7 +135,8 @@ class ProgressBoard:
         """Close the books of a query. Spark's events come late, so this waits for that of its last batch."""
         with self._changed:
             self._changed.wait_for(lambda: self._last_batch[query] >= last_batch, timeout=5)
-            seconds = time.monotonic() - self._started[query]
+            now = time.monotonic()
+            seconds = now - self._started.get(query, now)
             self._rows[query] = replace(self._rows[query], state=state, seconds=seconds, error=error)
 
 
