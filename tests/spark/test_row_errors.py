@@ -94,6 +94,23 @@ def test_a_query_with_state_may_stop(running: Running) -> None:
         running.run()
 
 
+BOTH = """
+models:
+  - name: both
+    sql: |
+      SELECT id, 100 / (id - 2) AS share FROM {{ source("orders") }}
+      UNION ALL SELECT id, 100 / (id - 3) FROM {{ source("orders") }} WHERE id <> 0
+"""
+
+
+def test_rows_that_fail_in_one_of_several_inputs_are_kept(running: Running) -> None:
+    running.write({"stream_project.yml": f"project: {{name: p}}\n{ORDERS}{BOTH}"})
+    running.drop("orders.v1", "1.json", [order(n) for n in range(5)])
+    running.run()
+    assert sorted(r["id"] for r in running.topic("both")) == [0, 1, 1, 2, 3, 4, 4]
+    assert sorted(json.loads(r["value"])["id"] for r in running.topic("both.errors")) == [2, 3]
+
+
 THREE = """
 models:
   - name: broken

@@ -129,7 +129,9 @@ class KeyedStep(Part):
 
 
 class Check(Part):
-    """Expressions that a query with state computes from single rows of a view. Rows over which one fails are kept out.
+    """Expressions that a query computes from single rows of a view. Rows over which one fails are kept out.
+
+    That is so where a batch that failed cannot be worked through once more: with state, or with several inputs.
 
     The view is the input, or is made from it by the steps.
     """

@@ -141,7 +141,8 @@ class Writing:
             again = self._again(entry.view, ref) if entry.on_error == "dead_letter" else None
             if again is not None:
                 own = replace(ref, output=f"{entry.view} errors")
-                self._kept(entry.node, keep_untimed(again.rows, entry, self.topics, own))
+                node = self.spec.outputs[0].node
+                self._kept(entry.node, keep_untimed(again.rows, entry, node, self.topics, own))
 
     def _keep_failing(self, ref: BatchRef) -> None:
         """Deal with the rows of a batch that were kept out because the SQL would have failed over them."""
