@@ -181,8 +181,8 @@ def _fields_table(model: type[BaseModel]) -> str:
     docs = field_docs(model)
     rows = []
     for name, field in model.model_fields.items():
-        if name == "type" and not field.is_required():
-            continue  # the heading says it
+        if name == "type" and not field.is_required() and len(getattr(field.annotation, "__args__", ())) == 1:
+            continue  # it can have one value only, and the heading says it
         default = "required" if field.is_required() else _default(field.get_default(call_default_factory=True))
         rows.append(f"| `{field.alias or name}` | {default} | {docs.get(name, '')} |")
     return "| field | default | meaning |\n|---|---|---|\n" + "\n".join(rows) if rows else ""

@@ -52,6 +52,8 @@ CODES: Final[Mapping[str, str]] = {
     "state-unbounded": "Nothing takes away the state of a query: it grows with every key. Let it expire, or use a window.",
     "sql-unknown-function": "The SQL calls a function that neither Flink nor Spark has. The hint names the nearest one.",
     "sql-argument": "A function is given too many arguments, too few, or one of a type that it cannot take.",
+    "sql-text-as-number": "A text stands where a number is needed, and is read as one. Rows whose text is no number fail.",
+    "sql-not-grouped": "A column beside GROUP BY is neither grouped nor aggregated, so that a group has no one value of it; or an aggregate stands where rows are not grouped yet.",
     "sql-nondeterministic-key": "Rows are grouped, partitioned or joined by a value that is another one each time: RAND, UUID, the current time. Compute it once, in a column.",
     "state-ttl-short": "State expires in less than a second, so most of it is gone before the next batch comes.",
     "sql-unsupported": "The SQL uses a construct that cannot run as a stream here. The message names the way out.",

@@ -59,6 +59,16 @@ def _duration_text(milliseconds: int) -> str:
     return f"{milliseconds}ms"
 
 
+def spoken_duration(milliseconds: int) -> str:
+    """A span of time as people say it, in the largest unit that it is a whole number of: `1 day`, `90 minutes`."""
+    units = (("day", "d"), ("hour", "h"), ("minute", "m"), ("second", "s"))
+    for word, unit in units:
+        count, rest = divmod(milliseconds, _UNITS_MS[unit])
+        if count and not rest:
+            return f"{count:,} {word}{'' if count == 1 else 's'}"
+    return f"{milliseconds:,} ms"
+
+
 Duration = Annotated[
     int, BeforeValidator(_duration_ms, json_schema_input_type=str | int), PlainSerializer(_duration_text)
 ]

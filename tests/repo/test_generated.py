@@ -58,3 +58,11 @@ def test_every_field_that_a_person_can_write_is_described(schema: dict[str, Any]
         if described != {"deprecated": True}
     ]
     assert undescribed == []
+
+
+def test_the_reference_has_fields_that_are_called_type_unless_the_heading_says_it() -> None:
+    texts = dict(generated())
+    column = texts["docs/reference/project.md"].partition("### `Column`")[2].partition("###")[0]
+    assert "| `type` |  | An SQL type" in column
+    topic = texts["docs/reference/connectors.md"].partition("## source `topic`")[2].partition("\n## ")[0]
+    assert '| `type` | `"topic"` |' not in topic

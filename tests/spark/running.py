@@ -81,8 +81,7 @@ class Running:
 
     def show(self, node_id: str, limit: int = 100) -> list[dict[str, Any]]:
         checked = check(self.root / self.entry)
-        lines = peek(compiled(checked), node_id, checked.root, self.spark.newSession(), limit, checked.environ)
-        return [json.loads(line) for line in lines]
+        return peek(compiled(checked), node_id, checked.root, self.spark.newSession(), limit, checked.environ)
 
 
 def order(

@@ -27,3 +27,42 @@ def test_a_group_without_a_window_is_a_stream_of_changes(running: Running) -> No
     assert counted == [(1, 1, "u"), (1, 2, "i"), (2, 1, "i")]
     busy = sorted((r["country"], r["n"], r["_gs_op"]) for r in running.topic("busy"))
     assert busy == [("DE", 1, "i"), ("DE", 2, "d"), ("FR", 1, "i")]
+
+
+CATCHING_UP = """
+models:
+  - name: counts
+    sql: SELECT country, COUNT(*) AS n FROM {{ source("orders") }} GROUP BY country
+  - name: many
+    sql: SELECT country, n FROM {{ ref("counts") }} WHERE n > 2
+  - name: by_count
+    sql: SELECT n, COUNT(*) AS countries FROM {{ ref("many") }} GROUP BY n
+  - name: copied
+    sql: SELECT * FROM {{ ref("counts") }}
+"""
+
+
+def test_a_reader_that_catches_up_sees_the_last_change_of_each_key(running: Running) -> None:
+    running.write({"stream_project.yml": f"project: {{name: p}}\n{ORDERS}{CATCHING_UP}"})
+    for batch in range(3):
+        running.drop("orders.v1", f"{batch}.json", [order(n, country=f"c{n}") for n in range(10)])
+        running.run(select=["counts"])
+    running.run()
+    assert sorted((r["country"], r["n"], r["_gs_op"]) for r in running.topic("many")) == [
+        (f"c{n}", 3, "u") for n in range(10)
+    ]
+    assert sorted((r["country"], r["n"], r["_gs_op"]) for r in running.topic("copied")) == [
+        (f"c{n}", 3, "i") for n in range(10)
+    ]
+    assert [(r["n"], r["countries"]) for r in running.topic("by_count")] == [(3, 10)]
+
+
+def test_a_batch_that_was_written_but_not_committed_leaves_state_as_it_was(running: Running) -> None:
+    running.write({"stream_project.yml": f"project: {{name: p}}\n{ORDERS}{COUNTS}"})
+    running.drop("orders.v1", "1.json", [order(1), order(2)])
+    running.run()
+    running.uncommit("by_country", 0)
+    running.drop("orders.v1", "2.json", [order(3)])
+    running.run()
+    changes = sorted((r["country"], r["n"], r["_gs_op"]) for r in running.topic("by_country"))
+    assert changes == [("DE", 2, "i"), ("DE", 3, "u")]

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.cli.line import check, compiled
+from penstock.cli.output import exact_json
 from penstock.connectors.registry import source_from
 from penstock.errors import PlanRefused, QueryFailed
 from tests.spark.running import ORDERS, Running, order
@@ -404,6 +405,8 @@ def test_rows_are_shown_alike_with_and_without_spark(running: Running) -> None:
                 sql: |
                   SELECT id, CAST(amount AS DECIMAL(10, 2)) AS price, DATE '2026-01-31' AS day, at,
                     ARRAY(1, 2) AS numbers, NAMED_STRUCT('a', 1, 'b', 'x') AS pair, MAP('k', at) AS times,
+                    CAST('12345678901234567890.12' AS DECIMAL(38, 2)) AS large, CAST(0 AS DECIMAL(20, 18)) AS small,
+                    ARRAY(CAST('0.10' AS DECIMAL(4, 2))) AS prices, CAST(7 AS DECIMAL(5, 0)) AS whole, 1e300 AS huge,
                     CAST('bytes' AS BINARY) AS raw, CAST('NaN' AS DOUBLE) AS odd, CAST(NULL AS STRING) AS nothing
                   FROM {{ source("orders") }}
             """,
@@ -413,7 +416,18 @@ def test_rows_are_shown_alike_with_and_without_spark(running: Running) -> None:
     running.run()
     checked = check(running.root)
     fast = source_from(compiled(checked).streams["model.wide"], running.root).first_rows(10)
-    assert fast == running.show("model.wide")
+    shown = running.show("model.wide")
+    assert fast == shown
+    for (row,) in (fast, shown):
+        told = {name: exact_json(row[name]) for name in ("price", "large", "small", "prices", "whole", "huge")}
+        assert list(told.values()) == [
+            "10.00",
+            "12345678901234567890.12",
+            "0.000000000000000000",
+            "[0.10]",
+            "7",
+            "1e+300",
+        ]
 
 
 def test_columns_that_nobody_declared_are_found_in_the_files(running: Running) -> None:

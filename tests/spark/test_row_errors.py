@@ -26,7 +26,8 @@ def test_rows_that_fail_are_kept_and_the_others_go_through(running: Running) -> 
     given(running, "dead_letter")
     progress = running.run()["shares"]
     assert sorted(r["id"] for r in running.topic("shares")) == [n for n in range(200) if n not in (2, 5)]
-    assert (progress.rows_out, progress.rejected) == (198, 2)
+    assert (progress.rows_in, progress.rows_out, progress.rejected) == (200, 198, 2)
+    assert progress.kept_in == ("shares.errors",)
     letters = {json.loads(r["value"])["id"]: r for r in running.topic("shares.errors")}
     assert sorted(letters) == [2, 5]
     assert "DIVIDE_BY_ZERO" in letters[2]["message"]
@@ -35,13 +36,14 @@ def test_rows_that_fail_are_kept_and_the_others_go_through(running: Running) -> 
         ("row-failed", "model.shares", "orders.v1")
     }
     running.drop("orders.v1", "2.json", [order(300, country="1")])
-    running.run()
+    assert running.run()["shares"].rows_in == 1
     assert len(running.topic("shares")) == 199
 
 
 def test_rows_that_fail_may_be_skipped(running: Running) -> None:
     given(running, "skip")
-    assert running.run()["shares"].rejected == 2
+    progress = running.run()["shares"]
+    assert (progress.rejected, progress.kept_in) == (2, ())
     assert len(running.topic("shares")) == 198
     assert not (running.place.topics / "shares.errors").exists()
 
@@ -76,7 +78,7 @@ def counted(running: Running, on_error: str) -> None:
 def test_rows_that_would_fail_do_not_reach_a_query_with_state(running: Running) -> None:
     counted(running, "dead_letter")
     progress = running.run()["by_country"]
-    assert progress.rejected == 2
+    assert (progress.rejected, progress.kept_in) == (2, ("by_country.errors",))
     rows = {r["positive"]: r for r in running.topic("by_country")}
     assert {key: (row["n"], row["total"]) for key, row in rows.items()} == {True: (98, 98 * 7), False: (99, 99 * 7)}
     letters = {json.loads(r["value"])["id"]: r for r in running.topic("by_country.errors")}
@@ -90,3 +92,41 @@ def test_a_query_with_state_may_stop(running: Running) -> None:
     counted(running, "stop")
     with pytest.raises(QueryFailed, match=r"DIVIDE_BY_ZERO|CAST_INVALID_INPUT"):
         running.run()
+
+
+BOTH = """
+models:
+  - name: both
+    sql: |
+      SELECT id, 100 / (id - 2) AS share FROM {{ source("orders") }}
+      UNION ALL SELECT id, 100 / (id - 3) FROM {{ source("orders") }} WHERE id <> 0
+"""
+
+
+def test_rows_that_fail_in_one_of_several_inputs_are_kept(running: Running) -> None:
+    running.write({"stream_project.yml": f"project: {{name: p}}\n{ORDERS}{BOTH}"})
+    running.drop("orders.v1", "1.json", [order(n) for n in range(5)])
+    running.run()
+    assert sorted(r["id"] for r in running.topic("both")) == [0, 1, 1, 2, 3, 4, 4]
+    assert sorted(json.loads(r["value"])["id"] for r in running.topic("both.errors")) == [2, 3]
+
+
+THREE = """
+models:
+  - name: broken
+    on_error: stop
+    sql: SELECT id, 100 / (id - 2) AS share FROM {{ source("orders") }}
+  - name: behind
+    sql: SELECT id, share FROM {{ ref("broken") }}
+  - name: beside
+    sql: SELECT id FROM {{ source("orders") }}
+"""
+
+
+def test_a_query_that_fails_keeps_back_only_those_that_read_from_it(running: Running) -> None:
+    running.write({"stream_project.yml": f"project: {{name: p}}\n{ORDERS}{THREE}"})
+    running.drop("orders.v1", "1.json", [order(n) for n in range(5)])
+    with pytest.raises(QueryFailed, match=r"DIVIDE_BY_ZERO"):
+        running.run()
+    assert len(running.topic("beside")) == 5
+    assert not list((running.place.topics / "behind").glob("*/_batch.json"))

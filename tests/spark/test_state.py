@@ -164,7 +164,12 @@ def test_windows_survive_a_restart_on_either_backend(
     told = shown(rehearsal, "hourly", capsys)
     assert (told["state_backend"], told["watermark"]) == (backend, "2026-01-01T00:06:00.000Z")
     (operator,) = told["operators"]
-    assert (operator["what"], operator["rows"], operator["partitions"]) == ("GROUP BY customer, window", 2, 3)
+    assert (operator["what"], operator["rows"], operator["partitions"]) == ("window by customer", 2, 3)
+    state.command(path=rehearsal.root)
+    head, line = capsys.readouterr().out.splitlines()
+    assert head.startswith("hourly: ")
+    assert head.endswith(f" bytes in {backend}, watermark 2026-01-01T00:06:00.000Z")
+    assert line == "  window by customer: 2 rows"
     rehearsal.send("orders", [order(3, "ann", 30)])
     rehearsal.until("2026-01-01T02:00:00Z")
     assert sorted((r["customer"], r["n"]) for r in rehearsal.rows("hourly")) == [("ann", 2), ("bob", 1)]

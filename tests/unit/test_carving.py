@@ -56,7 +56,7 @@ def test_every_join_with_versions_tells_of_its_own_state() -> None:
     sql = """SELECT c.name, r.rate FROM orders o
         JOIN customers FOR SYSTEM_TIME AS OF PROCTIME() AS c ON o.customer_id = c.id
         JOIN rates FOR SYSTEM_TIME AS OF PROCTIME() AS r ON o.status = r.currency"""
-    places = [place_of(bound_query(sql), name, offset) for name, offset in carved(sql).unbounded]
+    places = [place_of(bound_query(sql), name, offset) for name, offset, _ in carved(sql).unbounded]
     assert places == [sql.index("FOR"), sql.rindex("FOR")]
 
 
@@ -197,7 +197,9 @@ def test_a_key_that_is_no_output_is_carried_through_and_left_out_at_the_end() ->
 
 def test_a_view_of_changes_hands_on_rows_that_come_and_go() -> None:
     sql = "SELECT customer_id, total FROM totals WHERE total > 1"
-    assert carved(sql).stages == ()
+    alone = carved(sql)
+    assert not any(isinstance(stage, OperatorStage) for stage in alone.stages)
+    assert (alone.flow.kind, alone.flow.key, alone.flow.repeated) == ("changes", ("customer_id",), True)
     found = carved(sql, nested=True)
     assert (found.flow.kind, found.flow.key) == ("signed", ("customer_id",))
     assert isinstance(found.stages[-1], OperatorStage)
@@ -236,7 +238,40 @@ def test_columns_are_known_through_every_stage() -> None:
     ],
 )
 def test_state_without_end_is_told_unless_it_expires(sql: str, name: str, at: str) -> None:
-    found, offset = only(carved(sql).unbounded)
+    found, offset, _ = only(carved(sql).unbounded)
     assert found == name
     assert sql[place_of(bound_query(sql), found, offset) :].startswith(at)
     assert carved(sql, 5).unbounded == ()
+
+
+_PAIRED = "SELECT o.id FROM orders o JOIN rates p ON o.status = p.currency AND "
+
+
+@pytest.mark.parametrize(
+    ("condition", "name"),
+    [
+        ("p.at > o.at", "JOIN bounded in time on one side only"),
+        ("p.at > o.at AND p.at + INTERVAL '1' HOUR > o.at", "JOIN bounded in time on one side only"),
+        ("p.at BETWEEN TIMESTAMP '2026-01-01 00:00:00' AND o.at", "JOIN bounded in time on one side only"),
+        ("TIMESTAMPDIFF(SECOND, o.at, p.at) <= 60", "JOIN without a bound in time"),
+        ("p.rate > o.amount", "JOIN without a bound in time"),
+        ("p.rate BETWEEN o.at AND o.at + INTERVAL '1' HOUR", "JOIN by `p.rate` (no event time)"),
+    ],
+)
+def test_a_join_is_bounded_on_both_sides_or_not_at_all(condition: str, name: str) -> None:
+    found, _, _ = only(carved(_PAIRED + condition).unbounded)
+    assert found == name
+    assert carved(_PAIRED + condition, 5).stages != ()
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "p.at BETWEEN o.at AND o.at + INTERVAL '1' HOUR",
+        "o.at BETWEEN p.at - INTERVAL '1' HOUR AND p.at",
+        "p.at >= o.at AND p.at - INTERVAL '1' HOUR < o.at",
+        "p.at = o.at",
+    ],
+)
+def test_a_join_that_is_bounded_on_both_sides_keeps_nothing_for_ever(condition: str) -> None:
+    assert carved(_PAIRED + condition).unbounded == ()

@@ -1,9 +1,16 @@
+import json
+from pathlib import Path
+
 import pytest
 
+from penstock.cli import compile as compile_command
+from penstock.cli import lineage as lineage_command
+from penstock.cli.line import check, compiled
 from penstock.graph import lineage
 from penstock.graph.graph import Graph
-from tests.support import plain
-from tests.unit.conftest import Link
+from penstock.site.describe import describe
+from tests.support import plain, write
+from tests.unit.conftest import MAIN, Link
 
 SHOP = """
     project: {name: shop}
@@ -115,3 +122,35 @@ def test_a_producer_and_its_source_form_no_endless_tree(project_graph: Link) -> 
         exposures: [{name: app, type: application, role: both, consumes: [{source: s}], produces: [{source: s}]}]
     """)
     assert lineage.tree(graph, list(graph.nodes)).splitlines()[:2] == ["s (source)", "└── app (exposure)"]
+
+
+CHANGES = """
+project: {name: shop}
+sources: [{name: orders, topic: a, columns: [{name: id, type: BIGINT}, {name: customer, type: STRING}]}]
+models:
+  - {name: totals, sql: 'SELECT customer, COUNT(*) AS n FROM {{ source("orders") }} GROUP BY customer'}
+  - {name: large, sql: 'SELECT customer FROM {{ ref("totals") }} WHERE n > 1'}
+  - {name: plain, sql: 'SELECT id FROM {{ source("orders") }}'}
+"""
+
+
+def test_changes_are_told_with_their_key(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, {MAIN: CHANGES})
+    lineage_command.command()
+    assert capsys.readouterr().out == plain("""
+        orders (source)
+        ├── totals (spark, changes by customer)
+        │   └── large (topic, changes by customer)
+        └── plain (topic)
+    """)
+    lineage_command.command(form=lineage_command.LineageFormat.JSON)
+    nodes = json.loads(capsys.readouterr().out)["nodes"]
+    assert [n["changes_by"] for n in nodes] == [None, ["customer"], ["customer"], None]
+    compile_command.command(dry_run=True)
+    lines = capsys.readouterr().out.splitlines()
+    assert "  - totals (spark: the SQL keeps state: GROUP BY without a window; changes by customer)" in lines
+    assert "  - plain (topic: the SQL keeps no state)" in lines
+    checked = check(tmp_path)
+    site = describe(checked.graph, compiled(checked), checked.notes, None)
+    told = {node.name: dict(node.facts).get("Rows") for node in site.nodes}
+    assert told == {"orders": None, "totals": "changes by customer", "large": "changes by customer", "plain": None}

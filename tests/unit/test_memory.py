@@ -117,6 +117,7 @@ OTHER_WAYS = [
     Flow(lateness_ms=1),
     Flow(keeps_late=True),
     Flow(mixed=True),
+    Flow(repeated=True),
 ]
 
 

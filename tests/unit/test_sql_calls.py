@@ -14,10 +14,20 @@ from tests.unit.conftest import MAIN, PIPELINE, Check, Compile
 COLUMNS = (Column("i", "INT"), Column("s", "STRING"), Column("a", "ARRAY<INT>"), Column("m", "MAP<INT, INT>"))
 
 
+TYPED = (*COLUMNS, Column("at", "TIMESTAMP"), Column("d", "DATE"), Column("b", "BOOLEAN"), Column("x", "DOUBLE"))
+
+
 def problems(text: str) -> list[tuple[str, int]]:
     """Codes, and where each of them is reported."""
     found = study(text, {"t": COLUMNS}, {})
     return [(problem.code, problem.offset) for problem in found.problems]
+
+
+def of_types(text: str) -> list[tuple[str, int]]:
+    """Codes and places of what is wrong or doubtful in a query over columns of many types."""
+    found = study(text, {"t": TYPED}, {})
+    assert from_json(to_json(found)) == found
+    return [(problem.code, problem.offset) for problem in (*found.problems, *found.notes)]
 
 
 @pytest.mark.parametrize(
@@ -37,6 +47,14 @@ def problems(text: str) -> list[tuple[str, int]]:
         ("SELECT i, CAST(s AS TIME) AS x FROM t", "s AS TIME", "sql-unsupported"),
         ("SELECT i, CURRENT_WATERMARK(s) AS x FROM t", "CURRENT_WATERMARK", "sql-unsupported"),
         ("SELECT t.i FROM t JOIN t AS u ON u.s = UUID()", "UUID", "sql-nondeterministic-key"),
+        ("SELECT NOW() + INTERVAL '1' HUOR AS x FROM t", "'1'", "sql-argument"),
+        (
+            "SELECT COUNT(*) AS n FROM t GROUP BY TUMBLE(s, INTERVAL '1' HUOR)",
+            "'1'",
+            "window-invalid",
+        ),
+        ("SELECT * FROM TABLE(TUMBEL(TABLE t, DESCRIPTOR(s), INTERVAL '1' HOUR))", "TUMBEL", "sql-unknown-function"),
+        ("SELECT * FROM TUMBLE(t, DESCRIPTOR(s), INTERVAL '1' HOUR)", "TUMBLE", "window-invalid"),
     ],
 )
 def test_a_mistake_is_reported_where_it_stands(text: str, word: str, code: str) -> None:
@@ -57,6 +75,23 @@ def test_a_mistake_is_reported_where_it_stands(text: str, word: str, code: str) 
 )
 def test_what_is_sound_is_left_alone(text: str) -> None:
     assert problems(text) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("SELECT NOW() + INTERVAL '1' HUOR AS x FROM t", "did you mean `HOUR`?"),
+        ("SELECT COUNT(*) AS n FROM t GROUP BY TUMBLE(s, INTERVAL '1' MINUT)", "did you mean `MINUTE`?"),
+        ("SELECT * FROM TABLE(TUMBEL(TABLE t, DESCRIPTOR(s), INTERVAL '1' HOUR))", "did you mean `TUMBLE`?"),
+        (
+            "SELECT * FROM TUMBLE(t, DESCRIPTOR(s), INTERVAL '1' HOUR)",
+            "write TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '1' HOUR))",
+        ),
+        ("SELECT i, _gs_op FROM t", "changes carry it by themselves: leave it out"),
+    ],
+)
+def test_a_hint_names_the_way_out(text: str, hint: str) -> None:
+    assert only(study(text, {"t": COLUMNS}, {}).problems).hint == hint
 
 
 def test_an_unknown_function_of_a_pipeline_is_reported_too(check: Check) -> None:
@@ -147,3 +182,77 @@ def test_a_wrong_function_does_not_hide_a_wrong_column(check: Check) -> None:
     models: [{name: m, sql: "SELECT UPER(nme) AS x FROM {{ source('s') }}"}]
     """
     assert sorted(codes(check({MAIN: text})[1])) == ["sql-unknown-column", "sql-unknown-function"]
+
+
+# Operands
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "ABS(s)", "ROUND(s, 2)", "s[1]", "x + at", "at + 1", "1 - d", "at * 2", "at + d", "b + 1", "-b", "s + s",
+        "IF(b, 2)", "ROW_NUMBER()", "LAG(i)", "DATE_FORMAT(s, 3)",
+        "at = 5", "b = 1", "a = s", "at BETWEEN 1 AND 2", "i IN (at)",
+        "CASE at WHEN 1 THEN 2 END",
+    ],
+)  # fmt: skip
+def test_operands_that_do_not_go_together_are_refused(expression: str) -> None:
+    assert [code for code, _ in of_types(f"SELECT {expression} AS y FROM t")] == ["sql-argument"]
+
+
+@pytest.mark.parametrize("before", ["", "b AND ", "NOT ", "b OR NOT "])
+def test_a_condition_is_true_or_false(before: str) -> None:
+    text = f"SELECT x FROM t WHERE {before}i"
+    assert of_types(text) == [("sql-argument", len(text) - 1)]
+
+
+@pytest.mark.parametrize("condition", ["s", "CASE WHEN i THEN b END", "IF(s, b, b)"])
+def test_a_text_or_a_number_is_no_condition(condition: str) -> None:
+    assert [code for code, _ in of_types(f"SELECT x FROM t WHERE {condition}")] == ["sql-argument"]
+
+
+@pytest.mark.parametrize("expression", ["SUM(s)", "AVG(at)", "STDDEV_POP(s)", "SUM(b)"])
+def test_a_sum_is_of_numbers(expression: str) -> None:
+    text = f"SELECT i, {expression} AS y FROM t GROUP BY i"
+    assert of_types(text) == [("sql-argument", text.index(expression))]
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["s + 1", "s = 1", "i IN (1, 'a')", "s BETWEEN 1 AND 2", "MOD(s, 2)", "i = 'a'", "CASE s WHEN 1 THEN 2 END"],
+)
+def test_a_text_that_is_read_as_a_number_is_pointed_out(expression: str) -> None:
+    text = f"SELECT {expression} AS y FROM t"
+    found = study(text, {"t": TYPED}, {})
+    assert [p.code for p in found.notes] == ["sql-text-as-number"]
+    assert found.problems == ()
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "d + 1", "d - 1", "at - at", "at - INTERVAL '1' DAY", "at > '2026-01-01'", "at > d", "i = '3'", "i + x",
+        "b = 'true'", "CAST(s AS INT) + 1", "a[1] + 1", "m[1]", "b AND s = 'x'", "IF(b, 1, 2)",
+        "ROW_NUMBER() OVER (ORDER BY at)", "DATE_FORMAT(s, 'yyyy')", "CASE WHEN b THEN 1 END", "s || i", "ABS(a[1])",
+        "TIMESTAMPDIFF(DAY, d, at) + 1",
+    ],
+)  # fmt: skip
+def test_operands_that_go_together_are_left_alone(expression: str) -> None:
+    assert of_types(f"SELECT {expression} AS y FROM t") == []
+
+
+def test_a_type_that_inference_gets_wrong_inside_is_not_relied_on_outside() -> None:
+    assert of_types("SELECT i, SUM(y) AS z FROM (SELECT i, at - at AS y FROM t) AS q GROUP BY i") == []
+
+
+def test_a_column_that_a_window_makes_a_time_of_is_not_judged_by_its_type() -> None:
+    text = "SELECT MAX(s) - INTERVAL '1' HOUR AS y, MAX(s + 1) AS z FROM t GROUP BY TUMBLE(s, INTERVAL '1' HOUR)"
+    assert of_types(text) == []
+
+
+def test_the_sides_of_a_union_have_the_same_types() -> None:
+    refused = "SELECT s FROM t UNION ALL SELECT at FROM t"
+    assert of_types(refused) == [("sql-argument", refused.index("at FROM"))]
+    doubtful = "SELECT s FROM t UNION ALL SELECT i FROM t"
+    assert of_types(doubtful) == [("sql-text-as-number", doubtful.index("i FROM"))]
+    assert of_types("SELECT at, i FROM t UNION ALL SELECT d, x FROM t UNION ALL SELECT NULL, 1 FROM t") == []

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from penstock.cli import state
+from penstock.cli.options import Format
+from penstock.config import spoken_duration
 from penstock.errors import ProjectInvalid
-from penstock.manifest.words import told
+from penstock.manifest.words import told, window_by
 from penstock.runtime.state import NOTE, Counted, StateNotes, query_state
 from tests.support import write
 from tests.unit.conftest import MAIN, Compile
@@ -30,9 +32,14 @@ models:
 """
 GROUP = "SELECT UPPER(customer) AS c, COUNT(*) AS n FROM {{ source('orders') }} GROUP BY UPPER(customer)"
 
+RANKED = (
+    "SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY {} ORDER BY {}) AS rn"
+    " FROM {{{{ source('orders') }}}}) AS t WHERE rn {}"
+)
+
 
 def words(manifest: Compile, sql: str) -> list[str]:
-    return [entry.what for entry in told(manifest(PROJECT.replace("SQL", sql)).query("m"))]
+    return [entry.what for entry in told(manifest(PROJECT.replace("SQL", sql)).query("m"), {"at"})]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +60,15 @@ def words(manifest: Compile, sql: str) -> list[str]:
         (
             "SELECT id FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY id) AS rn"
             " FROM {{ source('orders') }}) AS t WHERE rn <= 3",
-            ["first 3 rows by customer"],
+            ["first 3 rows by customer ordered by id"],
+        ),
+        (RANKED.format("id", "at DESC", "= 1"), ["latest row by id"]),
+        (RANKED.format("id", "PROCTIME() DESC", "= 1"), ["latest row by id"]),
+        (RANKED.format("id", "at", "= 1"), ["first row by id"]),
+        (RANKED.format("customer", "id DESC", "= 1"), ["first row by customer ordered by id DESC"]),
+        (
+            "SELECT COUNT(*) AS n FROM {{ source('orders') }} GROUP BY TUMBLE(at, INTERVAL '1' MINUTE)",
+            [],
         ),
         (
             "SELECT id, LAG(id) OVER (PARTITION BY customer ORDER BY at) AS before FROM {{ source('orders') }}",
@@ -71,6 +86,72 @@ def test_operators_are_told_in_the_words_of_the_project_from_the_output_back(
     project_manifest: Compile, sql: str, said: list[str]
 ) -> None:
     assert words(project_manifest, sql) == said
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        (
+            "SELECT customer, COUNT(*) AS n, TUMBLE_END(at, INTERVAL '1' DAY) AS d FROM {{ source('orders') }}"
+            " GROUP BY customer, TUMBLE(at, INTERVAL '1' DAY)",
+            "window by customer",
+        ),
+        (
+            "SELECT COUNT(*) AS n, TUMBLE_END(at, INTERVAL '1' DAY) AS d FROM {{ source('orders') }}"
+            " GROUP BY TUMBLE(at, INTERVAL '1' DAY)",
+            "window",
+        ),
+        (
+            "SELECT window_start, UPPER(customer) AS c, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE {{ source('orders') }},"
+            " DESCRIPTOR(at), INTERVAL '1' DAY)) GROUP BY window_start, window_end, UPPER(customer)",
+            "window by UPPER(customer)",
+        ),
+    ],
+)
+def test_windows_of_ours_are_told_by_their_other_keys(project_manifest: Compile, sql: str, said: str) -> None:
+    text = PROJECT.replace("event_time: {column: at}", "event_time: {column: at, allowed_lateness_ms: 60000}", 1)
+    assert [entry.what for entry in told(project_manifest(text.replace("SQL", sql)).query("m"))] == [said]
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        (("customer", "window"), "window by customer"),
+        (("customer", "`_window`"), "window by customer"),
+        (("session_window",), "window"),
+        (("customer", "sessionStartTime"), "window by customer"),
+        (("_groupingexpression", "window"), "window by an expression"),
+        (("windows", "window"), "window by windows"),
+    ],
+)
+def test_windows_of_spark_are_told_without_their_own_columns(keys: tuple[str, ...], said: str) -> None:
+    assert window_by(keys) == said
+
+
+def test_without_a_node_every_query_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path, {MAIN: PROJECT.replace("SQL", "SELECT customer FROM {{ ref('seen') }}")})
+    state.command()
+    assert capsys.readouterr().out.splitlines() == ["plain: no state", "m: no batch done yet"]
+    state.command(form=Format.JSON)
+    assert json.loads(capsys.readouterr().out)["queries"] == [
+        {"query": "plain", "stateful": False, "operators": []},
+        {"query": "m", "stateful": True, "operators": []},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "said"),
+    [
+        (86_400_000, "1 day"),
+        (172_800_000, "2 days"),
+        (5_400_000, "90 minutes"),
+        (3_600_000, "1 hour"),
+        (1000, "1 second"),
+        (1_500, "1,500 ms"),
+    ],
+)
+def test_times_are_told_in_the_largest_unit_that_fits(milliseconds: int, said: str) -> None:
+    assert spoken_duration(milliseconds) == said
 
 
 @pytest.mark.parametrize(

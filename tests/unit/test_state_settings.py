@@ -6,6 +6,7 @@ from penstock.errors import Severity
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain
 from penstock.plan.state import Checkpoint, Deployed
+from penstock.plan.steps import RebuildQuery, RestartQuery
 from tests.support import codes, errors, only, spot
 from tests.unit.conftest import MAIN, Check, Compile
 
@@ -119,3 +120,69 @@ def test_another_ttl_is_a_restart_and_none_at_all_a_rebuild(
     deployed = Deployed({"m": ran}, frozenset({"m"}), frozenset({"m"}), committed)
     (line,) = map(explain, diff(project_manifest(text(GROUP, after)), deployed).steps)
     assert line.action == action
+
+
+# What a plan says of it
+
+TOLD = WINDOW.replace(" FROM", ", TUMBLE_END(at, INTERVAL '1' HOUR) AS t FROM")
+LATE = ("event_time: {column: at}", "event_time: {column: at, allowed_lateness_ms: 60000}")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        (
+            text(GROUP, "{}"),
+            text(GROUP, "{state_ttl_ms: 86400000}"),
+            "`state_ttl_ms` is new (1 day), and state is kept in another form with it",
+        ),
+        (
+            text(GROUP, "{state_ttl_ms: 86400000}"),
+            text(GROUP, "{}"),
+            "`state_ttl_ms` was taken out, and state is kept in another form without it",
+        ),
+        (
+            text(GROUP, "{state_ttl_ms: 3600000}"),
+            text(GROUP, "{state_ttl_ms: 86400000}"),
+            "its state is kept for another time: 1 day, before 1 hour",
+        ),
+        (text(GROUP, "{parallelism: 2}"), text(GROUP, "{parallelism: 3}"), "its parallelism changed"),
+        (text(WINDOW, "{}"), text(WINDOW, "{state_backend: hashmap}"), "its state backend changed"),
+        (
+            text(GROUP, "{}"),
+            text(GROUP.replace("BY id", "BY at").replace("SELECT id", "SELECT at"), "{}"),
+            "its SQL changed from GROUP BY id to GROUP BY at, and its state belongs to the old SQL",
+        ),
+        (
+            text(GROUP, "{}"),
+            text(GROUP.replace("COUNT(*)", "MAX(at)"), "{}"),
+            "its SQL changed, and its state belongs to the old SQL",
+        ),
+        (
+            text(TOLD, "{}"),
+            text(TOLD, "{}").replace(*LATE),
+            "late rows correct its windows now, and they are kept in another form",
+        ),
+        (
+            text(TOLD, "{}").replace(*LATE),
+            text(TOLD, "{}").replace(*LATE).replace("60000", "90000"),
+            "`allowed_lateness_ms` changed, and its windows are kept by it",
+        ),
+        (
+            text(WINDOW, "{}"),
+            text(WINDOW, "{}").replace("{column: at}", "{column: at, watermark: {max_out_of_orderness_ms: 9}}"),
+            "the event time of `s` changed",
+        ),
+        (
+            text(GROUP, "{}"),
+            text(GROUP, "{}").replace("{name: id}, {name: at", "{name: id}, {name: y, type: INT}, {name: at"),
+            "the columns of `s` changed",
+        ),
+    ],
+)
+def test_a_plan_says_what_changed(project_manifest: Compile, before: str, after: str, reason: str) -> None:
+    committed = {"m": Checkpoint(begun=True, unfinished=False)}
+    deployed = Deployed({"m": project_manifest(before).query("m")}, frozenset({"m"}), frozenset({"m"}), committed)
+    (step,) = diff(project_manifest(after), deployed).steps
+    assert isinstance(step, RestartQuery | RebuildQuery)
+    assert step.reason == reason

@@ -52,8 +52,8 @@ def test_status_tells_of_rows_that_did_not_take_part_when_there_are_any(
 @pytest.mark.parametrize(
     ("row", "headings"),
     [
-        (ALL_TAKEN, ["query", "state", "rows in", "rows out", "rows/s", "batch", "batches"]),
-        (SOME_NOT, ["query", "state", "rows in", "rows out", "late", "rejected", "rows/s", "batch", "batches"]),
+        (ALL_TAKEN, ["query", "state", "rows in", "rows out", "rows/s", "batch ms", "batches"]),
+        (SOME_NOT, ["query", "state", "rows in", "rows out", "late", "rejected", "rows/s", "batch ms", "batches"]),
     ],
 )
 def test_the_live_table_has_columns_for_them_only_then(row: QueryProgress, headings: list[str]) -> None:

@@ -19,8 +19,9 @@ WINDOW = "SELECT COUNT(*) AS n FROM {{ source('s') }} GROUP BY TUMBLE(at, INTERV
 def text(sql: str, trigger: str = "realtime", runtime: str = KAFKA, more: str = "") -> str:
     return (
         f"project: {{name: p}}\nruntime: {runtime}\nsources:\n"
-        "  - {name: s, topic: s.v1, columns: [{name: id}, {name: at, type: TIMESTAMP}], event_time: {column: at}}\n"
-        "  - {name: t, topic: t.v1, columns: [{name: id}]}\n"
+        "  - {name: s, topic: s.v1, event_time: {column: at}, "
+        "columns: [{name: id, type: BIGINT}, {name: at, type: TIMESTAMP}]}\n"
+        "  - {name: t, topic: t.v1, columns: [{name: id, type: BIGINT}]}\n"
         f'models:\n  - name: m\n    sql: "{sql}"\n    advanced: {{spark: {{trigger: {trigger}}}}}\n{more}'
     )
 

@@ -17,6 +17,8 @@ from penstock.cli.options import (
     target,
 )
 from penstock.errors import ServiceError
+from penstock.graph.graph import Graph, Node
+from penstock.graph.lineage import changes_of
 from penstock.manifest.artifacts import artifacts, written_before
 from penstock.manifest.model import Manifest
 
@@ -49,15 +51,15 @@ def command(
         return
     output.show_diagnostics(checked.notes)
     output.put(f"{'Would write' if dry_run else 'Wrote'} {folder}: revision {manifest.revision}")
-    for heading, names in _contents(manifest):
+    for heading, names in _contents(manifest, checked.graph):
         if names:
             output.put(f"{heading} ({len(names)}):")
             for name in names:
                 output.put(f"  - {name}")
 
 
-def _contents(manifest: Manifest) -> list[tuple[str, list[str]]]:
-    decided = {node.id: f" ({node.materialized}: {node.decided_by})" for node in manifest.dag.nodes if node.decided_by}
+def _contents(manifest: Manifest, graph: Graph) -> list[tuple[str, list[str]]]:
+    decided = {node.id: f" ({_about(node)})" for node in graph.nodes.values() if node.decided_by}
 
     def query(spec_name: str, outputs: tuple[str, ...]) -> str:
         return spec_name + "".join(decided.get(node_id, "") for node_id in outputs)
@@ -69,6 +71,12 @@ def _contents(manifest: Manifest) -> list[tuple[str, list[str]]]:
         ("Connectors", [query(c.name, (c.node,)) for c in manifest.connectors]),
         ("Gateway rules", [query(rule.name, (rule.node,)) for rule in manifest.gateway_rules]),
     ]
+
+
+def _about(node: Node) -> str:
+    """How a model is materialized and why, and whether its rows are changes."""
+    changes = changes_of(node)
+    return f"{node.materialized}: {node.decided_by}" + (f"; {changes}" if changes else "")
 
 
 def _write(folder: Path, manifest: Manifest) -> None:

@@ -70,6 +70,7 @@ def as_json(graph: Graph, chosen: list[str]) -> dict[str, Any]:
                 "type": n.kind,
                 "name": n.name,
                 "materialized": n.materialized,
+                "changes_by": None if n.flow == "rows" else list(n.change_key),
                 "owner": n.owner,
                 "tags": list(n.tags),
                 "description": n.description,

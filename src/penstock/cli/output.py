@@ -4,6 +4,7 @@ import json
 import sys
 from collections.abc import Iterable
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from penstock.errors import Diagnostic, PenstockError, ProjectInvalid, Severity
@@ -17,6 +18,12 @@ def say(text: str = "") -> None:
     sys.stderr.write(text + "\n")
 
 
+def warn(text: str) -> None:
+    """A line that the person should not overlook."""
+    text = f"warning: {text}"
+    say(_coloured(text, Severity.WARNING) if sys.stderr.isatty() else text)
+
+
 def put(text: str) -> None:
     """A line of the result."""
     sys.stdout.write(text + "\n")
@@ -24,6 +31,39 @@ def put(text: str) -> None:
 
 def put_json(value: Any) -> None:
     put(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def exact_json(value: Any, indent: int | None = None, lead: str = "") -> str:
+    """JSON in which decimals are numbers with all their digits, which `json` would make floats of."""
+    match value:
+        case Decimal():
+            return f"{value:f}"
+        case dict():
+            items = [
+                f"{_text(str(key))}: {exact_json(item, indent, _deeper(lead, indent))}" for key, item in value.items()
+            ]
+            return _enclosed("{", items, "}", indent, lead)
+        case list():
+            return _enclosed(
+                "[", [exact_json(item, indent, _deeper(lead, indent)) for item in value], "]", indent, lead
+            )
+        case _:
+            return _text(value)
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _deeper(lead: str, indent: int | None) -> str:
+    return lead + " " * (indent or 0)
+
+
+def _enclosed(start: str, items: list[str], end: str, indent: int | None, lead: str) -> str:
+    if indent is None or not items:
+        return start + ", ".join(items) + end
+    inner = "\n" + _deeper(lead, indent)
+    return f"{start}{inner}{f',{inner}'.join(items)}\n{lead}{end}"
 
 
 def show_diagnostics(diagnostics: Iterable[Diagnostic]) -> None:

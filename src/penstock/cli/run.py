@@ -100,6 +100,7 @@ def _watch(run: "Run", heartbeat: "_Heartbeat", *, once: bool, quiet: bool) -> d
                 run.close()
     finally:
         heartbeat.write()
+        _tell_left_aside(run.board)
     return {
         "success": True,
         "project": run.plan.manifest.project.name,
@@ -107,6 +108,14 @@ def _watch(run: "Run", heartbeat: "_Heartbeat", *, once: bool, quiet: bool) -> d
         "seconds": round(time.monotonic() - begun, 3),
         "queries": [row.to_json() for row in run.board.snapshot()],
     }
+
+
+def _tell_left_aside(board: "ProgressBoard") -> None:
+    """Say which queries did not take all rows."""
+    from penstock.cli.live import left_aside
+
+    for text, none_taken in filter(None, map(left_aside, board.snapshot())):
+        output.warn(text) if none_taken else output.say(text)
 
 
 class _Heartbeat:

@@ -1,4 +1,6 @@
-import json
+import shutil
+import sys
+from os import environ
 from typing import Annotated, Any
 
 import typer
@@ -6,13 +8,16 @@ import typer
 from penstock.cli import output
 from penstock.cli.line import Checked, check, compiled, node_named
 from penstock.cli.options import DirectoryOption, EnvOption, Format, FormatOption, PathArgument, VarOption, target
+from penstock.cli.table import lines
 from penstock.connectors.registry import source_from
+from penstock.connectors.topic import ERRORS, TopicSource, error_topic
 from penstock.errors import Diagnostic, ProjectInvalid
+from penstock.graph.graph import Graph
 from penstock.project.variables import resolved
 
 
 def command(
-    node: Annotated[str, typer.Argument(help="A source, model, transform or topic.")],
+    node: Annotated[str, typer.Argument(help="A source, model, transform or topic; `NAME.errors` for its errors.")],
     path: PathArgument = None,
     directory: DirectoryOption = None,
     env: EnvOption = None,
@@ -24,9 +29,10 @@ def command(
     checked = check(target(path, directory, env, var))
     rows = _rows(checked, node, limit)
     if form is Format.JSON:
-        output.put_json(rows)
+        output.put(output.exact_json(rows, indent=2))
     else:
-        _print_table(rows)
+        for line in lines(rows, _width()):
+            output.put(line)
         counted = f"{len(rows)} row{'s' if len(rows) != 1 else ''}."
         output.say(f"The first {counted}" if len(rows) == limit else counted)
 
@@ -34,6 +40,8 @@ def command(
 def _rows(checked: Checked, name: str, limit: int) -> list[dict[str, Any]]:
     manifest = compiled(checked)
     by_topic = {config["topic"]: node_id for node_id, config in manifest.streams.items() if "topic" in config}
+    if name not in by_topic and (topic := _error_topic(checked.graph, name)):
+        return TopicSource(topic=topic, formats=("parquet",)).rooted_at(checked.root).first_rows(limit) or []
     node = node_named(checked.graph, by_topic.get(name, name))
     if node.kind in ("exposure", "sink"):
         text = f"`{name}` is {'an' if node.kind == 'exposure' else 'a'} {node.kind}: it has no rows of its own"
@@ -49,8 +57,13 @@ def _rows(checked: Checked, name: str, limit: int) -> list[dict[str, Any]]:
     from penstock.runtime.session import spark_session
 
     with spark_session(manifest.spark, checked.place.logs) as spark:
-        lines = peek(manifest, node.id, checked.root, spark, limit, checked.environ)
-    return [json.loads(line) for line in lines]
+        return peek(manifest, node.id, checked.root, spark, limit, checked.environ)
+
+
+def _error_topic(graph: Graph, name: str) -> str | None:
+    """The topic for errors of a source or a model, if that is what is named."""
+    of = graph.named(name.removesuffix(ERRORS)) if name.endswith(ERRORS) and graph.named(name) is None else None
+    return error_topic(of.id) if of is not None and of.kind not in ("exposure", "sink") else None
 
 
 def _filled(checked: Checked, config: dict[str, Any]) -> dict[str, Any]:
@@ -58,24 +71,7 @@ def _filled(checked: Checked, config: dict[str, Any]) -> dict[str, Any]:
     return dict(value)
 
 
-def _print_table(rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    if not rows:
-        return
-    numeric = {key for key in rows[0] if all(isinstance(r.get(key), int | float) for r in rows)}
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for key in rows[0]:
-        table.add_column(Text(key), justify="right" if key in numeric else "left", no_wrap=True)
-    for row in rows:
-        table.add_row(*(Text(_cell(row.get(key))) for key in rows[0]))
-    console = Console(file=None, soft_wrap=True)
-    console.print(table, crop=False, soft_wrap=True)
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return "∅"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+def _width() -> int | None:
+    """How wide the terminal is; None for a file or a pipe, which takes lines of any length."""
+    known = sys.stdout.isatty() or environ.get("COLUMNS", "").isdigit()
+    return shutil.get_terminal_size().columns if known else None

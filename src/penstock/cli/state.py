@@ -6,55 +6,98 @@ import typer
 from penstock.cli import output
 from penstock.cli.line import Checked, check, compiled, node_named
 from penstock.cli.options import DirectoryOption, EnvOption, Format, FormatOption, PathArgument, VarOption, target
+from penstock.config import spoken_duration
 from penstock.errors import Diagnostic, ProjectInvalid
-from penstock.graph.graph import Node
+from penstock.graph.graph import Graph, Node
 from penstock.manifest.model import Manifest, QuerySpec
-from penstock.manifest.words import Told, told
+from penstock.manifest.words import Told, told, window_by
 from penstock.plan.state import SqliteStore, read_deployed
 
 if TYPE_CHECKING:
     from penstock.runtime.state import OperatorState, QueryState
 
 _SPARKS_OWN = {
-    "stateStoreSave": "GROUP BY",
-    "sessionWindowStateStoreSaveExec": "GROUP BY",
     "symmetricHashJoin": "JOIN",
     "dedupe": "DISTINCT",
     "dedupeWithinWatermark": "DISTINCT",
 }
 
+_WINDOWS = ("stateStoreSave", "sessionWindowStateStoreSaveExec")
+
 
 def command(
-    node: Annotated[str, typer.Argument(help="A model.")],
+    node: Annotated[str | None, typer.Argument(help="A model; all queries when left out.")] = None,
     path: PathArgument = None,
     directory: DirectoryOption = None,
     env: EnvOption = None,
     var: VarOption = None,
     form: FormatOption = Format.TEXT,
 ) -> None:
-    """Show what the query of a model keeps in its state, from its checkpoint. It may run meanwhile."""
+    """Show what queries keep in their state, from their checkpoints. They may run meanwhile."""
+    checked = check(target(path, directory, env, var))
+    manifest = compiled(checked)
+    if node is None:
+        _list(checked, manifest, form)
+        return
+    query = _query(checked, node_named(checked.graph, node), manifest)
+    document = _document(checked, query)
+    if document is None:
+        text = f"the query of `{query.name}` has no state yet: none of its batches is done"
+        raise _none(text, "start it with `penstock run`", query.name)
+    if form is Format.JSON:
+        output.put_json(document)
+    else:
+        _print(document)
+
+
+def _list(checked: Checked, manifest: Manifest, form: Format) -> None:
+    """Every query of the project, in short."""
+    deployed = read_deployed(SqliteStore(checked.place.state_file), checked.place).queries
+    queries = [deployed.get(planned.name, planned) for planned in manifest.queries]
+    found = {query.name: _document(checked, query) if query.stateful else None for query in queries}
+    if form is Format.JSON:
+        listed = [found[q.name] or {"query": q.name, "stateful": q.stateful, "operators": []} for q in queries]
+        output.put_json({"project": checked.graph.name, "queries": listed})
+        return
+    for query in queries:
+        document = found[query.name]
+        if document is not None:
+            output.put(f"{query.name}: {_bytes(document)}, watermark {document['watermark'] or 'none'}")
+            for operator in document["operators"]:
+                output.put(f"  {operator['what']}: {_rows(operator)}")
+        else:
+            output.put(f"{query.name}: {'no batch done yet' if query.stateful else 'no state'}")
+
+
+def _bytes(document: dict[str, Any]) -> str:
+    return f"{sum(operator['bytes'] for operator in document['operators']):,} bytes in {document['state_backend']}"
+
+
+def _document(checked: Checked, query: QuerySpec) -> dict[str, Any] | None:
+    """What the checkpoint of a query says; None if none of its batches is done."""
     from penstock.runtime.lock import running_pid
     from penstock.runtime.state import query_state
 
-    checked = check(target(path, directory, env, var))
-    query = _query(checked, node_named(checked.graph, node), compiled(checked))
     state = query_state(checked.place.checkpoint(query.name))
     if state is None or not state.operators:
-        text = f"the query of `{query.name}` has no state yet: none of its batches is done"
-        raise _none(text, "start it with `penstock run`", query.name)
-    document = {
+        return None
+    return {
         "query": query.name,
+        "stateful": True,
         "running": running_pid(checked.place.lock_file) is not None,
         "batch": state.batch,
         "watermark": None if state.watermark_ms is None else _moment(state.watermark_ms),
         "state_backend": state.backend,
         "counted_after_batch": state.noted_batch,
-        "operators": _operators(query, state),
+        "operators": _operators(query, state, _times(checked.graph, query)),
     }
-    if form is Format.JSON:
-        output.put_json(document)
-    else:
-        _print(document)
+
+
+def _times(graph: Graph, query: QuerySpec) -> set[str]:
+    """The columns that hold times, of all that the query reads and makes."""
+    ids = {part.node for part in (*query.inputs, *query.steps)} & graph.nodes.keys()
+    columns = [column for node_id in ids for column in graph[node_id].columns or ()]
+    return {column.name for column in columns if (column.type or "").startswith(("TIMESTAMP", "DATE"))}
 
 
 def _query(checked: Checked, node: Node, manifest: Manifest) -> QuerySpec:
@@ -75,10 +118,10 @@ def _none(text: str, hint: str, name: str) -> ProjectInvalid:
     return ProjectInvalid([Diagnostic("no-state", text, hint=hint, params={"name": name})])
 
 
-def _operators(query: QuerySpec, state: "QueryState") -> list[dict[str, Any]]:
+def _operators(query: QuerySpec, state: "QueryState", times: set[str]) -> list[dict[str, Any]]:
     from penstock.runtime.state import KEYED
 
-    ours = told(query)
+    ours = told(query, times)
     keyed = [operator.id for operator in state.operators if operator.name == KEYED]
     known = dict(zip(keyed, ours, strict=True)) if len(keyed) == len(ours) else {}
     return [_operator(operator, known.get(operator.id), state) for operator in state.operators]
@@ -86,11 +129,11 @@ def _operators(query: QuerySpec, state: "QueryState") -> list[dict[str, Any]]:
 
 def _operator(operator: "OperatorState", words: Told | None, state: "QueryState") -> dict[str, Any]:
     tables = None if words is None else state.kept.get(words.view)
-    what = words.what if words else f"{_SPARKS_OWN.get(operator.name, operator.name)} {', '.join(operator.keys)}"
+    what = words.what if words else _sparks_own(operator)
     return {
         "id": operator.id,
         "name": operator.name,
-        "what": what.strip(),
+        "what": what,
         "node": words.node if words else None,
         "partitions": operator.partitions,
         "rows": sum(tables.values()) if tables is not None else None if words else operator.rows,
@@ -101,6 +144,13 @@ def _operator(operator: "OperatorState", words: Told | None, state: "QueryState"
     }
 
 
+def _sparks_own(operator: "OperatorState") -> str:
+    """Groups that Spark keeps itself are windows."""
+    if operator.name in _WINDOWS:
+        return window_by(operator.keys)
+    return f"{_SPARKS_OWN.get(operator.name, operator.name)} {', '.join(operator.keys)}".strip()
+
+
 def _print(document: dict[str, Any]) -> None:
     watermark = document["watermark"] or "none"
     runs = "runs" if document["running"] else "does not run"
@@ -109,14 +159,19 @@ def _print(document: dict[str, Any]) -> None:
     width = max(len(operator["what"]) for operator in operators)
     for operator in operators:
         parts = [
-            "rows not counted" if operator["rows"] is None else f"{operator['rows']:,} rows{_tables(operator)}",
+            _rows(operator),
             f"{operator['bytes']:,} bytes in {document['state_backend']}",
             f"{operator['partitions']} partition{'' if operator['partitions'] == 1 else 's'}",
         ]
-        parts += [f"expires after {operator['ttl_ms']:,} ms"] if operator["ttl_ms"] else []
+        parts += [f"expires after {spoken_duration(operator['ttl_ms'])}"] if operator["ttl_ms"] else []
         output.put(f"  {operator['what']:<{width}}  {', '.join(parts)}")
     if document["counted_after_batch"] not in (None, document["batch"]):
         output.put(f"  Rows were counted after batch {document['counted_after_batch']}.")
+
+
+def _rows(operator: dict[str, Any]) -> str:
+    rows = operator["rows"]
+    return "rows not counted" if rows is None else f"{rows:,} row{'' if rows == 1 else 's'}{_tables(operator)}"
 
 
 def _tables(operator: dict[str, Any]) -> str:

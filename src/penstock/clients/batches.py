@@ -58,13 +58,15 @@ def counted(batch: DataFrame) -> tuple[DataFrame, Callable[[], int]]:
 def publish(root: Path, ref: BatchRef, batch: DataFrame, file_format: Format) -> int:
     """Write the batch as a directory below `root`, unless an earlier try of the same batch already has.
 
-    Returns the number of rows written. A batch without rows leaves nothing behind.
+    Returns the number of rows written. A batch without rows leaves nothing behind. One that was written before is
+    worked through all the same: operators with state must come to where they were.
     """
     final = root / ref.directory
     staging = root / STAGING / ref.directory
     try:
         if final.exists():
             _refuse_other_input(final, ref)
+            batch.write.format("noop").mode("append").save()
             return 0
         shutil.rmtree(staging, ignore_errors=True)
         staging.parent.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,6 @@ import base64
 import math
 from collections.abc import Iterable
 from datetime import UTC, date, datetime
-from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,7 @@ def row_count(directory: Path) -> int:
 
 
 def first_rows(files: Iterable[Path], limit: int) -> list[dict[str, Any]]:
-    """The first rows of the files as values that JSON knows, in the form that Spark gives them."""
+    """The first rows of the files as values that JSON knows, and decimals, in the form that Spark gives them."""
     from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile
 
@@ -58,8 +57,6 @@ def _json_value(value: Any) -> Any:
             return in_utc.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         case date():
             return value.isoformat()
-        case Decimal():
-            return float(value)
         case float() if not math.isfinite(value):
             return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
         case bytes():

@@ -61,10 +61,12 @@ class Source(Connector):
         blanks = (f.lit(0).cast("bigint"), f.lit(""), f.lit(0).cast("bigint"), f.lit(0).cast("bigint"))
         return self.read(spark, name).withColumns(dict(zip(ORDER, blanks, strict=True)))
 
-    def read_again(self, spark: SparkSession, name: str, files: Mapping[str, Sequence[str]]) -> DataFrame | None:
+    def read_again(
+        self, spark: SparkSession, name: str, files: Mapping[str, Sequence[str]], *, ordered: bool = False
+    ) -> DataFrame | None:
         """The rows of a batch once more, as a finite table; `files` are those that each reader of it has read.
 
-        None where rows cannot be read twice.
+        If they are to be `ordered`, with the columns of `ORDER`. None where rows cannot be read twice.
         """
         return None
 
@@ -82,7 +84,7 @@ class Source(Connector):
         return self
 
     def first_rows(self, limit: int) -> list[dict[str, Any]] | None:
-        """A few rows as JSON values, where they can be had without Spark; None where they cannot."""
+        """A few rows as JSON values and decimals, where they can be had without Spark; None where they cannot."""
         return None
 
     def known_columns(self) -> Columns | None:
@@ -103,4 +105,7 @@ class Sink(Connector):
 
     @abstractmethod
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
-        """Write one batch and say how many rows that were. Called again with an equal `ref` after a crash."""
+        """Write one batch and say how many rows that were. Called again with an equal `ref` after a crash.
+
+        The batch must be worked through even if nothing is written: operators with state depend on it.
+        """

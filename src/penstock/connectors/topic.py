@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 TOPICS: Final = Path(".penstock") / "topics"
 TOPIC_NAME: Final = r"(?:[A-Za-z0-9_-]|\.[A-Za-z0-9_-]|\.\.[A-Za-z0-9._-])[A-Za-z0-9._-]{0,246}"
 """What Kafka takes for a topic, and what is one directory here: never `.` or `..`."""
+ERRORS: Final = ".errors"
+
+
+def error_topic(node_id: str) -> str:
+    """The topic that keeps the rows of a node that could not be used."""
+    return node_id.partition(".")[2] + ERRORS
 
 
 class TopicColumn(Frozen):
@@ -75,13 +81,7 @@ class TopicSource(_Topic, Source):
 
     def read_in_order(self, spark: SparkSession, name: str) -> DataFrame:
         """In the order of files, as they came, and of rows in a file."""
-        from pyspark.sql import functions as f
-
-        came = f.unix_micros(f.col("_metadata.file_modification_time"))
-        places = (came, f.col("_metadata.file_path"), f.col("_metadata.file_block_start"))
-        order = dict(zip(ORDER, (*places, f.lit(0).cast("bigint")), strict=True))
-        ordered = [stream.withColumns(order) for stream in self._streams(spark, name)]
-        return reduce(lambda one, other: one.unionByName(other), ordered)
+        return reduce(lambda one, other: one.unionByName(other), map(_in_order, self._streams(spark, name)))
 
     def _streams(self, spark: SparkSession, name: str) -> list[DataFrame]:
         self._make_directory()
@@ -100,13 +100,17 @@ class TopicSource(_Topic, Source):
             for f in self._formats()
         ]
 
-    def read_again(self, spark: SparkSession, name: str, files: Mapping[str, Sequence[str]]) -> DataFrame | None:
+    def read_again(
+        self, spark: SparkSession, name: str, files: Mapping[str, Sequence[str]], *, ordered: bool = False
+    ) -> DataFrame | None:
         schema = self._schema(spark)
         tables = [
             spark.read.format(f.name).schema(schema).options(**f.read_options).load(list(map(from_address, found)))
             for f in self._formats()
             if (found := files.get(f"{name}_{f.name}"))
         ]
+        if ordered:
+            tables = list(map(_in_order, tables))
         return reduce(lambda one, other: one.unionByName(other), tables) if tables else None
 
     def peek(self, spark: SparkSession) -> DataFrame:
@@ -165,6 +169,15 @@ class TopicSink(_Topic, Sink):
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         return publish(self.path(), ref, batch, FORMATS["parquet"])
+
+
+def _in_order(rows: DataFrame) -> DataFrame:
+    """The rows with the columns of `ORDER`, by what Spark knows of their files."""
+    from pyspark.sql import functions as f
+
+    came = f.unix_micros(f.col("_metadata.file_modification_time"))
+    places = (came, f.col("_metadata.file_path"), f.col("_metadata.file_block_start"))
+    return rows.withColumns(dict(zip(ORDER, (*places, f.lit(0).cast("bigint")), strict=True)))
 
 
 def _table(spark: SparkSession, path: Path, file_format: Format, schema: str | None) -> DataFrame:

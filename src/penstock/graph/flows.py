@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 
 from penstock.graph.graph import Node
 from penstock.project.stream_project import Source
-from penstock.sql.carving.joins import VERSIONS
 from penstock.sql.carving.stages import Flow
 from penstock.sql.mask import ColumnMask
 from penstock.sql.query import Problem
@@ -64,8 +63,7 @@ def masked_keys(key: tuple[str, ...], masks: Sequence[ColumnMask]) -> list[Probl
 
 def unbounded_state(found: Study) -> Iterator[Problem]:
     """State that nothing takes away."""
-    for name, offset in found.unbounded:
+    for name, offset, way_out in found.unbounded:
         text = f"the state of {name} grows with every key that ever comes"
-        otherwise = "" if name == VERSIONS else "; or use a window"
-        hint = f"let it expire: `advanced.spark.state_ttl_ms`, in milliseconds{otherwise}"
+        hint = "let it expire: `advanced.spark.state_ttl_ms`, in milliseconds" + f"; or {way_out}" * bool(way_out)
         yield Problem("state-unbounded", text, offset, hint, name)

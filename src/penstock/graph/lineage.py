@@ -71,7 +71,15 @@ def _lines(graph: Graph, root: str, below: dict[str, list[str]], drawn: set[str]
 
 
 def _line(node: Node, focus: str | None) -> str:
-    return f"{node.name} ({node.label})" + (f" {HERE}" if node.id == focus else "")
+    told = ", ".join(filter(None, (node.label, changes_of(node))))
+    return f"{node.name} ({told})" + (f" {HERE}" if node.id == focus else "")
+
+
+def changes_of(node: Node) -> str | None:
+    """That the rows of a node are changes, and what each is about; None if rows only come."""
+    if node.flow == "rows":
+        return None
+    return f"changes by {', '.join(node.change_key) or 'whole rows'}"
 
 
 def impact(graph: Graph, focus: str) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.connectors.contract import Sink, Source
-from penstock.errors import Diagnostic, Origin, did_you_mean
+from penstock.errors import Diagnostic, Origin, Severity, did_you_mean
 from penstock.graph.analysis import as_diagnostics, cycle_diagnostics, missing_key
 from penstock.graph.graph import Graph, Node
 from penstock.graph.order import topological
@@ -124,6 +124,7 @@ def _transform(node_id: str, read: _Read, nodes: Mapping[str, Node]) -> tuple[No
             for construct in stateful_constructs(read.query)
         ]
         diagnostics.extend(_sql_diagnostics([*analysis.problems, *refused], declared))
+        diagnostics.extend(_sql_diagnostics(list(analysis.notes), declared, Severity.WARNING))
         columns = analysis.columns
     name = node_id.partition(".")[2]
     node = Node(
@@ -187,5 +188,7 @@ def _orphans(graph: Graph, pipeline: Pipeline) -> list[Diagnostic]:
     ]
 
 
-def _sql_diagnostics(problems: list[Problem], declared: Declared[SqlTransform]) -> list[Diagnostic]:
-    return as_diagnostics(problems, declared.label, lambda offset: declared.origin_inside("sql", offset))
+def _sql_diagnostics(
+    problems: list[Problem], declared: Declared[SqlTransform], severity: Severity = Severity.ERROR
+) -> list[Diagnostic]:
+    return as_diagnostics(problems, declared.label, lambda offset: declared.origin_inside("sql", offset), severity)

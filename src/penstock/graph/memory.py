@@ -71,7 +71,10 @@ class Memory:
             return None
         try:
             found = from_json(kept)
-            if any(problem.code not in CODES for problem in (*found.problems, *filter(None, [found.hindrance]))):
+            if any(
+                problem.code not in CODES
+                for problem in (*found.problems, *found.notes, *filter(None, [found.hindrance]))
+            ):
                 return None
         except (TypeError, ValueError, KeyError, AttributeError, IndexError):
             return None

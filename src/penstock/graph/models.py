@@ -141,7 +141,7 @@ def _said_of_sql(
     errors = [*found.problems, *unsupported(found.constructs, never=True), *problems, *misused(found.asks)]
     return times, [
         *as_diagnostics(errors, label, place),
-        *as_diagnostics([*here, *unbounded_state(found)], label, place, Severity.WARNING),
+        *as_diagnostics([*here, *found.notes, *unbounded_state(found)], label, place, Severity.WARNING),
         *notes,
         *output_notes(read.declared, found.asks),
     ]

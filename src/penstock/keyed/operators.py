@@ -14,6 +14,8 @@ SIGN: Final = "_sign"
 """Whether a row comes (1) or goes (-1)."""
 NOW: Final = "_now"
 """When the batch of a row began, in milliseconds: the same for all its rows, also when it is done again."""
+WAS: Final = "_was"
+"""What a change was where it was read: an insert, an update or a delete."""
 CLOCK: Final = "penstock_now"
 """The SQL function that tells when a batch began; every session has it."""
 ORDER: Final = ("_order_time", "_order_file", "_order_place", "_order_row")

@@ -99,6 +99,7 @@ def _project_queries(graph: Graph, digests: Mapping[str, str]) -> Iterator[Query
                         view=node.id,
                         sink=_model_sink(node, graph),
                         fold=node.change_key if flow.kind == "signed" else None,
+                        latest_by=node.change_key if flow.repeated else None,
                         on_error=node.on_error,
                     ),
                 ),
@@ -107,9 +108,13 @@ def _project_queries(graph: Graph, digests: Mapping[str, str]) -> Iterator[Query
                 conf=_conf(node.element, keyed=any(isinstance(s, KeyedStep) for s in assembly.steps)),
                 hindrances=tuple(dict.fromkeys(word for n in within for word in n.hindrances)),
                 asks=tuple(assembly.asks.values()),
-                checks=tuple(assembly.checks) if stateful and node.on_error != "stop" else (),
+                checks=tuple(assembly.checks) if stateful or _streams(assembly) > 1 else (),
                 trigger=_trigger(node.element),
             )
+
+
+def _streams(assembly: Assembly) -> int:
+    return sum(not entry.static for entry in assembly.inputs)
 
 
 _STATE_STORES: Final = {

@@ -129,7 +129,9 @@ class KeyedStep(Part):
 
 
 class Check(Part):
-    """Expressions that a query with state computes from single rows of a view. Rows over which one fails are kept out.
+    """Expressions that a query computes from single rows of a view. Rows over which one fails are kept out.
+
+    That is so where a batch that failed cannot be worked through once more: with state, or with several inputs.
 
     The view is the input, or is made from it by the steps.
     """
@@ -162,6 +164,8 @@ class Output(Part):
     sink: dict[str, Any]
     fold: tuple[str, ...] | None = None
     """Rows that come and go become changes by this key; by whole rows if it is empty."""
+    latest_by: tuple[str, ...] | None = None
+    """Of several changes in a batch, only the last one of a key counts, by this key."""
     on_error: OnError = "dead_letter"
     """What becomes of rows that the SQL fails over."""
 

@@ -1,10 +1,11 @@
 """The stateful operators of a query in the words of the project."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
-from penstock.keyed.operators import Aggregate, ChangeJoin, Latest, Over, Ranking, VersionJoin
+from penstock.keyed.operators import CLOCK, Aggregate, ChangeJoin, Latest, Over, Ranking, VersionJoin
 from penstock.manifest.model import KeyedStep, QuerySpec, Step
 from penstock.sql.read_back import alias_read, made_from, tables_read
 
@@ -22,11 +23,14 @@ class Told:
 _Steps: TypeAlias = Mapping[str, Step | KeyedStep]
 
 
-def told(query: QuerySpec) -> tuple[Told, ...]:
-    """Our operators in the order in which Spark numbers them: from the output back to the inputs, left before right."""
+def told(query: QuerySpec, times: Collection[str] = ()) -> tuple[Told, ...]:
+    """Our operators in the order in which Spark numbers them: from the output back to the inputs, left before right.
+
+    `times` are the columns that hold times.
+    """
     steps = {step.view: step for step in query.steps}
     return tuple(
-        Told(step.view, step.node, _what(step, steps), step.operator.ttl_ms)
+        Told(step.view, step.node, _what(step, steps, times), step.operator.ttl_ms)
         for output in query.outputs
         for step in _backwards(output.view, steps)
     )
@@ -45,15 +49,30 @@ def _backwards(view: str, steps: _Steps) -> Iterator[KeyedStep]:
             pass
 
 
-def _what(step: KeyedStep, steps: _Steps) -> str:
+_WINDOW: Final = re.compile(
+    r"(?:session_)?window(?:\(.*|_start|_end|_time)?|_window|sessionStartTime", re.IGNORECASE | re.DOTALL
+)
+
+
+def window_by(keys: Sequence[str]) -> str:
+    """A window and the keys beside it: `window by customer`. Its own columns are not told."""
+    plain = [key for key in (key.replace("`", "") for key in keys) if not _WINDOW.fullmatch(key)]
+    shown = ["an expression" if key == "_groupingexpression" else key for key in plain]
+    return f"window by {', '.join(shown)}" if shown else "window"
+
+
+def _what(step: KeyedStep, steps: _Steps, times: Collection[str]) -> str:
     match step.operator:
+        case Aggregate(keys=keys, closes=str()):
+            return window_by(_columns(step, 0, keys, steps))
         case Aggregate(keys=keys, calls=calls):
             return f"{'GROUP BY' if calls else 'DISTINCT'} {_keys(step, 0, keys, steps)}"
         case Latest(keys=keys):
             return f"latest row by {_keys(step, 0, keys, steps)}"
         case Ranking(partition=partition, limit=limit):
             by = _keys(step, 0, partition, steps)
-            return f"first {'row' if limit == 1 else f'{limit} rows'}{f' by {by}' if by else ''}"
+            first, order = _order(step, step.operator, steps, times)
+            return f"{first} {'row' if limit == 1 else f'{limit} rows'}{f' by {by}' if by else ''}{order}"
         case Over(partition=partition):
             by = _keys(step, 0, partition, steps)
             return f"OVER (PARTITION BY {by})" if by else "OVER all rows"
@@ -62,6 +81,16 @@ def _what(step: KeyedStep, steps: _Steps) -> str:
         case ChangeJoin(side=side, left_key=left, right_key=right):
             kind = "JOIN" if side == "inner" else f"{side.upper()} JOIN"
             return f"{kind} {_table(step, steps)} ON {_pairs(step, left, right, steps)}"
+
+
+def _order(step: KeyedStep, ranking: Ranking, steps: _Steps, times: Collection[str]) -> tuple[str, str]:
+    """Which rows stand first; and the order, where that is not the order of time."""
+    columns = _columns(step, 0, [sort.column for sort in ranking.order], steps)
+    if columns and (columns[0] in times or CLOCK in columns[0].lower()):
+        return ("latest" if ranking.order[0].descending else "first"), ""
+    pairs = zip(columns, ranking.order, strict=True)
+    order = ", ".join(f"{column}{' DESC' if sort.descending else ''}" for column, sort in pairs)
+    return "first", f" ordered by {order}" if order else ""
 
 
 def _pairs(step: KeyedStep, left: Sequence[str], right: Sequence[str], steps: _Steps) -> str:

@@ -1,13 +1,13 @@
 """diff: Manifest and Deployed -> Plan. Pure: it looks at two values and nothing else."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 from typing import Any, Final
 
 from penstock.connectors import registry
 from penstock.errors import Diagnostic
-from penstock.manifest.model import Input, KeyedStep, Manifest, Output, Parameter, QuerySpec
+from penstock.manifest.model import Manifest, Output, Parameter, QuerySpec
 from penstock.manifest.model import Step as SqlStep
+from penstock.plan.reasons import differences
 from penstock.plan.state import Checkpoint, Deployed
 from penstock.plan.steps import (
     CreateTopic,
@@ -67,7 +67,8 @@ def _query_step(query: QuerySpec, deployed: Deployed, manifest: Manifest, allow_
         return RestartQuery(query, _NO_RECORD) if begun else StartQuery(query)
     if before.fingerprint == query.fingerprint:
         return ResumeQuery(query)
-    return RestartQuery(query, "; ".join(reason for reason, _ in _differences(before, query)))
+    reasons = [reason for reason, _ in differences(before, query)]
+    return RestartQuery(query, "; ".join(reasons) or "what becomes of rows that it cannot use changed")
 
 
 _NO_RECORD: Final = "its checkpoint is there, but no record of what it ran"
@@ -91,7 +92,7 @@ def _reason_to_rebuild(
         return f"the project was moved here from {deployed.moved_from}, and its checkpoint knows files by full path"
     if before is None:
         return _NO_RECORD if query.stateful and checkpoint.begun else None
-    breaking = [reason for reason, breaks in _differences(before, query) if breaks]
+    breaking = [reason for reason, breaks in differences(before, query) if breaks]
     gone = {i.name for i in before.inputs} - {i.name for i in query.inputs}
     if gone and checkpoint.unfinished:
         breaking.append("its last batch is unfinished, and an input of that batch is gone")
@@ -111,61 +112,6 @@ def _same_target(query: QuerySpec, deployed: Deployed, manifest: Manifest) -> st
 
 def _target(output: Output) -> dict[str, Any]:
     return {key: value for key, value in output.sink.items() if key not in ("from", "primary_key")}
-
-
-def _differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool]]:
-    """What changed, and whether Spark refuses to go on with the old checkpoint because of it.
-
-    Filters, projections and outputs of a query without state may change freely, and inputs may come or go: its
-    checkpoint holds only how far each named input was read. One input in place of another would be read from its start.
-    State is another matter: its layout follows from the SQL.
-    """
-    stateful = before.stateful or after.stateful
-    if before.stateful != after.stateful:
-        yield ("it keeps state now" if after.stateful else "it no longer keeps state"), True
-    elif list(map(_work, before.steps)) != list(map(_work, after.steps)):
-        yield "its SQL changed" + (", and its state belongs to the old SQL" if stateful else ""), stateful
-    elif _ttls(before) != _ttls(after):
-        yield "its state is kept for another time", False
-    gone = {i.name for i in before.inputs} - {i.name for i in after.inputs}
-    new = {i.name for i in after.inputs} - {i.name for i in before.inputs}
-    if gone or new:
-        yield "it reads from other inputs", stateful or bool(gone and new)
-    elif before.inputs != after.inputs:
-        fits = all(map(_keeps_state, before.inputs, after.inputs))
-        yield "an input is read in another way", stateful and not fits
-    if before.outputs != after.outputs:
-        yield "it is written to another place or in another way", False
-    if before.conf != after.conf:
-        yield "its parallelism or its state backend changed", stateful
-    if before.trigger != after.trigger:
-        yield "its trigger changed", False
-    if before.asks != after.asks:
-        yield "a model that it asks is another one", False
-    if before.fan_out != after.fan_out:
-        yield "its rows are shared out in another way", False
-
-
-def _work(step: SqlStep | KeyedStep) -> str | KeyedStep:
-    """What a step does, whatever its parameters, whether late rows are kept, and however long it remembers.
-
-    State only tells whether it forgets.
-    """
-    if isinstance(step, SqlStep):
-        return step.sql
-    forgets = 1 if step.operator.ttl_ms is not None else None
-    return step.model_copy(update={"operator": replace(step.operator, ttl_ms=forgets), "late": None})
-
-
-def _ttls(query: QuerySpec) -> list[int | None]:
-    return [step.operator.ttl_ms for step in query.steps if isinstance(step, KeyedStep)]
-
-
-def _keeps_state(before: Input, after: Input) -> bool:
-    """Whether state made from an input still fits it: columns may come, but not go or change, nor may event time."""
-    old = {c["name"]: c["type"] for c in before.source.get("columns", ())}
-    new = {c["name"]: c["type"] for c in after.source.get("columns", ())}
-    return before.name == after.name and before.event_time == after.event_time and old.items() <= new.items()
 
 
 def _not_allowed(steps: list[Step]) -> Iterator[Diagnostic]:

@@ -69,11 +69,6 @@ class Silence:
         return self.latest_ms
 
 
-def is_watched(spec: QuerySpec) -> bool:
-    """Whether event time of a query may go on with the clock: then the times of all its inputs matter."""
-    return any(entry.event_time is not None and entry.event_time.idle_ms is not None for entry in spec.inputs)
-
-
 class IdleWatch:
     """Lets event time go on with the clock for the inputs of a query that are silent for too long.
 

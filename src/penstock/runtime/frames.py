@@ -10,13 +10,13 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from penstock.connectors.contract import Source
 from penstock.connectors.registry import source_from
-from penstock.keyed.operators import CLOCK, OP, ORDER, SIGN
-from penstock.manifest.model import Check, Input, KeyedStep, LateRows, Manifest, QuerySpec, Step
+from penstock.keyed.operators import CLOCK, OP, ORDER, SIGN, WAS
+from penstock.manifest.model import Check, EventTimeSpec, Input, KeyedStep, LateRows, Manifest, Output, QuerySpec, Step
 from penstock.runtime import beats, checks
 from penstock.runtime.filling import Filling
 from penstock.runtime.keyed import operate
 from penstock.runtime.ml.functions import MlFunctions
-from penstock.runtime.times import FAULT, converted, marked, watermarked
+from penstock.runtime.times import FAULT, converted, is_plain, marked, passed, watermarked
 from penstock.sql.carving.stages import ORDERED
 from penstock.sql.dialects import quoted
 from penstock.sql.types import Column, Columns
@@ -75,7 +75,7 @@ class Frames:
     def _columns_of(self, node_id: str, producer: QuerySpec) -> Columns:
         if node_id not in self._columns:
             (output,) = producer.outputs
-            frame = folded(self.tried(producer), output.fold)
+            frame = settled(self.tried(producer), output)
             self._columns[node_id] = tuple(Column(c.name, _ddl(c.dataType)) for c in frame.schema)
         return self._columns[node_id]
 
@@ -95,22 +95,20 @@ class Frames:
             read = source.read_in_order if entry.ordered else source.read
             stream = prepared(read(session, entry.name), entry)
             if query.timed and entry.event_time is not None:
-                waits = entry.event_time.idle_ms is not None
-                heard = beats.read(session, self._beats(query), entry) if waits else None
-                stream = watermarked(stream, entry, heard, watched=beats.is_watched(query))
+                stream = self._timed(query, entry, entry.event_time, stream)
             stream = self._sound(query, entry.view, stream)
-            if entry.ordered:
-                columns = [name for name in stream.columns if name not in ORDER]
-                packed = stream.select(f.struct(*map(quoted, columns)).alias("row"), *ORDER)
-                packed.createOrReplaceTempView(quoted(entry.view + ORDERED))
-                stream = stream.drop(*ORDER)
-            stream.createOrReplaceTempView(quoted(entry.view))
-            streams[entry.view] = stream
+            streams[entry.view] = _registered(entry, stream)
         return streams
 
     def _sound(self, query: QuerySpec, view: str, rows: DataFrame) -> DataFrame:
         check = next((check for check in query.checks if check.view == view), None)
         return rows if check is None else checks.sound(rows, check)
+
+    def _timed(self, query: QuerySpec, entry: Input, time: EventTimeSpec, stream: DataFrame) -> DataFrame:
+        if is_plain(query):
+            return passed(stream, time)
+        heard = None if time.idle_ms is None else beats.read(stream.sparkSession, self._beats(query), entry)
+        return watermarked(stream, entry, heard)
 
     def _beats(self, query: QuerySpec) -> Path:
         assert self._beats_of is not None
@@ -130,7 +128,7 @@ class Frames:
         for other, source in zip(query.inputs, sources, strict=True):
             if other.static:
                 source.peek(session).createOrReplaceTempView(quoted(other.view))
-        prepared(rows, entry).createOrReplaceTempView(quoted(entry.view))
+        _registered(entry, prepared(rows, entry))
         return self.run_steps(query, session)
 
     def failing_rows(self, query: QuerySpec, check: Check, rows: DataFrame) -> DataFrame:
@@ -175,10 +173,44 @@ def _ddl(data_type: DataType) -> str:
     return StructType([StructField("x", data_type)]).toDDL().removeprefix("x ")
 
 
-def folded(rows: DataFrame, key: Sequence[str] | None) -> DataFrame:
+def _registered(entry: Input, rows: DataFrame) -> DataFrame:
+    """The rows as the view of their input, and as another one with their order if that is wanted."""
+    if entry.ordered:
+        columns = [name for name in rows.columns if name not in ORDER]
+        packed = rows.select(f.struct(*map(quoted, columns)).alias("row"), *ORDER)
+        packed.createOrReplaceTempView(quoted(entry.view + ORDERED))
+        rows = rows.drop(*ORDER)
+    rows.createOrReplaceTempView(quoted(entry.view))
+    return rows
+
+
+def settled(rows: DataFrame, output: Output) -> DataFrame:
+    """The rows of a batch as they are to be written: at most one change for each key."""
+    if output.latest_by is not None:
+        return _latest(rows, output.latest_by)
+    return rows if output.fold is None else folded(rows, output.fold)
+
+
+def _latest(rows: DataFrame, key: Sequence[str]) -> DataFrame:
+    """The last change of each key. One that was inserted and is gone again was never there.
+
+    Without a key, whole rows come and go, in whatever order.
+    """
+    names = [quoted(name) for name in rows.columns if name not in (*ORDER, WAS)]
+    if not key:
+        return rows.select(*names)
+    order = f.struct(*ORDER)
+    last, first = f.max_by(f.struct(*names), order), f.min_by(f.col(WAS), order)
+    grouped = rows.groupBy(*map(quoted, key)).agg(last.alias("_row"), first.alias("_first"))
+    gone, came = f.col(f"_row.{OP}") == "d", f.col("_first") == "i"
+    operation = f.when(gone & came, None).when(gone, "d").when(came, "i").otherwise("u")
+    kept = [name for name in names if name != quoted(OP)]
+    found = grouped.select(*(f.col(f"_row.{name}") for name in kept), operation.alias(OP))
+    return found.where(f.col(OP).isNotNull())
+
+
+def folded(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     """Rows that come and go in a batch, as changes: one for each key, or of whole rows if there is no key."""
-    if key is None:
-        return rows
     names = [quoted(name) for name in rows.columns if name != SIGN]
     if not key:
         net = rows.groupBy(*names).agg(f.sum(SIGN).alias(SIGN)).where(f.col(SIGN) != 0)

@@ -1,10 +1,14 @@
 """A few rows of a node, as they are now."""
 
+import json
 import os
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
+from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructType
 
 from penstock.clients.formats import JSON_OPTIONS
 from penstock.connectors.registry import source_from
@@ -19,8 +23,8 @@ from penstock.sql.dialects import quoted
 
 def peek(
     manifest: Manifest, node_id: str, root: Path, spark: SparkSession, limit: int, environ: Environ = os.environ
-) -> list[str]:
-    """At most `limit` rows, each as one JSON object."""
+) -> list[dict[str, Any]]:
+    """At most `limit` rows, as values that JSON knows, and decimals."""
     filling = Filling(environ)
     frames = Frames(manifest, root, spark, filling)
     try:
@@ -35,7 +39,24 @@ def peek(
         raise
     except SPARK_ERRORS as error:
         raise failure_of(error).during(f"showing `{node_id}`") from error
-    return [row["row"] for row in rows]
+    return [_exact(json.loads(row["row"], parse_float=Decimal), frame.schema) for row in rows]
+
+
+def _exact(value: Any, kind: DataType) -> Any:
+    """A value whose broken numbers were read as decimals: only columns of decimals keep them."""
+    match value, kind:
+        case dict(), StructType():
+            return {name: _exact(item, kind[name].dataType) for name, item in value.items()}
+        case dict(), MapType():
+            return {key: _exact(item, kind.valueType) for key, item in value.items()}
+        case list(), ArrayType():
+            return [_exact(item, kind.elementType) for item in value]
+        case int(), DecimalType():
+            return Decimal(value)
+        case Decimal(), _:
+            return value if isinstance(kind, DecimalType) else float(value)
+        case _:
+            return value
 
 
 def _computed(manifest: Manifest, node_id: str, frames: Frames) -> DataFrame:

@@ -28,7 +28,7 @@ class QueryProgress:
     """The sums of this run, and the last batch.
 
     `rejected` rows had no usable event time, or the SQL fails over them; `late` ones came when their window, or their
-    moment, was over.
+    moment, was over. `kept_in` are the topics for errors that such rows were written to.
     """
 
     query: str
@@ -43,6 +43,7 @@ class QueryProgress:
     batch_ms: int = 0
     last_batch_at: float | None = None
     error: str | None = None
+    kept_in: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -58,6 +59,7 @@ class QueryProgress:
             "batch_ms": self.batch_ms,
             "last_batch_at": self.last_batch_at,
             "error": self.error,
+            "kept_in": list(self.kept_in),
         }
 
 
@@ -69,6 +71,7 @@ class ProgressBoard:
         self._rows = {name: QueryProgress(name) for name in queries}
         self._started: dict[str, float] = {}
         self._last_batch = dict.fromkeys(queries, -1)
+        self._read: dict[str, tuple[int, int]] = {}
 
     def snapshot(self) -> list[QueryProgress]:
         with self._changed:
@@ -93,11 +96,25 @@ class ProgressBoard:
             row = self._rows[query]
             self._rows[query] = replace(row, rejected=row.rejected + rows)
 
+    def kept(self, query: str, topic: str) -> None:
+        """Note that rows were written to a topic for errors."""
+        with self._changed:
+            row = self._rows[query]
+            self._rows[query] = replace(row, kept_in=tuple(dict.fromkeys((*row.kept_in, topic))))
+
+    def read_otherwise(self, query: str, batch_id: int, rows: int) -> None:
+        """Note the rows of a batch that was read in a way that Spark does not count."""
+        with self._changed:
+            self._read[query] = (batch_id, rows)
+
     def batch(
         self, query: str, batch_id: int, rows_in: int, batch_ms: int, rows_per_second: float, late: int = 0
     ) -> None:
         with self._changed:
             row = self._rows[query]
+            noted_batch, noted = self._read.get(query, (batch_id, 0))
+            if noted_batch == batch_id and noted > rows_in:
+                rows_in, rows_per_second = noted, noted * 1000 / max(batch_ms, 1)
             self._last_batch[query] = batch_id
             self._rows[query] = replace(
                 row,
@@ -118,7 +135,8 @@ class ProgressBoard:
         """Close the books of a query. Spark's events come late, so this waits for that of its last batch."""
         with self._changed:
             self._changed.wait_for(lambda: self._last_batch[query] >= last_batch, timeout=5)
-            seconds = time.monotonic() - self._started[query]
+            now = time.monotonic()
+            seconds = now - self._started.get(query, now)
             self._rows[query] = replace(self._rows[query], state=state, seconds=seconds, error=error)
 
 

@@ -9,6 +9,7 @@ from pyspark.sql import functions as f
 
 from penstock.clients.batches import BatchRef, publish
 from penstock.clients.formats import FORMATS, JSON_OPTIONS
+from penstock.connectors.topic import error_topic
 from penstock.manifest.model import Input, KeyedStep
 from penstock.runtime.rescue import MESSAGE
 from penstock.runtime.times import FAULT, FAULTS, converted, marked
@@ -22,13 +23,9 @@ REASONS: Final[Mapping[str, str]] = {**FAULTS, LATE: "it came when its window, o
 """Why a row is in a topic for errors, by code."""
 
 
-def keep_untimed(rows: DataFrame, entry: Input, topics: Path, ref: BatchRef) -> int:
-    """Put the rows of a batch whose event time is at fault into the topic for errors."""
-    return publish(topics / error_topic(entry.node), ref, _letters(rows, entry), FORMATS["parquet"])
-
-
-def error_topic(node: str) -> str:
-    return f"{node.partition('.')[2]}.errors"
+def keep_untimed(rows: DataFrame, entry: Input, node: str, topics: Path, ref: BatchRef) -> int:
+    """Put the rows of a batch whose event time is at fault into the topic for errors; `node` could not use them."""
+    return publish(topics / error_topic(entry.node), ref, _letters(rows, entry, node), FORMATS["parquet"])
 
 
 def keep_late(found: DataFrame, step: KeyedStep, entry: Input, watermark_ms: int, topics: Path, ref: BatchRef) -> int:
@@ -49,12 +46,12 @@ def keep_failed(rows: DataFrame, entry: Input, node: str, topics: Path, ref: Bat
     return publish(topics / error_topic(node), ref, letters, FORMATS["parquet"])
 
 
-def _letters(rows: DataFrame, entry: Input) -> DataFrame:
+def _letters(rows: DataFrame, entry: Input, node: str) -> DataFrame:
     """The rows whose event time is at fault."""
     assert entry.event_time is not None
     raw = rows.withColumn(_VALUE, f.to_json(f.struct("*"), JSON_OPTIONS))
     wrong = marked(converted(raw, entry.event_time), entry.event_time).where(f.col(FAULT).isNotNull())
-    return _addressed(wrong, entry, entry.node)
+    return _addressed(wrong, entry, node)
 
 
 def _addressed(wrong: DataFrame, entry: Input, node: str, message: Column | None = None) -> DataFrame:

@@ -92,14 +92,35 @@ class Run:
     def run_once(self, idle: Callable[[], None]) -> None:
         """Process what is there, wave by wave: a query begins when those it reads from are done.
 
-        Only a few run at a time: each wants cores, and some want Python processes that must answer in time.
+        Only a few run at a time: each wants cores, and some want Python processes that must answer in time. One that
+        fails keeps those back that read from it, and no others; the first failure is raised at the end.
         """
+        failures: dict[str, PenstockError] = {}
         for wave in waves(self.plan.queries):
             for query in wave:
-                self._wait(idle, until_fewer_than=AT_ONCE)
-                if not self._stopping.is_set():
+                self._wait(idle, failures, until_fewer_than=AT_ONCE)
+                if self._stopping.is_set() or self._reads_from(query, failures):
+                    continue
+                try:
                     self._start(query, drain=True)
-            self._wait(idle)
+                except PenstockError as failure:
+                    self._fail(query.name, failure, failures)
+            self._wait(idle, failures)
+        if failures:
+            raise next(iter(failures.values()))
+
+    def _reads_from(self, query: QuerySpec, failures: Collection[str]) -> bool:
+        """Whether a query reads what one of these was to write, by whatever way."""
+        writers = [self.plan.manifest.producer(entry.node) for entry in query.inputs]
+        found = [w for w in writers if w is not None]
+        return any(w.name in failures or self._reads_from(w, failures) for w in found)
+
+    def _fail(self, name: str, failure: PenstockError, failures: dict[str, PenstockError] | None) -> None:
+        """Close the books of a query that failed; it is raised at once where nobody collects failures."""
+        self.board.ended(name, "failed", error=failure.message)
+        if failures is None:
+            raise failure
+        failures[name] = failure
 
     def run_on(self, idle: Callable[[], None]) -> None:
         """Run all queries until `stop`, or until all of them came to an end by themselves."""
@@ -121,7 +142,12 @@ class Run:
             self._record(live.spec)
         self._live.clear()
 
-    def _wait(self, idle: Callable[[], None], until_fewer_than: int = 1) -> None:
+    def _wait(
+        self,
+        idle: Callable[[], None],
+        failures: dict[str, PenstockError] | None = None,
+        until_fewer_than: int = 1,
+    ) -> None:
         while len(self._live) >= until_fewer_than and not self._stopping.is_set():
             for name, live in list(self._live.items()):
                 ended = not _is_active(live.query)
@@ -130,7 +156,7 @@ class Run:
                     live.idle.look(live.query)
                 if ended:
                     del self._live[name]
-                    self._settle(live)
+                    self._settle(live, failures)
             idle()
 
     def _record(self, spec: QuerySpec) -> None:
@@ -139,15 +165,14 @@ class Run:
             self._recorded.add(spec.name)
             record_query(self._store, self._place, self.plan.manifest.revision, spec)
 
-    def _settle(self, live: _Live) -> None:
+    def _settle(self, live: _Live, failures: dict[str, PenstockError] | None) -> None:
         error = live.query.exception()
         if error is None:
             self.board.ended(live.spec.name, "finished", last_batch=_last_batch(live.query))
             record_query(self._store, self._place, self.plan.manifest.revision, live.spec)
             return
         failure = live.failures[0] if live.failures else failure_of(error)
-        self.board.ended(live.spec.name, "failed", error=failure.message)
-        raise failure.during(f"query `{live.spec.name}`")
+        self._fail(live.spec.name, failure.during(f"query `{live.spec.name}`"), failures)
 
     def _try(self, spec: QuerySpec) -> None:
         """Compare what the models of a query take and give with its SQL, before anything is changed."""

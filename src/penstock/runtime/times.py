@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from penstock.keyed.operators import CLOCK
-from penstock.manifest.model import EventTimeSpec, Input
+from penstock.manifest.model import EventTimeSpec, Input, QuerySpec
 from penstock.sql.dialects import quoted
 
 FAULT: Final = "_fault"
@@ -45,18 +45,37 @@ def marked(frame: DataFrame, time: EventTimeSpec) -> DataFrame:
     return frame.withColumn(FAULT, fault).withColumn(time.column, f.when(f.col(FAULT).isNull(), column))
 
 
-def watermarked(stream: DataFrame, entry: Input, beats: DataFrame | None = None, *, watched: bool = False) -> DataFrame:
+def is_plain(query: QuerySpec) -> bool:
+    """Whether rows without a usable time need only be left out: how many those were is known by what is left.
+
+    For that, every row that the query reads must pass a watermark, and nobody may ask for more than a number.
+    """
+    streams = [entry for entry in query.inputs if not entry.static]
+    return len(streams) == len(query.inputs) and all(
+        entry.event_time is not None and entry.event_time.idle_ms is None and entry.on_error != "stop"
+        for entry in streams
+    )
+
+
+def passed(stream: DataFrame, time: EventTimeSpec) -> DataFrame:
+    """The rows that have a time, with a watermark, and as little work for a row as can be.
+
+    The last condition always holds. But Spark cannot know that, and does not push filters of the query below it and
+    below the watermark: rows that the query does not want still move time.
+    """
+    column = f.col(quoted(time.column))
+    usable = f.unix_millis(column) <= _latest_ms(time) if time.max_future_ms else column.isNotNull()
+    timed = stream.where(usable).withWatermark(time.column, f"{time.delay_ms} milliseconds")
+    return timed.where(f.spark_partition_id() >= 0)
+
+
+def watermarked(stream: DataFrame, entry: Input, beats: DataFrame | None = None) -> DataFrame:
     """The rows that have a time, with a watermark. The others are counted, and do not move it; heartbeats only move it.
 
-    If it is `watched`, its newest time is told too.
-
-    Counting stands right behind the watermark: Spark would push filters of the query below it otherwise, and rows that
-    the query does not want would not move time either.
+    Counting stands right behind the watermark, so it keeps filters of the query above it too.
     """
     time = entry.event_time
     assert time is not None
-    if not watched and entry.on_error != "stop":
-        return _counted(stream, time, input_metric(entry))
     rows = marked(stream, time)
     if beats is not None:
         only_time = beats.select(f.col("at").alias(time.column), f.lit(_BEAT).alias(FAULT))
@@ -71,15 +90,6 @@ def watermarked(stream: DataFrame, entry: Input, beats: DataFrame | None = None,
             said = f.lit(f"{code}: a row of `{entry.node.partition('.')[2]}` cannot take part: {why}")
             sound = f.when(f.col(FAULT) == code, f.raise_error(said)).otherwise(sound)
     return counted.where(sound).drop(FAULT)
-
-
-def _counted(stream: DataFrame, time: EventTimeSpec, name: str) -> DataFrame:
-    """The plain case, with as little work for a row as can be."""
-    column = f.col(quoted(time.column))
-    if time.max_future_ms:
-        stream = stream.withColumn(time.column, f.when(f.unix_millis(column) <= _latest_ms(time), column))
-    timed = stream.withWatermark(time.column, f"{time.delay_ms} milliseconds")
-    return timed.observe(name, f.count_if(column.isNull()).alias(UNUSABLE)).where(column.isNotNull())
 
 
 def _latest_ms(time: EventTimeSpec) -> Column:
@@ -98,8 +108,39 @@ def unusable_rows(session: SparkSession, query: str, entry: Input) -> int:
     return int(row.getLong(0)) if row else 0
 
 
+def left_out(session: SparkSession, query: str) -> int:
+    """How many rows of the batch under way did not get as far as a watermark, in a query that is plain."""
+    execution = _execution(session, query)
+    if execution is None:
+        return 0
+    plan = execution.executedPlan()
+    read = sum(_rows_of(leaf) for leaf in _items(plan.collectLeaves()))
+    return read - sum(int(node.eventTimeStats().value().count()) for node in _watermarks(plan))
+
+
+def _rows_of(leaf: Any) -> int:
+    found = leaf.metrics().get("numOutputRows")
+    return int(found.get().value()) if found.isDefined() else 0
+
+
+def _watermarks(plan: Any) -> list[Any]:
+    """The nodes of a plan that take note of event time. There is none below another."""
+    if plan.nodeName() == "EventTimeWatermark":
+        return [plan]
+    return [node for child in _items(plan.children()) for node in _watermarks(child)]
+
+
+def _items(sequence: Any) -> list[Any]:
+    return [sequence.apply(place) for place in range(sequence.size())]
+
+
 def observed(session: SparkSession, query: str, metric: str) -> Any:
     """What was counted in the batch under way, as a row of Spark's; None if nothing was, or nobody has counted yet."""
-    running = next((q for q in session.streams.active if q.name == query), None)
-    found = running and running._jsq.streamingQuery().lastExecution().observedMetrics().get(metric)
+    execution = _execution(session, query)
+    found = execution and execution.observedMetrics().get(metric)
     return found.get() if found and found.isDefined() else None
+
+
+def _execution(session: SparkSession, query: str) -> Any:
+    running = next((q for q in session.streams.active if q.name == query), None)
+    return running and running._jsq.streamingQuery().lastExecution()

@@ -8,7 +8,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.clients.batches import BatchRef
 from penstock.connectors.contract import Sink, Source
+from penstock.connectors.topic import error_topic
 from penstock.errors import PenstockError, QueryFailed
+from penstock.keyed.operators import ORDER
 from penstock.manifest.model import Input, KeyedStep, Output, QuerySpec
 from penstock.runtime.checkpoint import (
     BatchTime,
@@ -20,12 +22,12 @@ from penstock.runtime.checkpoint import (
 )
 from penstock.runtime.checks import failed_rows
 from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_rows
-from penstock.runtime.frames import Frames, folded, split_read
+from penstock.runtime.frames import Frames, settled, split_read
 from penstock.runtime.keyed import turn_metric
 from penstock.runtime.progress import ProgressBoard
 from penstock.runtime.rejects import keep_failed, keep_late, keep_untimed
 from penstock.runtime.rescue import faulty, only, without
-from penstock.runtime.times import observed, unusable_rows
+from penstock.runtime.times import is_plain, left_out, observed, unusable_rows
 from penstock.sql.dialects import quoted
 
 
@@ -71,7 +73,7 @@ class Writing:
         """What each output gets of a batch. When there are several, the batch is kept until the last one has it."""
         if not self.spec.fan_out:
             (output,) = self.spec.outputs
-            yield output, folded(batch, output.fold)
+            yield output, settled(batch, output)
             return
         batch.persist()
         try:
@@ -98,21 +100,24 @@ class Writing:
 
     def _rescue(self, output: Output, entry: Input, ref: BatchRef) -> int | None:
         """Write a batch without the rows that make it fail; those are kept, if that is wanted."""
-        again = self._again(entry.view, ref)
+        again = self._again(entry.view, ref, ordered=entry.ordered)
         if again is None:
             return None
         session = again.rows.sparkSession
 
         def work(some: DataFrame) -> DataFrame:
-            return self.frames.worked(self.spec, self.sources, entry, some, session)[output.view]
+            worked = self.frames.worked(self.spec, self.sources, entry, some, session)[output.view]
+            return settled(worked, output)
 
         numbered, found = faulty(again.rows, work)
         try:
             written = self.sinks[output.node].write(work(without(numbered, list(found))), ref)
+            self.board.read_otherwise(self.spec.name, ref.batch_id, numbered.count())
             self.board.rejected(self.spec.name, len(found))
             if output.on_error == "dead_letter" and found:
                 own = replace(ref, output=f"{output.view} errors")
-                keep_failed(only(numbered, found), entry, output.node, self.topics, own)
+                failed = only(numbered, found).drop(*ORDER)
+                self._kept(output.node, keep_failed(failed, entry, output.node, self.topics, own))
             return written
         finally:
             numbered.unpersist()
@@ -122,16 +127,22 @@ class Writing:
 
         A batch that is done again may have been written before, so that nobody counted: it is looked through anyway.
         """
-        for entry, _ in self._inputs():
-            if not self.spec.timed or entry.event_time is None:
+        timed = [entry for entry in self.spec.inputs if self.spec.timed and entry.event_time is not None]
+        if is_plain(self.spec):
+            together = left_out(self.session, self.spec.name) if timed else 0
+            found = dict.fromkeys((entry.view for entry in timed), together)
+        else:
+            found = {entry.view: unusable_rows(self.session, self.spec.name, entry) for entry in timed}
+            together = sum(found.values())
+        self.board.rejected(self.spec.name, together)
+        for entry in timed:
+            if not found[entry.view] and ref.batch_id != self.unfinished:
                 continue
-            found = unusable_rows(self.session, self.spec.name, entry)
-            if not found and ref.batch_id != self.unfinished:
-                continue
-            self.board.rejected(self.spec.name, found)
             again = self._again(entry.view, ref) if entry.on_error == "dead_letter" else None
             if again is not None:
-                keep_untimed(again.rows, entry, self.topics, replace(ref, output=f"{entry.view} errors"))
+                own = replace(ref, output=f"{entry.view} errors")
+                node = self.spec.outputs[0].node
+                self._kept(entry.node, keep_untimed(again.rows, entry, node, self.topics, own))
 
     def _keep_failing(self, ref: BatchRef) -> None:
         """Deal with the rows of a batch that were kept out because the SQL would have failed over them."""
@@ -145,7 +156,7 @@ class Writing:
             if again is not None:
                 failing = self.frames.failing_rows(self.spec, check, again.rows)
                 own = replace(ref, output=f"{check.view} fails")
-                keep_failed(failing, again.entry, output.node, self.topics, own)
+                self._kept(output.node, keep_failed(failing, again.entry, output.node, self.topics, own))
 
     def _keep_late(self, ref: BatchRef) -> None:
         """Keep the rows of a batch that came too late, where that is wanted."""
@@ -160,17 +171,23 @@ class Writing:
             if again is not None:
                 found = self.frames.late_rows(self.spec, step.late, again.rows)
                 own = replace(ref, output=f"{step.view} late")
-                keep_late(found, step, again.entry, again.time.watermark_ms, self.topics, own)
+                watermark = again.time.watermark_ms
+                self._kept(again.entry.node, keep_late(found, step, again.entry, watermark, self.topics, own))
+
+    def _kept(self, node: str, rows: int) -> None:
+        if rows:
+            self.board.kept(self.spec.name, error_topic(node))
 
     def _inputs(self) -> list[tuple[Input, Source]]:
         return list(zip(self.spec.inputs, self.sources, strict=True))
 
-    def _again(self, view: str, ref: BatchRef) -> "_Again | None":
+    def _again(self, view: str, ref: BatchRef, *, ordered: bool = False) -> "_Again | None":
         """An input's part of a batch once more, if it can be read again."""
         entry, source = next(pair for pair in self._inputs() if pair[0].view == view)
         time = batch_time(self.checkpoint, ref.batch_id)
         session = self.frames.session(now_ms=time.began_ms)
-        rows = source.read_again(session, entry.name, batch_files(self.checkpoint, ref.batch_id))
+        files = batch_files(self.checkpoint, ref.batch_id)
+        rows = source.read_again(session, entry.name, files, ordered=ordered)
         return None if rows is None else _Again(entry, rows, time)
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 from penstock.errors import Diagnostic
 from penstock.graph.data_tests import columns_in
 from penstock.graph.graph import DataTest, Graph, Node
+from penstock.graph.lineage import changes_of
 from penstock.keyed.operators import described
 from penstock.manifest.model import DagColumn, KeyedStep, Manifest, Step
 from penstock.project import stream_project as written
@@ -174,6 +175,8 @@ def _facts(node: Node) -> Iterator[tuple[str, str]]:
                 yield from ((f"Freshness {word} after", f"{ms / 1000:g} s") for word, ms in times.items() if ms)
             yield from _section("Schema", source.schema_, leave_out=("definition",))
         case written.Model() as model:
+            if (changes := changes_of(node)) is not None:
+                yield "Rows", changes
             if node.topic is not None:
                 yield "Partitions", str(node.topic.partitions or 1)
                 yield "Copies", str(node.topic.replication_factor or 1)

@@ -1,18 +1,20 @@
 """Calls of functions, checked before anything runs: names that nobody knows, and arguments that cannot be right."""
 
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Final, TypeAlias
 
 from sqlglot import exp
 
 from penstock.errors import nearest
 from penstock.sql.dialects import PROJECT
 from penstock.sql.flink_functions import ABSENT, SPECIAL, TABLE
-from penstock.sql.function_names import called_name, written_name
-from penstock.sql.functions import MODEL_CALLS, is_trusted
-from penstock.sql.query import Problem, Query, offset_of
+from penstock.sql.function_names import called_name, has_over, needs_over, written_name
+from penstock.sql.functions import MODEL_CALLS
+from penstock.sql.known_types import MEMBERS, KnownTypes
+from penstock.sql.query import Problem, Query, offset_of, start_of
 from penstock.sql.spark_names import SPARK_NAMES
 from penstock.sql.types import type_text
+from penstock.sql.window_calls import call_of, unknown_unit
 from penstock.sql.window_tables import SPANS, WINDOW_PARTS
 
 FLINK_NAMES: Final = frozenset({*TABLE, *SPECIAL, *ABSENT, *SPANS, *WINDOW_PARTS, *MODEL_CALLS})
@@ -21,9 +23,13 @@ FLINK_NAMES: Final = frozenset({*TABLE, *SPECIAL, *ABSENT, *SPANS, *WINDOW_PARTS
 def wrong_calls(query: Query) -> Iterator[Problem]:
     """Functions that do not exist, that nothing can stand for, or that are given too much or too little."""
     in_flink = query.dialect is PROJECT
+    yield from _unknown_units(query.tree) if in_flink else ()
     for node in query.tree.find_all(exp.Func, exp.Overlaps):
         if in_flink and (absent := _absent_form(node)) is not None:
             yield absent
+            continue
+        if (lacking := _incomplete(node)) is not None:
+            yield lacking
             continue
         name = called_name(node)
         if not name or isinstance(node.parent, exp.Dot):
@@ -40,6 +46,15 @@ def wrong_calls(query: Query) -> Iterator[Problem]:
             yield from _miscounted(node, word)
 
 
+def _unknown_units(tree: exp.Expr) -> Iterator[Problem]:
+    """Lengths of time; those of windows are looked at with them."""
+    for span in tree.find_all(exp.Interval):
+        parent = span.parent
+        if (unknown := unknown_unit(span)) is not None and (parent is None or call_of(parent) is None):
+            place = start_of(span) or (0 if parent is None else start_of(parent))
+            yield Problem("sql-argument", unknown[0], place, unknown[1], "INTERVAL")
+
+
 def _absent_form(node: exp.Expr) -> Problem | None:
     if isinstance(node, exp.Overlaps):
         hint = "compare the ends: start1 < end2 AND start2 < end1"
@@ -47,6 +62,18 @@ def _absent_form(node: exp.Expr) -> Problem | None:
     if isinstance(node, exp.Cast) and node.to.this is exp.DType.TIME:
         hint = "use TIMESTAMP, or a text: DATE_FORMAT(…, 'HH:mm:ss')"
         return Problem("sql-unsupported", "a TIME cannot run as a stream here", offset_of(node), hint, "TIME")
+    return None
+
+
+def _incomplete(node: exp.Expr) -> Problem | None:
+    """Calls that the parser takes without what they need."""
+    if isinstance(node, exp.If) and not isinstance(node.parent, exp.Case) and node.args.get("false") is None:
+        hint = "it is written IF(condition, value, otherwise)"
+        return Problem("sql-argument", "IF takes 3 arguments, and is given 2", start_of(node), hint, "IF")
+    if needs_over(node) and not has_over(node):
+        word = written_name(node)
+        hint = f"write {word}({'…' * bool(node.args.get('this'))}) OVER (PARTITION BY … ORDER BY the event time)"
+        return Problem("sql-argument", f"{word} needs OVER", _start(node), hint, word)
     return None
 
 
@@ -85,30 +112,26 @@ def _number(fewest: int, most: int | None) -> str:
 
 # Types of arguments
 
-_NUMBERS: Final = frozenset({*exp.DataType.NUMERIC_TYPES})
-_NESTED: Final = frozenset({exp.DType.ARRAY, exp.DType.MAP, exp.DType.STRUCT})
-_TIMES: Final = frozenset(
-    {exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMPNTZ, exp.DType.DATE}
-)
-_BYTES: Final = frozenset({exp.DType.BINARY, exp.DType.VARBINARY})
-_TEXTS: Final = frozenset(exp.DataType.TEXT_TYPES)
-_TRUTH: Final = frozenset({exp.DType.BOOLEAN})
+_NUMBERS, _TEXTS, _TRUTH = MEMBERS["number"], MEMBERS["text"], MEMBERS["truth"]
+_BYTES, _NESTED = MEMBERS["bytes"], MEMBERS["nested"]
+_TIMES: Final = MEMBERS["time"] | MEMBERS["date"]
 _EVERYTHING: Final = _NUMBERS | _NESTED | _TIMES | _BYTES | _TEXTS | _TRUTH
 
-_REFUSED: Final[Mapping[str, frozenset[exp.DType]]] = {
+_Refused: TypeAlias = Mapping[str, frozenset[exp.DType]]
+_REFUSED: Final[_Refused] = {
     "text": _NESTED,
     "string": _EVERYTHING - _TEXTS,
     "bytes": _EVERYTHING - _TEXTS - _BYTES,
-    "number": _TRUTH | _TIMES | _BYTES | _NESTED,
-    "whole": _TRUTH | _TIMES | _BYTES | _NESTED,
-    "summand": _TRUTH | {exp.DType.DATE} | _BYTES | _NESTED,
+    "number": _EVERYTHING - _NUMBERS,
+    "whole": _EVERYTHING - _NUMBERS,
     "time": _NUMBERS | _TRUTH | _BYTES | _NESTED,
     "array": _EVERYTHING - {exp.DType.ARRAY},
     "map": _EVERYTHING - {exp.DType.MAP},
     "collection": _EVERYTHING - {exp.DType.ARRAY, exp.DType.MAP},
     "bool": _EVERYTHING - _TRUTH,
 }
-"""What Spark does not take for a kind of argument."""
+"""What is not taken for a kind of argument."""
+_REFUSED_BY_SPARK: Final = {**_REFUSED, **{kind: _REFUSED[kind] - _TEXTS for kind in ("number", "whole")}}
 
 _WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "text": ("a text", "JSON_STRING(…) makes a text of it"),
@@ -116,7 +139,6 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
     "bytes": ("a text", "write CAST(… AS STRING)"),
     "number": ("a number", "write CAST(… AS DOUBLE), or CASE WHEN … THEN 1 ELSE 0 END"),
     "whole": ("a whole number", "write CAST(… AS INT)"),
-    "summand": ("a number", "write CAST(… AS DOUBLE), or CASE WHEN … THEN 1 ELSE 0 END"),
     "time": ("a time", "TO_TIMESTAMP_LTZ(…, 3) makes one of milliseconds, TO_TIMESTAMP(…) one of a text"),
     "array": ("an array", "SPLIT(…, ',') makes one of a text, ARRAY[…] of values"),
     "map": ("a map", "STR_TO_MAP(…) makes one of a text, MAP[…] of values"),
@@ -125,9 +147,9 @@ _WORDS: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 _BY_CLASS: Final[Mapping[type[exp.Expr], tuple[tuple[str, str], ...]]] = {
-    **dict.fromkeys((exp.Sum, exp.Avg), (("this", "summand"),)),
+    **dict.fromkeys((exp.Sum, exp.Avg, exp.Stddev), (("this", "number"),)),
     **dict.fromkeys(
-        (exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop, exp.Abs, exp.Sqrt, exp.Exp, exp.Ln),
+        (exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop, exp.Abs, exp.Sqrt, exp.Exp, exp.Ln),
         (("this", "number"),),
     ),
     **dict.fromkeys((exp.Round, exp.Sign), (("this", "number"),)),
@@ -144,18 +166,19 @@ _BY_CLASS: Final[Mapping[type[exp.Expr], tuple[tuple[str, str], ...]]] = {
 }
 
 
-def wrong_arguments(typed: exp.Expr) -> Iterator[Problem]:
-    """Arguments of a type that the function cannot take, in a tree whose types are known."""
+def wrong_arguments(typed: exp.Expr, types: KnownTypes, *, in_flink: bool) -> Iterator[Problem]:
+    """Arguments of a type that the function cannot take. Spark reads a text as a number, and Flink does not."""
+    refused = _REFUSED if in_flink else _REFUSED_BY_SPARK
     for node in typed.find_all(exp.Anonymous, exp.Bracket, *_BY_CLASS):
         if isinstance(node, exp.Bracket):
             yield from _before_the_first(node)
         elif not isinstance(node, exp.Anonymous):
             for place, kind in _BY_CLASS[type(node)]:
-                yield from _wrong(node, written_name(node), node.args.get(place), kind)
+                yield from _wrong(node, written_name(node), node.args.get(place), kind, types, refused)
         elif (function := TABLE.get(node.name.upper())) is not None:
             plain = [argument for argument in node.expressions if not isinstance(argument, exp.Kwarg)]
             for position, argument in enumerate(plain):
-                yield from _wrong(node, written_name(node), argument, function.kind_of(position))
+                yield from _wrong(node, written_name(node), argument, function.kind_of(position), types, refused)
 
 
 def _before_the_first(node: exp.Bracket) -> Iterator[Problem]:
@@ -167,11 +190,14 @@ def _before_the_first(node: exp.Bracket) -> Iterator[Problem]:
         yield Problem("sql-argument", text, offset_of(node), hint, "0")
 
 
-def _wrong(node: exp.Expr, name: str, argument: object, kind: str) -> Iterator[Problem]:
-    if not isinstance(argument, exp.Expr) or kind not in _REFUSED:
+def _wrong(
+    node: exp.Expr, name: str, argument: object, kind: str, types: KnownTypes, refused: _Refused
+) -> Iterator[Problem]:
+    if not isinstance(argument, exp.Expr) or kind not in refused:
         return
     value = argument.expressions[0] if isinstance(argument, exp.Distinct) and argument.expressions else argument
-    if value.type is not None and value.type.this in _REFUSED[kind] and is_trusted(value):
+    found = types.type_of(value)
+    if found is not None and found.this in refused[kind]:
         wanted, way_out = _WORDS[kind]
-        text = f"{name} takes {wanted}, and is given {type_text(value.type)}"
+        text = f"{name} takes {wanted}, and is given {type_text(found)}"
         yield Problem("sql-argument", text, _start(node) or offset_of(value), way_out, name)

@@ -13,8 +13,12 @@ from sqlglot.optimizer.scope import traverse_scope
 from sqlglot.schema import MappingSchema
 
 from penstock.sql.calls import wrong_arguments, wrong_calls
+from penstock.sql.dialects import PROJECT
 from penstock.sql.functions import decimal_type, is_trusted, tell_types
+from penstock.sql.grouping import misplaced_aggregates, ungrouped
 from penstock.sql.keys import unsteady_keys
+from penstock.sql.known_types import KnownTypes
+from penstock.sql.mismatches import AS_NUMBER, mismatched
 from penstock.sql.operands import kinds, numbered
 from penstock.sql.origins import InputColumn, Known, Origins, origin_of, origins, passed
 from penstock.sql.query import Problem, Query, offset_of
@@ -48,6 +52,8 @@ class Analysis:
     times: tuple[InputColumn | None, ...] = ()
     window_times: Mapping[str, WindowTime] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()
+    notes: tuple[Problem, ...] = ()
+    """What fails over some rows only."""
     operands: tuple[str | None, ...] = ()
 
 
@@ -91,12 +97,18 @@ def analyse(
     tell_types(tree, answers)
     typed = annotate_types(tree, schema=schema, dialect=query.dialect)
     types = _types(tree, typed, passed(traced), inputs)
+    known = KnownTypes(typed)
+    doubts = tuple(mismatched(typed, known))
     return Analysis(
         columns=tuple(Column(spelled.get(name, name), kind) for name, kind in types),
         origins={spelled.get(name, name): found for name, found in traced.items()},
         times=times,
         window_times={spelled.get(name, name): end for name, end in _window_outputs(tree, followed, names)},
-        problems=tuple(wrong_arguments(typed)),
+        problems=(
+            *wrong_arguments(typed, known, in_flink=query.dialect is PROJECT),
+            *(p for p in doubts if p.code != AS_NUMBER),
+        ),
+        notes=tuple(p for p in doubts if p.code == AS_NUMBER),
         operands=kinds(typed, typed_nodes, _computed_type),
     )
 
@@ -107,6 +119,8 @@ def _wrong(query: Query, inputs: Mapping[str, Columns | None]) -> tuple[Problem,
     taken = tuple(problem for scope in scopes for problem in taken_window_names(scope, inputs))
     return taken or (
         *(problem for scope in scopes for problem in unresolved(scope, inputs)),
+        *(problem for scope in scopes for problem in ungrouped(scope, inputs)),
+        *misplaced_aggregates(query),
         *wrong_calls(query),
         *unsteady_keys(query),
     )

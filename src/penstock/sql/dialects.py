@@ -11,7 +11,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.sql.flink_tokens import REWORDED, as_spark_reads
 from penstock.sql.flink_types import METADATA
-from penstock.sql.window_tables import SPANS, as_subqueries
+from penstock.sql.window_tables import WINDOW_WORDS, as_subqueries
 
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # what it has to say is said as diagnostics
 
@@ -48,7 +48,7 @@ class Flink(Spark):
         to parse them.
         """
         tokens, words = self.tokenizer(dialect).tokenize(sql), set(_WORD.findall(sql.upper()))
-        if not words.isdisjoint(SPANS):
+        if not words.isdisjoint(WINDOW_WORDS):
             tokens = as_subqueries(tokens)
         return tokens if words.isdisjoint(REWORDED) else as_spark_reads(tokens)
 

@@ -86,7 +86,7 @@ TIMES: Final[Mapping[str, Function]] = {
         ("DATE_FORMAT(CONVERT_TIMEZONE(_2, _3, TRY_CAST(_1 AS TIMESTAMP_NTZ)), 'yyyy-MM-dd HH:mm:ss')",),
     ),
     "CURRENT_ROW_TIMESTAMP": Function("", "TIMESTAMP", ("CURRENT_TIMESTAMP()",)),
-    "DATE_FORMAT": Function("time text", "STRING", ("DATE_FORMAT(_1, _2)",)),
+    "DATE_FORMAT": Function("time string", "STRING", ("DATE_FORMAT(_1, _2)",)),
     "DAYOFMONTH": _part("DAYOFMONTH"),
     "DAYOFWEEK": _part("DAYOFWEEK"),
     "DAYOFYEAR": _part("DAYOFYEAR"),

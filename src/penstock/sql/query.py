@@ -209,7 +209,8 @@ def _syntax_problem(text: str, error: ParseError) -> Problem:
     offset = max(before, before + end_column - len(word))
     near = f" near `{word.strip()}`" if word.strip() else ""
     if (miscounted := _miscounted(str(detail.get("description")))) is not None:
-        return Problem("sql-argument", miscounted, offset, "docs/sql.md tells what each function takes")
+        hint = "docs/reference/functions.md tells it of translated functions, the reference of Spark SQL of all others"
+        return Problem("sql-argument", miscounted, offset, hint)
     hint = "look here and just before for a missing comma, bracket or keyword"
     return Problem("sql-syntax", f"{_plain(detail.get('description'))}{near}", offset, hint, subject=word.strip())
 

@@ -10,19 +10,24 @@ from penstock.sql.query import Query, tables
 
 def tables_read(sql: str) -> tuple[str, ...]:
     """The views that a statement reads, in order of appearance."""
-    return tuple(table.name for table in tables(Query(sql, SPARK)))
+    return tuple(table.name for table in tables(_read(sql)))
 
 
 def made_from(sql: str, names: Sequence[str]) -> list[str]:
     """What the outputs with these names are made from: a column by its name, anything else as it would be written."""
-    made = {output.alias_or_name: output.unalias() for output in Query(sql, SPARK).tree.selects}
+    made = {output.alias_or_name: output.unalias() for output in _read(sql).tree.selects}
     return [_shown(made[name]) if name in made else name for name in names]
 
 
 def alias_read(sql: str) -> str | None:
     """What the first table of a statement is called in it."""
-    table = Query(sql, SPARK).tree.find(exp.From)
+    table = _read(sql).tree.find(exp.From)
     return table.alias_or_name if table is not None else None
+
+
+def _read(sql: str) -> Query:
+    """The statement. sqlglot takes a window right behind GROUP BY for a WINDOW clause, unless it is quoted."""
+    return Query(sql.replace("GROUP BY WINDOW(", "GROUP BY `WINDOW`("), SPARK)
 
 
 def _shown(expression: exp.Expr) -> str:

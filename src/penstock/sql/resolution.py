@@ -7,6 +7,7 @@ from sqlglot import exp
 from sqlglot.optimizer.scope import Scope
 
 from penstock.errors import did_you_mean
+from penstock.keyed.operators import OP
 from penstock.sql.query import Problem, start_of
 from penstock.sql.types import Columns
 from penstock.sql.window_calls import made_windows
@@ -46,8 +47,17 @@ def unresolved(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[P
             yield _problem(column, text, "write the input's name before it", column.name)
         elif table or not scope.is_subquery:  # without a table it may be a column of the query around
             candidates = [name for alias in asked for name in sources[alias] or ()]
-            hint = did_you_mean(column.name, candidates, otherwise="columns")
+            carried = "changes carry it by themselves: leave it out"
+            hint = carried if column.name == OP else did_you_mean(column.name, candidates, otherwise="columns")
             yield _problem(column, f"no input has a column `{column.name}`", hint, column.name)
+
+
+def names_in(scope: Scope, inputs: Mapping[str, Columns | None]) -> set[str] | None:
+    """The names, folded, of all columns that a scope reads; None where a source is not known."""
+    found = [_columns_of(source, inputs) for _, source in _read_by(scope)]
+    if any(columns is None for columns in found):
+        return None
+    return {name.casefold() for columns in found for name in columns or ()}
 
 
 def taken_window_names(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[Problem]:

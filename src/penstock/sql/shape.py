@@ -7,7 +7,7 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.sql.distinct import distinct_aggregates, is_spelled_out
-from penstock.sql.function_names import is_of_group, written_name
+from penstock.sql.function_names import is_of_group, needs_over, written_name
 from penstock.sql.functions import MODEL_CALLS
 from penstock.sql.query import Problem, Query, offset_of
 from penstock.sql.windows import Followed, follow
@@ -164,5 +164,8 @@ def _grouping(group: exp.Group, followed: Followed) -> Iterator[Construct]:
 
 
 def _ungrouped_aggregate(node: exp.Expr) -> bool:
+    """One that stands where no aggregate can is reported as such."""
     select = node.parent_select
-    return is_of_group(node) and select is not None and select.args.get("group") is None
+    if not is_of_group(node) or needs_over(node) or select is None or select.args.get("group") is not None:
+        return False
+    return not isinstance(node.find_ancestor(exp.Where, exp.Join, exp.Select), exp.Where | exp.Join)

@@ -35,6 +35,8 @@ class Study:
 
     sound: bool
     problems: tuple[Problem, ...] = ()
+    notes: tuple[Problem, ...] = ()
+    """What fails over some rows only."""
     constructs: tuple[Construct, ...] = ()
     windows: tuple[Window, ...] = ()
     times: tuple[InputColumn | None, ...] = ()
@@ -49,8 +51,8 @@ class Study:
     """Whether its rows only come, or are changes."""
     change_key: tuple[str, ...] = ()
     """The outputs that identify what a change is about, as far as the SQL tells."""
-    unbounded: tuple[tuple[str, int], ...] = ()
-    """Constructs whose state grows for ever, with their offsets."""
+    unbounded: tuple[tuple[str, int, str], ...] = ()
+    """Constructs whose state grows for ever, with their offsets and what to do beside letting it expire."""
     hindrance: Problem | None = None
     """Why it cannot run as a stream, though it is sound."""
     corrects: bool = False
@@ -119,7 +121,7 @@ def _studied(sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[st
     followed = follow(parsed.tree)
     constructs, calls = stateful_constructs(parsed, followed), windows(followed)
     if problems:
-        return Study(False, tuple(problems), constructs, calls)
+        return Study(False, tuple(problems), constructs=constructs, windows=calls)
     if followed:
         problems += [*mistakes(parsed.tree), *misuses(followed)]
     once = len(read) == 1 and not calls
@@ -130,6 +132,7 @@ def _studied(sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[st
     return Study(
         sound=True,
         problems=(*problems, *analysis.problems),
+        notes=analysis.notes,
         constructs=constructs,
         windows=calls,
         times=times,
@@ -158,7 +161,7 @@ def _with_flow(found: Study, sql: str, flows: Mapping[str, Flow], ttl_ms: int | 
         found,
         flow=carved.flow.kind,
         change_key=carved.flow.key,
-        unbounded=tuple((name, place_of(query, name, offset)) for name, offset in carved.unbounded),
+        unbounded=tuple((name, place_of(query, name, at), way) for name, at, way in carved.unbounded),
         hindrance=problem,
         corrects=any(isinstance(s, OperatorStage) and _is_corrected(s.operator) for s in carved.stages),
         keyed=any(isinstance(stage, OperatorStage) for stage in carved.stages),

@@ -18,6 +18,7 @@ def to_json(found: Study) -> dict[str, Any]:
     return {
         "sound": found.sound,
         "problems": [_problem_json(p) for p in found.problems],
+        "notes": [_problem_json(p) for p in found.notes],
         "constructs": [[c.name, c.offset, c.way_out, c.word, c.never] for c in found.constructs],
         "windows": [[w.column, w.offset] for w in found.windows],
         "times": [None if t is None else [t.input, t.name] for t in found.times],
@@ -26,7 +27,7 @@ def to_json(found: Study) -> dict[str, Any]:
         "passes_all": found.passes_all,
         "flow": found.flow,
         "change_key": list(found.change_key),
-        "unbounded": [list(pair) for pair in found.unbounded],
+        "unbounded": [list(kept) for kept in found.unbounded],
         "hindrance": None if found.hindrance is None else _problem_json(found.hindrance),
         "corrects": found.corrects,
         "window_times": {
@@ -53,6 +54,7 @@ def from_json(kept: Mapping[str, Any]) -> Study:
     return Study(
         sound=_is(bool, kept["sound"]),
         problems=tuple(_problem(problem) for problem in kept["problems"]),
+        notes=tuple(_problem(note) for note in kept["notes"]),
         constructs=tuple(
             Construct(_text(name), _is(int, offset), _text(way_out), _text(word), _is(bool, never))
             for name, offset, way_out, word, never in kept["constructs"]
@@ -72,7 +74,7 @@ def from_json(kept: Mapping[str, Any]) -> Study:
         window_times={_text(name): _window_time(*end) for name, end in kept["window_times"].items()},
         flow=_flow(kept["flow"]),
         change_key=tuple(_text(name) for name in kept["change_key"]),
-        unbounded=tuple((_text(name), _is(int, offset)) for name, offset in kept["unbounded"]),
+        unbounded=tuple((_text(name), _is(int, at), _text(way)) for name, at, way in kept["unbounded"]),
         hindrance=None if kept["hindrance"] is None else _problem(kept["hindrance"]),
         corrects=_is(bool, kept["corrects"]),
         asks=tuple(

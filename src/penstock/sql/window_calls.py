@@ -8,6 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 from sqlglot import exp
 
+from penstock.errors import did_you_mean
 from penstock.sql.query import Problem, start_of
 from penstock.sql.window_tables import SPANS
 
@@ -23,6 +24,7 @@ UNITS: Final = {
 }
 """The units of a constant length of time, in milliseconds."""
 _CALENDAR: Final = frozenset({"MONTH", "QUARTER", "YEAR"})
+_SMALL: Final = frozenset({"MICROSECOND", "NANOSECOND"})
 _NUMBER: Final = re.compile(r"\s*[+-]?\s*\d+(\.\d+)?\s*")
 
 
@@ -124,6 +126,16 @@ def unit_of(span: exp.Interval) -> str:
 # Mistakes
 
 
+def unknown_unit(span: exp.Expr) -> tuple[str, str] | None:
+    """What to say of a length of time in a unit that there is none of, and the way out."""
+    if not isinstance(span, exp.Interval) or not isinstance(span.unit, exp.Var):
+        return None
+    known = {*UNITS, *_CALENDAR, *_SMALL}
+    if unit_of(span) in known:
+        return None
+    return f"`{span.unit.name}` is no unit of time", did_you_mean(unit_of(span), known, otherwise="units") or ""
+
+
 def mistakes(tree: exp.Expr) -> Iterator[Problem]:
     """Windows that cannot be made. What is said of several ends of one window is said once."""
     seen: set[tuple[int, str]] = set()
@@ -165,6 +177,8 @@ def _bad_span(call: Call, name: str, span: exp.Expr) -> Problem | None:
         return None
     if isinstance(span, exp.Interval) and unit_of(span) in _CALENDAR:
         return _problem(span, f"{said} is in months or years, which have no fixed length", "write it in days or hours")
+    if (unknown := unknown_unit(span)) is not None:
+        return _problem(span, *unknown)
     if isinstance(span, exp.Interval) and isinstance(span.this, exp.Literal):
         return _problem(span, f"{said} cannot be read", "write it like INTERVAL '90' SECOND, with one unit")
     return _problem(span, f"{said} is no constant length of time", "write it like INTERVAL '10' MINUTE")

@@ -19,6 +19,8 @@ SPANS: Final[Mapping[str, tuple[str, ...]]] = {
     "CUMULATE": ("STEP", "SIZE", "OFFSET"),
 }
 """The kinds of windows, and the lengths of time that each takes. An offset may be left out."""
+WINDOW_WORDS: Final = frozenset({*SPANS, "DESCRIPTOR"})
+"""A text without any of these has no window over a table, nor anything that is meant as one."""
 WINDOW_PARTS: Final = frozenset(f"{kind}_{part}" for kind in SPANS for part in ("START", "END", "ROWTIME", "PROCTIME"))
 """The functions that give the ends and times of windows."""
 WINDOW_COLUMNS: Final = {"window_start": "START", "window_end": "END", "window_time": "ROWTIME"}
@@ -47,9 +49,30 @@ def as_subqueries(tokens: list[Token]) -> list[Token]:
             if wrapped:
                 at = _closed(tokens, at, tokens[name - 1])
         else:
+            _refuse_unknown(tokens, name)
             found.append(tokens[at])
             at += 1
     return found
+
+
+def _refuse_unknown(tokens: Sequence[Token], at: int) -> None:
+    """A call with DESCRIPTOR is meant as a window over a table: its name may be wrong, or `TABLE` be left out."""
+    if not _is(tokens, at + 1, TokenType.L_PAREN) or not any(
+        tokens[before].token_type in _BEFORE_TABLES for before in (at - 1, at - 3) if before >= 0
+    ):
+        return
+    inside = _split(tokens[at + 2 : _closing(tokens, at + 1)])
+    if not any(argument and argument[0].text.upper() == "DESCRIPTOR" for argument in inside):
+        return
+    word, start = tokens[at].text, tokens[at].start
+    if word.upper() in SPANS:
+        hint = f"write TABLE({word.upper()}({_EXAMPLES[word.upper()]}))"
+        raise BadWindowTableError(f"{word.upper()} is given no TABLE", start, hint)
+    hint = did_you_mean(word.upper(), SPANS) or f"the windows are {', '.join(SPANS)}"
+    raise BadWindowTableError(f"there is no function `{word}`", start, hint, "sql-unknown-function")
+
+
+_BEFORE_TABLES: Final = frozenset({TokenType.FROM, TokenType.JOIN, TokenType.COMMA})
 
 
 def _begins_table(tokens: Sequence[Token], at: int, *, wrapped: bool) -> bool:

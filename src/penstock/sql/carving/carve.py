@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from penstock.sql.carving.changes import forwarded, read_signed, signed_view
+from penstock.sql.carving.changes import forwarded, read_in_order, read_signed, repeated, signed_view
 from penstock.sql.carving.conditions import is_operator_join
 from penstock.sql.carving.groups import group
 from penstock.sql.carving.joins import join_changes, join_versions
@@ -29,14 +29,14 @@ class Carved:
     """A query in stages. `tree` reads the last of them; `ordered` are the inputs whose rows need their order.
 
     The key of changes is that of the outputs; it is empty when the outputs do not tell. `unbounded` has the constructs
-    whose state grows for ever, with their offsets; `by_time` is whether Spark joins by event time.
+    whose state grows for ever, with their offsets and ways out; `by_time` is whether Spark joins by event time.
     """
 
     tree: exp.Query
     flow: Flow
     stages: tuple[Stage, ...] = ()
     ordered: frozenset[str] = frozenset()
-    unbounded: tuple[tuple[str, int], ...] = ()
+    unbounded: tuple[tuple[str, int, str], ...] = ()
     problem: Problem | None = None
     by_time: bool = False
 
@@ -160,11 +160,21 @@ def _worked(bench: Bench, select: exp.Select, relations: list[Relation], *, nest
             select.set(name, before.args.get(name))
         return flow
     relations = in_place(bench, relations)
+    changing = len(relations) == 1 and _is_changing_input(bench, relations[0])
+    forwards = changing and not nested and bool(relations[0].flow.key) and _only_forwards(select)
+    if forwards:
+        relations = [read_in_order(bench, select, relations[0])]
     name_owners(select, relations)
-    if nested and len(relations) == 1 and _is_changing_input(bench, relations[0]):
+    if nested and changing:
         relations = [read_signed(select, relations[0], signed_view(bench, relations[0]))]
     flow, relations = _joined(bench, select, _unfolded(bench, select, relations))
-    return _behind(bench, select, relations, flow)
+    found = _behind(bench, select, relations, flow)
+    return repeated(select, found) if forwards else found
+
+
+def _only_forwards(select: exp.Select) -> bool:
+    """Whether nothing in a SELECT has a memory."""
+    return not (_is_grouped(select) or over_calls(select) or any(is_of_group(node) for node in own_nodes(select)))
 
 
 def _unfolded(bench: Bench, select: exp.Select, relations: list[Relation]) -> list[Relation]:

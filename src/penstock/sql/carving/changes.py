@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from penstock.keyed.operators import OP, ORDER, SIGN, Latest
+from penstock.keyed.operators import OP, ORDER, SIGN, WAS, Latest
 from penstock.sql.carving.names import ours
 from penstock.sql.carving.passing import passed
 from penstock.sql.carving.select import blank_order, clock, own_columns, read_from, star_of
@@ -17,11 +17,7 @@ def signed_view(bench: Bench, relation: Relation) -> str:
     if not relation.flow.key:
         return bench.sql(signed(node.copy()))
     if isinstance(node, exp.Table) and node.name in bench.inputs:
-        bench.ordered.add(node.name)
-        table = exp.Table(this=exp.to_identifier(node.name + ORDERED, quoted=True))
-        fields = exp.Column(this=exp.Star(), table=exp.to_identifier("row"))
-        order: list[exp.Expr] = [exp.column(name) for name in ORDER]
-        source = exp.Select(expressions=[fields, *order, clock()]).from_(table, copy=False)
+        source = _ordered(bench, relation, clock())
     else:
         source = exp.Select(expressions=[exp.Star(), *blank_order(), clock()]).from_(node.copy(), copy=False)
     return bench.operator(Latest(keys=relation.flow.key, ttl_ms=bench.ttl_ms), bench.sql(source))
@@ -43,6 +39,30 @@ def read_signed(select: exp.Select, relation: Relation, view: str) -> Relation:
         if isinstance(column.this, exp.Star) and column.table.casefold() == relation.alias.casefold():
             column.replace(star_of(now))
     return now
+
+
+def read_in_order(bench: Bench, select: exp.Select, relation: Relation) -> Relation:
+    """Let a SELECT read changes of an input with the order in which they came."""
+    view = bench.sql(_ordered(bench, relation))
+    read_from(select, view, relation.alias, joins=True)
+    hidden = relation.flow.hidden | set(ORDER)
+    return replace(relation, node=select.args["from_"].this, flow=replace(relation.flow, hidden=hidden))
+
+
+def repeated(select: exp.Select, flow: Flow) -> Flow:
+    """The changes that a SELECT forwards as they came, with what tells which of a key is the last."""
+    order: list[exp.Expr] = [ours(name) for name in ORDER]
+    select.set("expressions", [*select.expressions, *order, exp.alias_(ours(OP), WAS, quoted=True)])
+    return replace(flow, repeated=True)
+
+
+def _ordered(bench: Bench, relation: Relation, *extra: exp.Expr) -> exp.Select:
+    name = relation.node.name
+    bench.ordered.add(name)
+    table = exp.Table(this=exp.to_identifier(name + ORDERED, quoted=True))
+    fields = exp.Column(this=exp.Star(), table=exp.to_identifier("row"))
+    order: list[exp.Expr] = [exp.column(column) for column in ORDER]
+    return exp.Select(expressions=[fields, *order, *extra]).from_(table, copy=False)
 
 
 def forwarded(select: exp.Select, relations: list[Relation], flow: Flow) -> Flow:

@@ -75,7 +75,7 @@ def join_versions(
         ttl_ms=bench.ttl_ms,
     )
     view = bench.operator(operator, one_view, other_view, late=late)
-    bench.keeps(VERSIONS, start_of(version))
+    bench.keeps(VERSIONS, start_of(version), "")
     _continue(select, view, place, [*left, right])
     return Flow(watermarked=False)
 

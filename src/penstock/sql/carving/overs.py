@@ -6,18 +6,22 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.keyed.operators import Over, OverCall
-from penstock.sql.carving.conditions import is_bounded, is_clock, is_time
+from penstock.sql.carving.conditions import is_bounded, is_clock, is_time, not_declared
 from penstock.sql.carving.late import late_rows
 from penstock.sql.carving.names import ours, resolve_aliases
 from penstock.sql.carving.passing import passed
 from penstock.sql.carving.select import own_nodes, packed, read_from, unfolds
 from penstock.sql.carving.stages import Bench, Flow, Refusal, Relation
-from penstock.sql.function_names import written_name
+from penstock.sql.function_names import needs_over, written_name
 from penstock.sql.shape import over_offset
 from penstock.sql.window_calls import milliseconds
 
 _UNTIMED: Final = "OVER that is not ordered by time alone"
 _TIMED: Final = "write ORDER BY and the event time, ascending"
+_FIRST_ROWS: Final = (
+    "number rows with ROW_NUMBER in a subquery, and write `rn = 1` or `rn <= N` in the WHERE around it; "
+    "or QUALIFY ROW_NUMBER() OVER (…) <= N"
+)
 
 
 def over_calls(select: exp.Select) -> list[exp.Window]:
@@ -39,7 +43,7 @@ def over(bench: Bench, select: exp.Select, relations: list[Relation], windows: l
             raise Refusal("OVER with several partitions or orders", over_offset(window), "write a model for each")
     if order is None:
         raise Refusal("OVER without ORDER BY", place, "add ORDER BY with the event time")
-    time = _time(order, relations, place)
+    time = _time(order, relations, windows)
     if time is not None and not _is_in_time(select, relations):
         way_out = "bound the join in time, or order by PROCTIME()"
         raise Refusal("OVER by event time behind a join without a bound in time", place, way_out)
@@ -80,7 +84,7 @@ def _resolved(window: exp.Window, named: dict[str, exp.Window]) -> _Frame:
     order = meant.args.get("order")
     ordered = order.expressions if order is not None else []
     if len(ordered) > 1 or any(o.args.get("desc") for o in ordered):
-        raise Refusal(_UNTIMED, over_offset(window), _TIMED)
+        raise _untimed(window)
     partition = tuple(meant.args.get("partition_by") or ())
     frame = _Frame(partition, ordered[0].this if ordered else None)
     spec = meant.args.get("spec") or window.args.get("spec")
@@ -107,13 +111,31 @@ def _bounds(spec: exp.Expr, window: exp.Window) -> tuple[int | None, int | None]
     raise Refusal("this frame of OVER", over_offset(window), way_out)
 
 
-def _time(order: exp.Expr, relations: list[Relation], place: int) -> exp.Expr | None:
+def _time(order: exp.Expr, relations: list[Relation], windows: list[exp.Window]) -> exp.Expr | None:
     """The event time that rows are taken by; None if they are taken as they arrive."""
     if is_clock(order, relations):
         return None
-    if isinstance(order, exp.Column) and any(r.flow.watermarked and is_time(order, r) for r in relations):
+    if not isinstance(order, exp.Column):
+        raise _untimed(windows[0])
+    if any(r.flow.watermarked and is_time(order, r) for r in relations):
         return order
-    raise Refusal(_UNTIMED, place, _TIMED)
+    ranks = [window for window in windows if _is_rank(window.this)]
+    owner = next((r for r in relations if r.alias.casefold() == order.table.casefold()), None)
+    if ranks or owner is None or is_time(order, owner):
+        raise _untimed(ranks[0] if ranks else windows[0])
+    name = f"OVER ordered by `{order.name}` (no event time of `{owner.alias}`)"
+    raise Refusal(name, over_offset(windows[0]), not_declared(order, owner))
+
+
+def _untimed(window: exp.Window) -> Refusal:
+    if _is_rank(window.this):
+        lacking = "without a limit on the first rows" if isinstance(window.this, exp.RowNumber) else "with OVER"
+        return Refusal(f"{written_name(window.this)} {lacking}", over_offset(window), _FIRST_ROWS)
+    return Refusal(_UNTIMED, over_offset(window), _TIMED)
+
+
+def _is_rank(node: exp.Expr) -> bool:
+    return needs_over(node) and not isinstance(node, exp.Lag | exp.Lead | exp.NthValue)
 
 
 def _is_in_time(select: exp.Select, relations: list[Relation]) -> bool:
@@ -162,6 +184,8 @@ class _Calls:
                 return self._call("last", node.this, frame)
             case exp.Lag() | exp.Lead():
                 return self._shifted(node)
+            case _ if _is_rank(node):
+                raise Refusal(f"{written_name(node)} with OVER", node, _FIRST_ROWS)
             case _:
                 raise Refusal(f"{written_name(node)} with OVER", node, "aggregate in a window: TUMBLE, HOP or SESSION")
 

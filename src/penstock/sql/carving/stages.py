@@ -22,7 +22,8 @@ class Flow:
     time and `clocks` those with the time of processing, by folded names. `watermarked` is whether Spark itself still
     knows about event time. `hidden` are columns of the key that are no columns for people. For `lateness_ms` after a
     window's end its rows still count; `keeps_late` is whether those that come later are to be kept, and `mixed` whether
-    rows of several inputs are put together. A `static` table is looked up, and is no stream.
+    rows of several inputs are put together. A `static` table is looked up, and is no stream. If changes are `repeated`,
+    a batch may hold several of one key, with the columns of `ORDER` and `WAS` beside them.
     """
 
     kind: FlowKind = "rows"
@@ -36,6 +37,7 @@ class Flow:
     lateness_ms: int = 0
     keeps_late: bool = False
     mixed: bool = False
+    repeated: bool = False
 
     def has(self, name: str) -> bool | None:
         """Whether there is a column of this name, if that is known."""
@@ -111,7 +113,7 @@ class Bench:
     """The windows of the query; Spark closes most of them itself."""
     stages: list[Stage] = field(default_factory=list)
     ordered: set[str] = field(default_factory=set)
-    unbounded: list[tuple[str, int]] = field(default_factory=list)
+    unbounded: list[tuple[str, int, str]] = field(default_factory=list)
     by_time: bool = False
     """Whether Spark does a join by event time."""
     local: dict[str, Relation] = field(default_factory=dict)
@@ -135,7 +137,7 @@ class Bench:
         """The window that a SELECT groups by."""
         return self.followed.made.get(id(select)) or self.followed.groups[id(select)]
 
-    def keeps(self, name: str, offset: int) -> None:
-        """Note state that grows with the keys, unless it expires."""
-        if self.ttl_ms is None and (name, offset) not in self.unbounded:
-            self.unbounded.append((name, offset))
+    def keeps(self, name: str, offset: int, way_out: str = "use a window") -> None:
+        """Note state that grows with the keys, unless it expires, and what could be done beside that."""
+        if self.ttl_ms is None and (name, offset, way_out) not in self.unbounded:
+            self.unbounded.append((name, offset, way_out))

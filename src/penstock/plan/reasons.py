@@ -1,0 +1,135 @@
+"""What differs between two editions of a query, in words, and whether its checkpoint still fits."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from penstock.config import spoken_duration
+from penstock.keyed.operators import Aggregate
+from penstock.manifest.model import Input, KeyedStep, QuerySpec, Step
+from penstock.manifest.words import told
+
+_OLD_STATE: Final = ", and its state belongs to the old SQL"
+_CONF: Final = {
+    "spark.sql.shuffle.partitions": "its parallelism",
+    "spark.sql.streaming.stateStore.providerClass": "its state backend",
+}
+
+
+def differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool]]:
+    """What changed, and whether Spark refuses to go on with the old checkpoint because of it.
+
+    Filters, projections and outputs of a query without state may change freely, and inputs may come or go: its
+    checkpoint holds only how far each named input was read. One input in place of another would be read from its start.
+    State is another matter: its layout follows from the SQL.
+    """
+    stateful = before.stateful or after.stateful
+    if before.stateful != after.stateful:
+        yield ("it keeps state now" if after.stateful else "it no longer keeps state"), True
+    elif list(map(_work, before.steps)) != list(map(_work, after.steps)):
+        yield (_other_state(before, after) if stateful else "its SQL changed"), stateful
+    elif _ttls(before) != _ttls(after):
+        yield f"its state is kept for another time: {_spoken(after)}, before {_spoken(before)}", False
+    gone = {i.name for i in before.inputs} - {i.name for i in after.inputs}
+    new = {i.name for i in after.inputs} - {i.name for i in before.inputs}
+    if gone or new:
+        yield "it reads from other inputs", stateful or bool(gone and new)
+    elif [i.name for i in before.inputs] != [i.name for i in after.inputs]:
+        yield "it reads its inputs in another order", stateful
+    else:
+        pairs = zip(before.inputs, after.inputs, strict=True)
+        yield from ((_input(old, new), stateful and not _fits(old, new)) for old, new in pairs if old != new)
+    if before.outputs != after.outputs:
+        yield "it is written to another place or in another way", False
+    if before.conf != after.conf:
+        changed = [words for name, words in _CONF.items() if before.conf.get(name) != after.conf.get(name)]
+        yield f"{' and '.join(changed) or 'a setting of Spark'} changed", stateful
+    if before.trigger != after.trigger:
+        yield "its trigger changed", False
+    if before.asks != after.asks:
+        yield "a model that it asks is another one", False
+    if before.fan_out != after.fan_out:
+        yield "its rows are shared out in another way", False
+
+
+def _other_state(before: QuerySpec, after: QuerySpec) -> str:
+    """Why state does not fit any more: a setting of it, or other SQL, as far as that can be told."""
+    if [_plain(step) for step in before.steps] == [_plain(step) for step in after.steps]:
+        old, new = _ttls(before), _ttls(after)
+        if old != new:
+            came = sum(ttl is not None for ttl in new) > sum(ttl is not None for ttl in old)
+            begun = f"`state_ttl_ms` is new ({_spoken(after)})" if came else "`state_ttl_ms` was taken out"
+            return f"{begun}, and state is kept in another form {'with' if came else 'without'} it"
+        return "`allowed_lateness_ms` changed, and its windows are kept by it"
+    if _waiting(before) != _waiting(after) and not (_others(before) or _others(after)):
+        now = "late rows correct its windows now" if _waiting(after) else "late rows no longer correct its windows"
+        return f"{now}, and they are kept in another form"
+    old_words, new_words = (_words(query) for query in (before, after))
+    went = [what for what in old_words if what not in new_words]
+    came_words = [what for what in new_words if what not in old_words]
+    if went and came_words:
+        return f"its SQL changed from {' and '.join(went)} to {' and '.join(came_words)}{_OLD_STATE}"
+    return f"its SQL changed{_OLD_STATE}"
+
+
+def _words(query: QuerySpec) -> list[str]:
+    return [operator.what for operator in told(query)] if any(isinstance(s, KeyedStep) for s in query.steps) else []
+
+
+def _work(step: Step | KeyedStep) -> str | KeyedStep:
+    """What a step does, whatever its parameters, whether late rows are kept, and however long it remembers.
+
+    State only tells whether it forgets.
+    """
+    if isinstance(step, Step):
+        return step.sql
+    forgets = 1 if step.operator.ttl_ms is not None else None
+    return step.model_copy(update={"operator": replace(step.operator, ttl_ms=forgets), "late": None})
+
+
+def _plain(step: Step | KeyedStep) -> str | KeyedStep:
+    """What a step does by its SQL, whatever is set beside it."""
+    if isinstance(step, Step):
+        return step.sql
+    operator = replace(step.operator, ttl_ms=None)
+    if isinstance(operator, Aggregate):
+        operator = replace(operator, lateness_ms=0)
+    return step.model_copy(update={"operator": operator, "late": None})
+
+
+def _waiting(query: QuerySpec) -> bool:
+    """Whether windows of ours are in it."""
+    return any(isinstance(step, KeyedStep) and _is_window(step) for step in query.steps)
+
+
+def _others(query: QuerySpec) -> bool:
+    return any(isinstance(step, KeyedStep) and not _is_window(step) for step in query.steps)
+
+
+def _is_window(step: KeyedStep) -> bool:
+    return isinstance(step.operator, Aggregate) and step.operator.closes is not None
+
+
+def _ttls(query: QuerySpec) -> list[int | None]:
+    return [step.operator.ttl_ms for step in query.steps if isinstance(step, KeyedStep)]
+
+
+def _spoken(query: QuerySpec) -> str:
+    return ", ".join(spoken_duration(ttl) for ttl in dict.fromkeys(_ttls(query)) if ttl is not None)
+
+
+def _input(before: Input, after: Input) -> str:
+    """What is other about an input."""
+    name = after.node.partition(".")[2]
+    if before.event_time != after.event_time:
+        return f"the event time of `{name}` changed"
+    if before.source.get("columns") != after.source.get("columns"):
+        return f"the columns of `{name}` changed"
+    return f"`{name}` is read in another way"
+
+
+def _fits(before: Input, after: Input) -> bool:
+    """Whether state made from an input still fits it: columns may come, but not go or change, nor may event time."""
+    old = {c["name"]: c["type"] for c in before.source.get("columns", ())}
+    new = {c["name"]: c["type"] for c in after.source.get("columns", ())}
+    return before.event_time == after.event_time and old.items() <= new.items()

@@ -1,0 +1,197 @@
+"""Operators, conditions and unions whose types do not go together, and those that read texts as numbers."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from sqlglot import exp
+
+from penstock.sql.known_types import Family, KnownTypes
+from penstock.sql.query import Problem, offset_of, start_of
+from penstock.sql.types import type_text
+
+_ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
+_COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+_CONDITIONS: Final = (exp.Where, exp.Having, exp.Join, exp.If, exp.And, exp.Or, exp.Not)
+_JUDGED: Final = (
+    *_ARITHMETIC, *_COMPARISONS, *_CONDITIONS, exp.Neg, exp.In, exp.Between, exp.Case, exp.Bracket, exp.SetOperation
+)  # fmt: skip
+AS_NUMBER: Final = "sql-text-as-number"
+_SIGNS: Final = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
+_LOOSE: Final = frozenset({frozenset({"number", "text"}), frozenset({"time", "date"})})
+
+
+def mismatched(typed: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
+    """What cannot be right, and under its own code what fails over some rows only."""
+    for node in typed.find_all(*_JUDGED):
+        match node:
+            case exp.Bracket():
+                yield from _element(node, types)
+            case exp.SetOperation():
+                yield from _united(node, types)
+            case exp.Neg():
+                yield from _negated(node, types)
+            case exp.In() | exp.Between() | exp.Case():
+                yield from _listed(node, types)
+            case _ if isinstance(node, _ARITHMETIC):
+                yield from _computed(node, types)
+            case _ if isinstance(node, _COMPARISONS):
+                yield from _compared(node, node.this, node.expression, types)
+        yield from _condition(node, types)
+
+
+def _computed(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
+    sides = [node.this, node.expression]
+    one, other = (types.family_of(side) for side in sides)
+    found, sign = {one, other}, next(sign for kind, sign in _SIGNS.items() if isinstance(node, kind))
+    if found == {"text"} and all(not isinstance(side, exp.Literal) for side in sides):
+        text = f"{sign} takes numbers, and is given two texts"
+        hint = "|| puts texts together" if sign == "+" else "write CAST(… AS DOUBLE)"
+        yield Problem("sql-argument", text, start_of(node), hint, sign)
+    elif found & {"truth", "bytes", "nested"} or _is_untimely(node, one, other):
+        shown = " and ".join(type_text(types.type_of(side)) or "a value" for side in sides)
+        timely = found & {"time", "date"}
+        hint = "write a length of time: INTERVAL '1' HOUR" if timely else "write CAST(… AS DOUBLE)"
+        yield Problem("sql-argument", f"{sign} cannot be used with {shown}", start_of(node), hint, sign)
+    else:
+        yield from _as_number(node, sides, types)
+
+
+def _is_untimely(node: exp.Expr, one: Family | None, other: Family | None) -> bool:
+    """Times and numbers in one sum; a day may have days added."""
+    found = {one, other}
+    if not found & {"time", "date"}:
+        return False
+    if isinstance(node, exp.Add):
+        return found <= {"time", "date"} or found == {"time", "number"}
+    if isinstance(node, exp.Sub):
+        return one == "number" or (one == "time" and other == "number")
+    return True
+
+
+def _compared(node: exp.Expr, one: exp.Expr, other: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
+    families = types.family_of(one), types.family_of(other)
+    found = frozenset(families)
+    if None in found or len(found) == 1 or found in _LOOSE or ("text" in found and "nested" not in found):
+        yield from _as_number(node, [one, other], types)
+        return
+    shown = " and ".join(type_text(types.type_of(side)) or "a value" for side in (one, other))
+    yield Problem("sql-argument", f"{shown} cannot be compared", start_of(node), _way_out(found), "comparison")
+
+
+def _way_out(found: frozenset[Family | None]) -> str:
+    if found & {"time", "date"}:
+        return "write a time: TIMESTAMP '2026-01-01 00:00:00'; TO_TIMESTAMP_LTZ(…, 3) makes one of milliseconds"
+    return "write CAST(… AS …) around one of them"
+
+
+def _listed(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
+    """IN, BETWEEN and CASE x compare one value with several; the first that does not fit is told."""
+    match node:
+        case exp.In():
+            others = node.expressions
+        case exp.Between():
+            others = [node.args["low"], node.args["high"]]
+        case _:
+            others = [branch.this for branch in node.args["ifs"]] if node.this is not None else []
+    for other in others:
+        if found := list(_compared(node, node.this, other, types)):
+            yield from found
+            return
+
+
+def _negated(node: exp.Neg, types: KnownTypes) -> Iterator[Problem]:
+    family = types.family_of(node.this)
+    if family not in (None, "number", "text"):
+        text = f"- cannot be used with {type_text(types.type_of(node.this))}"
+        yield Problem("sql-argument", text, start_of(node), "write CAST(… AS DOUBLE)", "-")
+
+
+def _as_number(node: exp.Expr, sides: list[exp.Expr], types: KnownTypes) -> Iterator[Problem]:
+    if {types.family_of(side) for side in sides} != {"text", "number"}:
+        return
+    text, number = sorted(sides, key=lambda side: types.family_of(side) != "text")
+    if isinstance(text, exp.Literal) and _is_number(text.name):
+        return
+    shown, name = _shown(text), _shown(text).strip("`")
+    as_text, as_number = f"write CAST({_shown(number).strip('`')} AS STRING)", f"TRY_CAST({name} AS DOUBLE)"
+    message = f"{shown} is a text, and is read as a number here: rows whose text is none fail"
+    if isinstance(text, exp.Literal):
+        message, hint = f"{shown} is read as a number here, and is none: rows fail", as_text
+    elif isinstance(node, _ARITHMETIC):
+        hint = f"write {as_number}, which is null for what is no number"
+    else:
+        hint = f"{as_text}, or {as_number}"
+    yield Problem(AS_NUMBER, message, start_of(node), hint, name)
+
+
+def _shown(node: exp.Expr) -> str:
+    match node:
+        case exp.Column():
+            return f"`{node.name}`"
+        case exp.Literal():
+            return node.sql()
+        case exp.Cast(this=exp.Literal()):
+            return str(node.this.sql())
+        case _:
+            return "…"
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _condition(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
+    """A condition is TRUE or FALSE."""
+    conditions: list[exp.Expr]
+    match node:
+        case exp.Join():
+            conditions = [node.args["on"]] if node.args.get("on") is not None else []
+        case exp.If() if isinstance(node.parent, exp.Case) and node.parent.this is not None:
+            conditions = []
+        case exp.And() | exp.Or():
+            conditions = [node.this, node.expression]
+        case exp.Where() | exp.Having() | exp.If() | exp.Not():
+            conditions = [node.this]
+        case _:
+            conditions = []
+    for condition in conditions:
+        family = types.family_of(condition)
+        if family in (None, "truth") or (family == "text" and isinstance(node, exp.Connector | exp.Not)):
+            continue
+        text = f"a condition is TRUE or FALSE, and this is {type_text(types.type_of(condition))}"
+        yield Problem("sql-argument", text, start_of(condition), "write a comparison: … > 0, … = 'x'", "condition")
+
+
+def _element(node: exp.Bracket, types: KnownTypes) -> Iterator[Problem]:
+    family = types.family_of(node.this)
+    if family not in (None, "nested"):
+        text = f"[…] takes an element of an array or a map, and is given {type_text(types.type_of(node.this))}"
+        hint = "SUBSTRING(text, 1, 1) takes a character, SPLIT_INDEX(text, ',', 0) a part" if family == "text" else None
+        yield Problem("sql-argument", text, start_of(node), hint or "take the value itself", "[]")
+
+
+def _united(union: exp.SetOperation, types: KnownTypes) -> Iterator[Problem]:
+    if union.args.get("by_name"):
+        return
+    left, right = union.left.unnest(), union.right.unnest()
+    if not isinstance(left, exp.Query) or not isinstance(right, exp.Query) or left.is_star or right.is_star:
+        return
+    for one, other in zip(left.selects, right.selects, strict=False):
+        found = frozenset({types.family_of(one.unalias()), types.family_of(other.unalias())})
+        if None in found or len(found) == 1 or found == {"time", "date"}:
+            continue
+        place = start_of(other) or offset_of(right)
+        shown = [type_text(types.type_of(side.unalias())) for side in (one, other)]
+        name = one.alias_or_name
+        if found == {"number", "text"}:
+            message = (
+                f"`{name}` is {shown[0]} on one side and {shown[1]} on the other: rows whose text is no number fail"
+            )
+            yield Problem(AS_NUMBER, message, place, "write CAST(… AS STRING) around the number", name)
+        else:
+            message = f"`{name}` is {shown[0]} on one side of the UNION and {shown[1]} on the other"
+            yield Problem("sql-argument", message, place, "write CAST(… AS STRING) around one of them", name)

@@ -1,0 +1,73 @@
+"""The table that `run` shows."""
+
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from penstock.cli.live import left_aside, table
+from penstock.runtime.progress import QueryProgress
+
+ROWS = (
+    QueryProgress("orders_lenient", "finished", 12, 1_234_567, 1_234_560, 7, 3, 0, 20_512.3, 1_240),
+    QueryProgress("revenue_by_country_and_minute", "running", 1, 5, 4, rows_per_second=10, batch_ms=900),
+)
+
+
+def drawn(rows: tuple[QueryProgress, ...], width: int) -> list[str]:
+    console = Console(file=StringIO(), width=width)
+    console.print(table(rows, width))
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    return [line.rstrip() for line in text.splitlines()]
+
+
+def test_all_columns_have_their_units_in_the_header() -> None:
+    assert drawn(ROWS, 120) == [
+        "query                          state       rows in   rows out  late  rejected  rows/s  batch ms  batches",
+        "orders_lenient                 finished  1,234,567  1,234,560     3         7  20,512     1,240       12",
+        "revenue_by_country_and_minute  running           5          4     0         0      10       900        1",
+    ]
+
+
+def test_what_matters_least_is_left_out_where_there_is_no_room() -> None:
+    assert drawn(ROWS, 80) == [
+        "query                          state       rows in   rows out  late  rejected",
+        "orders_lenient                 finished  1,234,567  1,234,560     3         7",
+        "revenue_by_country_and_minute  running           5          4     0         0",
+    ]
+
+
+@pytest.mark.parametrize("width", [60, 70])
+def test_nothing_is_cut_but_long_names_are_folded(width: int) -> None:
+    lines = drawn(ROWS, width)
+    assert "…" not in "".join(lines)
+    assert lines[1].split()[-4:] == ["1,234,567", "1,234,560", "3", "7"]
+
+
+def test_late_and_rejected_are_shown_only_if_there_are_any() -> None:
+    words = "query state rows in rows out rows/s batch ms batches"
+    assert " ".join(drawn(ROWS[1:], 120)[0].split()) == words
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (QueryProgress("m", "finished", rows_in=5, rows_out=5), None),
+        (
+            QueryProgress("m", "finished", rows_in=9, rejected=7, kept_in=("m.errors",)),
+            ("m: 7 rows rejected; see `penstock show m.errors`", False),
+        ),
+        (
+            QueryProgress("m", "finished", rows_in=9, rejected=1, late=2, kept_in=("s.errors", "m.errors")),
+            ("m: 1 row rejected, 2 rows too late; see `penstock show s.errors` and `penstock show m.errors`", False),
+        ),
+        (QueryProgress("m", "failed", rows_in=9, late=1), ("m: at least 1 row too late; not kept", False)),
+        (
+            QueryProgress("m", "finished", rows_in=7, rejected=7, kept_in=("m.errors",)),
+            ("m: all 7 rows rejected; see `penstock show m.errors`", True),
+        ),
+        (QueryProgress("m", "finished", rows_in=1, rejected=1), ("m: 1 row rejected; not kept", True)),
+    ],
+)
+def test_a_run_ends_with_what_did_not_take_part(row: QueryProgress, said: tuple[str, bool] | None) -> None:
+    assert left_aside(row) == said
