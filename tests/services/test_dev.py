@@ -1,0 +1,67 @@
+"""`penstock dev`: services that start, are found again, and end."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.dev import processes
+from penstock.errors import ServiceError
+
+
+def dev(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", "from penstock.cli.main import main; main()", "dev", *arguments]
+    return subprocess.run([*command, "-p", str(folder)], capture_output=True, text=True, timeout=600, check=False)
+
+
+def told(folder: Path, *arguments: str) -> Any:
+    ended = dev(folder, *arguments, "--format", "json")
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
+
+
+def test_kafka_is_found_again_and_keeps_its_topics(tmp_path: Path) -> None:
+    try:
+        first = told(tmp_path, "up", "kafka")
+        assert told(tmp_path, "status") == first
+        assert told(tmp_path, "up", "kafka") == first
+        assert told(tmp_path, "down") == {"stopped": ["kafka"]}
+        assert told(tmp_path, "status") == {}
+        assert set(told(tmp_path, "up", "kafka")) == {"kafka"}
+    finally:
+        dev(tmp_path, "down")
+
+
+def test_postgres_runs_in_a_directory_that_only_its_owner_may_enter(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    try:
+        about = told(closed, "up", "postgres")["postgres"]
+        assert set(about) == {"host", "port", "user", "password", "database"}
+        assert processes.answers(about["port"])
+    finally:
+        dev(closed, "down")
+
+
+def test_a_service_that_is_none(tmp_path: Path) -> None:
+    ended = dev(tmp_path, "up", "kafkaa")
+    assert ended.returncode == 4
+    assert "did you mean `kafka`?" in ended.stderr
+
+
+def test_a_process_that_ends_at_once_says_why(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "raise SystemExit('no such luck')"]
+    with pytest.raises(ServiceError, match="it ended with 1; no such luck"):
+        processes.start("it", tmp_path, command, {}, lambda: False)
+    assert processes.find(tmp_path) is None
+
+
+def test_another_process_with_the_number_of_a_service_is_left_alone(tmp_path: Path) -> None:
+    note = {"pid": os.getpid(), "born": "1", "about": {}}
+    (tmp_path / processes.NOTE).write_text(json.dumps(note))
+    assert processes.find(tmp_path) is None
+    assert processes.stop(tmp_path) is False

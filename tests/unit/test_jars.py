@@ -1,0 +1,50 @@
+"""Packages of the JVM: what is asked for, where, and what is remembered."""
+
+from pathlib import Path
+
+import pytest
+
+from penstock.clients import jars
+from penstock.clients.jars import Package
+from penstock.errors import ServiceError
+
+MIRROR = """<settings xmlns="http://maven.apache.org/SETTINGS/1.2.0"><mirrors><mirror>
+  <id>own</id><mirrorOf>central</mirrorOf><url>https://mirror.example/maven</url>
+</mirror></mirrors></settings>"""
+
+
+def test_a_mirror_in_the_settings_of_maven_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert "root=" not in jars._settings()
+    (tmp_path / ".m2").mkdir()
+    (tmp_path / ".m2" / "settings.xml").write_text(MIRROR)
+    assert 'root="https://mirror.example/maven"' in jars._settings()
+
+
+def test_what_was_found_once_is_not_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def found(packages: object, home: Path, target: Path) -> None:
+        target.mkdir(parents=True)
+        (target / "a.jar").write_text("")
+
+    monkeypatch.setattr(jars, "_resolve", found)
+    package = Package("org.example", "a", "1")
+    first = jars.fetch([package], tmp_path)
+    monkeypatch.setattr(jars, "_resolve", None)
+    assert jars.fetch([package], tmp_path) == first == [first[0]]
+    first[0].unlink()
+    with pytest.raises(TypeError):
+        jars.fetch([package], tmp_path)
+
+
+def test_a_package_that_is_nowhere_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    empty = tmp_path / "repository"
+    empty.mkdir()
+    settings = tmp_path / "ivysettings.xml"
+    settings.write_text(
+        '<ivysettings><settings defaultResolver="own"/><resolvers>'
+        f'<ibiblio name="own" m2compatible="true" root="{empty.as_uri()}/"/></resolvers></ivysettings>'
+    )
+    monkeypatch.setenv("PENSTOCK_IVY_SETTINGS", str(settings))
+    with pytest.raises(ServiceError, match=r"not found: org\.example:nothing:1") as failed:
+        jars.fetch([Package("org.example", "nothing", "1")], tmp_path / "cache")
+    assert failed.value.code == "jar-missing"
