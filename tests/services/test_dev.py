@@ -50,13 +50,15 @@ def test_postgres_runs_in_a_directory_that_only_its_owner_may_enter(tmp_path: Pa
 def test_a_service_that_is_none(tmp_path: Path) -> None:
     ended = dev(tmp_path, "up", "kafkaa")
     assert ended.returncode == 4
+    assert "dev-unknown" in ended.stderr
     assert "did you mean `kafka`?" in ended.stderr
 
 
 def test_a_process_that_ends_at_once_says_why(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "raise SystemExit('no such luck')"]
-    with pytest.raises(ServiceError, match="it ended with 1; no such luck"):
+    with pytest.raises(ServiceError, match="it ended with 1; no such luck") as failed:
         processes.start("it", tmp_path, command, {}, lambda: False)
+    assert failed.value.code == "dev-not-started"
     assert processes.find(tmp_path) is None
 
 
