@@ -202,6 +202,8 @@ def test_the_time_of_a_window_stays_event_time_for_readers_of_a_view() -> None:
             "CAST(SIZE(COLLECT_SET(`v`) FILTER(WHERE `k` = 'a')) AS BIGINT)",
         ),
         ("MAX(DISTINCT v)", "MAX(`v`)"),
+        ("COLLECT(DISTINCT v)", "COLLECT_SET(`v`)"),
+        ("COLLECT(DISTINCT v) FILTER (WHERE k = 'a')", "COLLECT_SET(`v`) FILTER(WHERE `k` = 'a')"),
         (
             "LISTAGG(DISTINCT k)",
             "IF(SIZE(COLLECT_SET(`k`)) > 0, ARRAY_JOIN(COLLECT_SET(`k`), ','), NULL)",

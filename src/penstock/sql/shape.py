@@ -159,7 +159,8 @@ def _grouping(group: exp.Group, followed: Followed) -> Iterator[Construct]:
     for aggregate in distinct_aggregates(select):
         if not is_spelled_out(aggregate):
             word = written_name(aggregate)
-            way_out = f"say the type: {word}(DISTINCT CAST(x AS BIGINT)), or leave DISTINCT out"
+            typed = f"say the type: {word}(DISTINCT CAST(x AS BIGINT)), or " * isinstance(aggregate, exp.Sum | exp.Avg)
+            way_out = f"{typed}leave DISTINCT out"
             yield Construct(f"{word}(DISTINCT …)", offset_of(aggregate), way_out, word)
 
 
