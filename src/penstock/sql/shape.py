@@ -21,6 +21,7 @@ _TELLING: Final = (
     exp.Order,
     exp.Limit,
     exp.Fetch,
+    exp.Offset,
     exp.SetOperation,
     exp.In,
     exp.Exists,
@@ -122,6 +123,8 @@ def _constructs(tree: exp.Expr, followed: Followed) -> Iterator[Construct]:
                 yield Construct("ORDER BY", offset_of(node), way_out, never=True)
             case exp.Limit() | exp.Fetch():
                 yield Construct("LIMIT", offset_of(node), "a stream has no end to cut; leave it out", never=True)
+            case exp.Offset():
+                yield Construct("OFFSET", offset_of(node), "a stream has no first rows to leave out", never=True)
             case exp.Union() if node.args.get("distinct"):
                 yield Construct("UNION", offset_of(node))
             case exp.Intersect():
