@@ -21,6 +21,7 @@ from penstock.sql.known_types import KnownTypes
 from penstock.sql.mismatches import AS_NUMBER, mismatched
 from penstock.sql.operands import kinds, numbered
 from penstock.sql.origins import InputColumn, Known, Origins, origin_of, origins, passed
+from penstock.sql.pitfalls import pitfalls
 from penstock.sql.query import Problem, Query, offset_of
 from penstock.sql.resolution import taken_window_names, unresolved
 from penstock.sql.translate import name_projections
@@ -122,6 +123,7 @@ def _wrong(query: Query, inputs: Mapping[str, Columns | None]) -> tuple[Problem,
         *(problem for scope in scopes for problem in ungrouped(scope, inputs)),
         *misplaced_aggregates(query),
         *wrong_calls(query),
+        *pitfalls(query),
         *unsteady_keys(query),
     )
 
