@@ -218,7 +218,8 @@ def test_a_wrong_function_does_not_hide_a_wrong_column(check: Check) -> None:
         "ABS(s)", "ROUND(s, 2)", "s[1]", "x + at", "at + 1", "1 - d", "at * 2", "at + d", "b + 1", "-b", "s + s",
         "IF(b, 2)", "ROW_NUMBER()", "LAG(i)", "DATE_FORMAT(s, 3)",
         "at = 5", "b = 1", "a = s", "at BETWEEN 1 AND 2", "i IN (at)",
-        "CASE at WHEN 1 THEN 2 END",
+        "CASE at WHEN 1 THEN 2 END", "a['x']", "m['x']", "GREATEST(i, s)", "LEAST(at, 1)", "COALESCE(a, 'x')",
+        "COALESCE(b, i)", "IFNULL(at, 0)",
     ],
 )  # fmt: skip
 def test_operands_that_do_not_go_together_are_refused(expression: str) -> None:
@@ -244,7 +245,16 @@ def test_a_sum_is_of_numbers(expression: str) -> None:
 
 @pytest.mark.parametrize(
     "expression",
-    ["s + 1", "s = 1", "i IN (1, 'a')", "s BETWEEN 1 AND 2", "MOD(s, 2)", "i = 'a'", "CASE s WHEN 1 THEN 2 END"],
+    [
+        "s + 1",
+        "s = 1",
+        "i IN (1, 'a')",
+        "s BETWEEN 1 AND 2",
+        "MOD(s, 2)",
+        "i = 'a'",
+        "CASE s WHEN 1 THEN 2 END",
+        "COALESCE(i, s)",
+    ],
 )
 def test_a_text_that_is_read_as_a_number_is_pointed_out(expression: str) -> None:
     text = f"SELECT {expression} AS y FROM t"
@@ -259,7 +269,8 @@ def test_a_text_that_is_read_as_a_number_is_pointed_out(expression: str) -> None
         "d + 1", "d - 1", "at - at", "at - INTERVAL '1' DAY", "at > '2026-01-01'", "at > d", "i = '3'", "i + x",
         "b = 'true'", "CAST(s AS INT) + 1", "a[1] + 1", "m[1]", "b AND s = 'x'", "IF(b, 1, 2)",
         "ROW_NUMBER() OVER (ORDER BY at)", "DATE_FORMAT(s, 'yyyy')", "CASE WHEN b THEN 1 END", "s || i", "ABS(a[1])",
-        "TIMESTAMPDIFF(DAY, d, at) + 1",
+        "TIMESTAMPDIFF(DAY, d, at) + 1", "a[i]", "GREATEST(i, x)", "COALESCE(at, d)", "COALESCE(NULL, i, 0)",
+        "COALESCE(i, '0')", "COALESCE(at, '2026-01-01')",
     ],
 )  # fmt: skip
 def test_operands_that_go_together_are_left_alone(expression: str) -> None:
@@ -281,3 +292,45 @@ def test_the_sides_of_a_union_have_the_same_types() -> None:
     doubtful = "SELECT s FROM t UNION ALL SELECT i FROM t"
     assert of_types(doubtful) == [("sql-text-as-number", doubtful.index("i FROM"))]
     assert of_types("SELECT at, i FROM t UNION ALL SELECT d, x FROM t UNION ALL SELECT NULL, 1 FROM t") == []
+
+
+ROWS = (Column("r", "STRUCT<x: INT, inner: STRUCT<y: STRING>>"), Column("n", "INT"), Column("m", "MAP<STRING, INT>"))
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("SELECT r.z AS a FROM t", "z"),
+        ("SELECT t.r.z AS a FROM t", "z"),
+        ("SELECT r.inner.z AS a FROM t", "z"),
+        ("SELECT n.foo AS a FROM t", "foo"),
+        ("SELECT a.foo AS b FROM (SELECT n AS a FROM t) AS q", "foo"),
+    ],
+)
+def test_a_field_that_is_not_there_is_refused(text: str, word: str) -> None:
+    found = only(study(text, {"t": ROWS}, {}).problems)
+    assert (found.code, found.offset, found.subject) == ("sql-unknown-column", text.index(f".{word}") + 1, word)
+
+
+@pytest.mark.parametrize("field", ["r.x", "t.r.X", "r.inner.y", "t.r.inner.y", "r.inner", "m.foo"])
+def test_a_field_is_found_through_rows_in_rows(field: str) -> None:
+    assert study(f"SELECT {field} AS a FROM t", {"t": ROWS}, {}).problems == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT COUNT(*) AS c FROM t GROUP BY m",
+        "SELECT m AS k, COUNT(*) AS c FROM t GROUP BY 1",
+        "SELECT DISTINCT m FROM t",
+        "SELECT DISTINCT ARRAY(m) AS k FROM t",
+        "SELECT n, SUM(n) OVER (PARTITION BY m ORDER BY n) AS c FROM t",
+        "SELECT a.n FROM t AS a JOIN t AS b ON a.m = b.m",
+    ],
+)
+def test_a_map_is_no_key(text: str) -> None:
+    found = only(study(text, {"t": ROWS}, {}).problems)
+    assert (found.code, found.hint) == (
+        "sql-argument",
+        "take an element of it: m['key'], or make a text of it: JSON_STRING(m)",
+    )

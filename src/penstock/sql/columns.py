@@ -16,7 +16,7 @@ from penstock.sql.calls import wrong_arguments, wrong_calls
 from penstock.sql.dialects import PROJECT
 from penstock.sql.functions import decimal_type, is_trusted, tell_types
 from penstock.sql.grouping import misplaced_aggregates, ungrouped
-from penstock.sql.keys import unsteady_keys
+from penstock.sql.keys import unordered_keys, unsteady_keys
 from penstock.sql.known_types import KnownTypes
 from penstock.sql.mismatches import AS_NUMBER, mismatched
 from penstock.sql.operands import kinds, numbered
@@ -107,6 +107,7 @@ def analyse(
         window_times={spelled.get(name, name): end for name, end in _window_outputs(tree, followed, names)},
         problems=(
             *wrong_arguments(typed, known, in_flink=query.dialect is PROJECT),
+            *unordered_keys(typed, known),
             *(p for p in doubts if p.code != AS_NUMBER),
         ),
         notes=tuple(p for p in doubts if p.code == AS_NUMBER),
