@@ -255,6 +255,7 @@ def grouped(window: str) -> str:
         (f"SELECT COUNT(*) AS n FROM {TUMBLE} GROUP BY window_end", "window_end"),
         (f"SELECT COUNT(*) AS n FROM TABLE(TUMBLE(TABLE u, DESCRIPTOR(ts), {HOUR})) GROUP BY {ENDS}", "TUMBLE"),
         (f"SELECT * FROM TABLE(HOP(TABLE t, DESCRIPTOR(ts), {HOUR}, {MINUTE}))", "'1' HOUR"),
+        (f"SELECT k, HOP_START(ts, {MINUTE}, {HOUR}) AS x FROM t", "HOP_START"),
         (f"SELECT * FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts, k), {HOUR}))", "DESCRIPTOR"),
         (f"SELECT * FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), {HOUR}, SIZE => {HOUR}))", "SIZE"),
     ],
