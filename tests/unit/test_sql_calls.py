@@ -74,6 +74,7 @@ def of_types(text: str) -> list[tuple[str, int]]:
         ("SELECT i FROM t WHERE REGEXP(s, '[')", "REGEXP", "sql-argument"),
         ("SELECT i FROM t WHERE s RLIKE 'a)'", "s RLIKE", "sql-argument"),
         ("SELECT i, REGEXP_REPLACE(s, '(a', '') AS x FROM t", "REGEXP_REPLACE", "sql-argument"),
+        ("SELECT x.e FROM t CROSS JOIN UNNEST(a) WITH ORDINALITY AS x(e)", "a)", "sql-argument"),
         ("WITH c AS (SELECT i FROM t), C AS (SELECT s FROM t) SELECT i FROM c", "C AS", "sql-statement"),
     ],
 )

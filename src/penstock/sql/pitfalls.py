@@ -177,6 +177,13 @@ def _named(ctes: exp.Expr) -> Iterator[Problem]:
         seen.add(cte.alias.casefold())
 
 
+def _unnested(node: exp.Expr) -> Iterator[Problem]:
+    offset, alias = node.args.get("offset"), node.args.get("alias")
+    if offset and (not isinstance(offset, exp.Identifier) or alias is None or not alias.columns):
+        hint = "name the columns, the number last: AS u(element, number)"
+        yield Problem("sql-argument", "the columns of WITH ORDINALITY have no names", offset_of(node), hint, "UNNEST")
+
+
 def _start(node: exp.Expr) -> int:
     start = node.meta.get("start")
     return start if isinstance(start, int) else start_of(node)
@@ -198,4 +205,5 @@ _FLINK_RULES: Final[_Rules] = {
     exp.Extract: _extracted,
     exp.Floor: _rounded,
     exp.Ceil: _rounded,
+    exp.Unnest: _unnested,
 }
