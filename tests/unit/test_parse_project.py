@@ -146,7 +146,8 @@ def test_empty_sections_are_no_mistake(project: Findings) -> None:
         ("project: {name: ''}", "invalid-value", "project.name"),
         ("project: [a]", "wrong-type", "project"),
         (
-            "sources: [{name: s, topic: s, event_time: {column: a, watermark: {max_out_of_orderness_ms: 9999999999999}}}]",
+            "sources: [{name: s, topic: t, event_time: {column: a, "
+            "watermark: {max_out_of_orderness_ms: 99999999999999999999}}}]",
             "invalid-value",
             "sources.s.event_time.watermark.max_out_of_orderness_ms",
         ),

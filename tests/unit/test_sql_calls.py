@@ -95,6 +95,7 @@ def test_a_mistake_is_reported_where_it_stands(text: str, word: str, code: str) 
         "SELECT s, COUNT(*) AS a, COUNT(DISTINCT i) AS b, LISTAGG(s, '; ') AS c FROM t GROUP BY s",
         "SELECT EXTRACT(EPOCH FROM NOW()) AS a, TIMESTAMPDIFF(DAY, NOW(), NOW()) AS b, FLOOR(NOW() TO DAY) AS c FROM t",
         "SELECT DATE '2026-1-9' AS a, TIMESTAMP '2026-01-31' AS b, TIMESTAMP '2026-01-31 10:00:00.5 CET' AS c FROM t",
+        "SELECT DATE 'today' AS a FROM t",
         "SELECT CAST(s AS DECIMAL(38, 38)) AS a, CAST(s AS DECIMAL) AS b, TRY_CAST('nope' AS DATE) AS c FROM t",
         "SELECT s RLIKE '\\[a\\(' AS a, REGEXP(s, '(?<year>[0-9]+)') AS b, REGEXP_EXTRACT(s, '[[:a]]', 0) AS c FROM t",
     ],
@@ -316,6 +317,10 @@ def test_a_field_that_is_not_there_is_refused(text: str, word: str) -> None:
 @pytest.mark.parametrize("field", ["r.x", "t.r.X", "r.inner.y", "t.r.inner.y", "r.inner", "m.foo"])
 def test_a_field_is_found_through_rows_in_rows(field: str) -> None:
     assert study(f"SELECT {field} AS a FROM t", {"t": ROWS}, {}).problems == ()
+
+
+def test_an_input_with_the_name_of_a_column_is_no_row() -> None:
+    assert study("SELECT t.n, n.m FROM t LEFT SEMI JOIN t AS n ON t.n = n.n", {"t": ROWS}, {}).problems == ()
 
 
 @pytest.mark.parametrize(

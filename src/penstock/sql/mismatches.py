@@ -196,7 +196,7 @@ def _element(node: exp.Bracket, types: KnownTypes) -> Iterator[Problem]:
 def _field(node: exp.Dot, types: KnownTypes) -> Iterator[Problem]:
     """`a.b`, where `a` is no row, or one without `b`."""
     name, whole = node.expression.name, types.type_of(node.this)
-    if whole is None or not isinstance(node.expression, exp.Identifier):
+    if whole is None or not isinstance(node.expression, exp.Identifier) or _is_of_row(node):
         return
     place = node.expression.meta.get("start", start_of(node))
     owner = node.this.output_name
@@ -208,6 +208,13 @@ def _field(node: exp.Dot, types: KnownTypes) -> Iterator[Problem]:
     elif types.family_of(node.this) not in (None, "nested"):
         text = f"`{owner}` is {type_text(whole)}, and has no field `{name}`"
         yield Problem("sql-unknown-column", text, place, "only a ROW has fields", name)
+
+
+def _is_of_row(node: exp.Dot) -> bool:
+    """Whether `a` may be an input all the same: of a SEMI JOIN, or a row of a pattern."""
+    name = node.this.output_name.casefold()
+    inputs = {table.alias_or_name.casefold() for table in node.root().find_all(exp.Table, exp.Subquery)}
+    return name in inputs or node.find_ancestor(exp.MatchRecognize) is not None
 
 
 def _one_of(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:

@@ -12,10 +12,9 @@ from penstock.errors import did_you_mean
 from penstock.sql.dialects import PROJECT
 from penstock.sql.function_names import called_name, is_aggregate, written_name
 from penstock.sql.query import Problem, Query, offset_of, start_of
+from penstock.sql.types import wrong_digits
 
 _OF_JAVA: Final = frozenset({"JAVA_METHOD", "REFLECT", "TRY_REFLECT"})
-_DIGITS: Final = 38
-"""The most digits that a decimal has."""
 
 
 def pitfalls(query: Query) -> Iterator[Problem]:
@@ -94,16 +93,9 @@ def _unit(node: exp.Expr, unit: object, known: frozenset[str]) -> Iterator[Probl
 
 
 def _type(node: exp.Expr) -> Iterator[Problem]:
-    sizes = [int(e.name) for e in node.expressions if e.name.isdigit()] if node.this is exp.DType.DECIMAL else []
-    holder = node.find_ancestor(exp.Cast)
-    place = start_of(holder) if holder is not None else 0
-    if sizes and not 1 <= sizes[0] <= _DIGITS:
-        text = f"a DECIMAL has 1 to {_DIGITS} digits, and not {sizes[0]}"
-        yield Problem("sql-argument", text, place, f"write DECIMAL({_DIGITS}, …) at most", "DECIMAL")
-    elif len(sizes) > 1 and sizes[1] > sizes[0]:
-        text = f"a DECIMAL of {sizes[0]} digits cannot have {sizes[1]} behind the point"
-        hint = f"the first number counts all digits: DECIMAL({sizes[0] + sizes[1]}, {sizes[1]})"
-        yield Problem("sql-argument", text, place, hint, "DECIMAL")
+    if isinstance(node, exp.DataType) and (wrong := wrong_digits(node)) is not None:
+        holder = node.find_ancestor(exp.Cast)
+        yield Problem("sql-argument", wrong[0], 0 if holder is None else start_of(holder), wrong[1], "DECIMAL")
 
 
 _READERS: Final[Mapping[exp.DType, tuple[Callable[[str], object], str]]] = {
@@ -113,6 +105,7 @@ _READERS: Final[Mapping[exp.DType, tuple[Callable[[str], object], str]]] = {
         (datetime.fromisoformat, "TIMESTAMP '2026-01-31 12:00:00'"),
     ),
 }
+_WORDS: Final = frozenset({"epoch", "now", "today", "tomorrow", "yesterday"})
 _DAY: Final = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](.*))?")
 
 
@@ -120,7 +113,7 @@ def _constant(node: exp.Expr) -> Iterator[Problem]:
     """`DATE 'nope'`. What only Spark can read, such as a region behind the time, is left to it."""
     text = node.this.name if isinstance(node.this, exp.Literal) and node.this.is_string else None
     found = _READERS.get(node.to.this) if type(node) is exp.Cast else None
-    if text is None or found is None:
+    if text is None or found is None or text.strip().casefold() in _WORDS:
         return
     read, written = found
     day = _DAY.fullmatch(text.strip())
