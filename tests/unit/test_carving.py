@@ -186,6 +186,37 @@ def test_conditions_in_on_hold_for_the_side_that_needs_a_partner() -> None:
 # Flows
 
 
+_NEAR = "r.at BETWEEN o.at AND o.at + INTERVAL '1' HOUR"
+_KNOWN = "WHEN NOT (`o`.`status`) IS NULL", "WHEN NOT (`r`.`currency`) IS NULL"
+
+
+@pytest.mark.parametrize(
+    ("side", "asked", "stays", "on_left", "on_right"),
+    [
+        ("LEFT", "amount > 1 AND r.rate > 2", "`r`.`rate` > 2 AND ", " AND `o`.`amount` > 1", ""),
+        ("RIGHT", "amount > 1 AND r.rate > 2", "`o`.`amount` > 1 AND ", "", " AND `r`.`rate` > 2"),
+        ("FULL", "amount > 1 AND r.rate > 2", "", " AND `o`.`amount` > 1", " AND `r`.`rate` > 2"),
+        ("FULL", "o.amount > r.rate", "`o`.`amount` > `r`.`rate` AND ", "", ""),
+    ],
+)
+def test_what_spark_must_not_ask_of_waiting_rows_is_in_the_key(
+    side: str, asked: str, stays: str, on_left: str, on_right: str
+) -> None:
+    (text,) = texts(f"SELECT * FROM orders o {side} JOIN rates r ON o.status = r.currency AND {asked} AND {_NEAR}")
+    assert text == (
+        f"SELECT * FROM `source.orders` AS `o` {side} JOIN `source.rates` AS `r` ON `o`.`status` = `r`.`currency`"
+        f" AND {stays}`r`.`at` BETWEEN `o`.`at` AND `o`.`at` + INTERVAL '1' HOUR"
+        f" AND CASE {_KNOWN[0]}{on_left} THEN HASH(`o`.`status`) & 0 ELSE 1 END"
+        f" = CASE {_KNOWN[1]}{on_right} THEN HASH(`r`.`currency`) & 0 ELSE 2 END"
+    )
+
+
+@pytest.mark.parametrize("clause", ["JOIN rates r ON {} WHERE TRUE", "JOIN rates r ON TRUE WHERE {}"])
+def test_keys_that_are_computed_have_a_value_in_joins(clause: str) -> None:
+    (text,) = texts("SELECT o.id FROM orders o " + clause.format(f"UPPER(o.status) = UPPER(r.currency) AND {_NEAR}"))
+    assert "AND NOT (UPPER(`r`.`currency`)) IS NULL" in text
+
+
 def test_a_key_that_is_no_output_is_carried_through_and_left_out_at_the_end() -> None:
     assert texts("SELECT COUNT(*) AS n FROM orders GROUP BY status")[-1] == (
         "SELECT * EXCEPT (`_k0`) FROM (SELECT `_c0` AS `n`, `_gs_op` AS `_gs_op`, `_k0` AS `_k0` FROM `m$2`) AS `_all`"

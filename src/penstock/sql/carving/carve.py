@@ -11,6 +11,7 @@ from penstock.sql.carving.groups import group
 from penstock.sql.carving.joins import join_changes, join_versions
 from penstock.sql.carving.late import closing, is_closed_here
 from penstock.sql.carving.names import name_owners
+from penstock.sql.carving.native import write_joins
 from penstock.sql.carving.overs import over, over_calls
 from penstock.sql.carving.passing import passed
 from penstock.sql.carving.ranks import Ranked, rank, ranked
@@ -156,8 +157,7 @@ def _worked(bench: Bench, select: exp.Select, relations: list[Relation], *, nest
     name_owners(select, relations, strict=False)
     if not carved and not _operator_joins(bench, select, relations):
         flow = passed(select, relations)
-        for name in ("expressions", "where", "group", "having", "joins"):
-            select.set(name, before.args.get(name))
+        _restore(select, before, keep_joins=write_joins(select, relations))
         return flow
     relations = in_place(bench, relations)
     name_owners(select, relations)
@@ -165,6 +165,12 @@ def _worked(bench: Bench, select: exp.Select, relations: list[Relation], *, nest
         relations = [read_signed(select, relations[0], signed_view(bench, relations[0]))]
     flow, relations = _joined(bench, select, _unfolded(bench, select, relations))
     return _behind(bench, select, relations, flow)
+
+
+def _restore(select: exp.Select, before: exp.Select, *, keep_joins: bool) -> None:
+    """Let a SELECT be as it was written, but for its joins if these were written anew."""
+    for name in ("expressions", "group", "having", *(() if keep_joins else ("where", "joins"))):
+        select.set(name, before.args.get(name))
 
 
 def _unfolded(bench: Bench, select: exp.Select, relations: list[Relation]) -> list[Relation]:
@@ -228,6 +234,7 @@ def _joined(bench: Bench, select: exp.Select, relations: list[Relation]) -> tupl
     if relations[0].flow.kind != "rows" and all(unfolds(join) for join in select.args.get("joins") or ()):
         return relations[0].flow, relations
     places = _operator_joins(bench, select, relations)
+    write_joins(select, relations, places[0] if places else None)
     flow = Flow(watermarked=all(r.flow.watermarked for r in relations))
     if not places:
         return flow, [replace(r, flow=replace(r.flow, watermarked=flow.watermarked)) for r in relations]
