@@ -18,6 +18,7 @@ from penstock.sql.window_calls import milliseconds
 
 _UNTIMED: Final = "OVER that is not ordered by time alone"
 _TIMED: Final = "write ORDER BY and the event time, ascending"
+_ENDS: Final = (exp.First, exp.FirstValue, exp.Last, exp.LastValue)
 _FIRST_ROWS: Final = (
     "number rows with ROW_NUMBER in a subquery, and write `rn = 1` or `rn <= N` in the WHERE around it; "
     "or QUALIFY ROW_NUMBER() OVER (…) <= N"
@@ -157,7 +158,10 @@ class _Calls:
 
     def taken(self, node: exp.Expr, frame: _Frame) -> exp.Expr:
         """What stands for a function with OVER behind the operator."""
-        if isinstance(node, exp.RespectNulls):
+        is_end = isinstance(node.this, _ENDS)
+        if isinstance(node, exp.RespectNulls) and is_end:
+            raise Refusal("RESPECT NULLS with OVER", node, "nulls are passed over: leave it out, or use LAG")
+        if isinstance(node, exp.RespectNulls) or (isinstance(node, exp.IgnoreNulls) and is_end):
             node = node.this
         if any(isinstance(argument, exp.Distinct) for argument in node.iter_expressions()):
             raise Refusal("DISTINCT with OVER", node, "aggregate in a window: TUMBLE, HOP or SESSION")
