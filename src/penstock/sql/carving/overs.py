@@ -8,6 +8,7 @@ from sqlglot import exp
 from penstock.keyed.operators import Over, OverCall
 from penstock.sql.carving.conditions import is_bounded, is_clock, is_time, not_declared
 from penstock.sql.carving.late import late_rows
+from penstock.sql.carving.means import mean
 from penstock.sql.carving.names import ours, resolve_aliases
 from penstock.sql.carving.passing import passed
 from penstock.sql.carving.select import own_nodes, packed, read_from, unfolds
@@ -181,7 +182,7 @@ class _Calls:
                 return self._call("max", node.this, frame)
             case exp.Avg():
                 total = self._call("sum", node.this, frame)
-                return exp.Anonymous(this="try_divide", expressions=[total, self._call("count", node.this, frame)])
+                return mean(node, total, self._call("count", node.this, frame))
             case exp.First() | exp.FirstValue():
                 return self._call("first", node.this, frame)
             case exp.Last() | exp.LastValue():
