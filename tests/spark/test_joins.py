@@ -1,4 +1,4 @@
-"""Joins that Spark does by event time: rows without a partner come out once, and nothing equals null."""
+"""Joins: rows without a partner come out once, nothing equals null, and commas are joins too."""
 
 from pathlib import Path
 from textwrap import indent
@@ -81,3 +81,20 @@ def test_nothing_equals_null(tmp_path: Path, spark: SparkSession) -> None:
     assert pairs(stream, "fulls") == pairs(stream, "ours") == [(1, None), (2, 2), (None, 1)]
     assert pairs(stream, "made") == pairs(stream, "versions") == [(1, None), (2, 2)]
     assert pairs(stream, "found") == [(2, 2)]
+
+
+def test_several_inputs_are_joined_by_comma(tmp_path: Path, spark: SparkSession) -> None:
+    models = {
+        "three": """SELECT a.id, b.pid, c.x FROM {a} a, {b} b, {b} c
+          WHERE a.id = c.pid AND b.k = c.k AND b.x > 1""",
+        "best": """SELECT id, pid, x FROM (SELECT a.id, b.pid, c.x, ROW_NUMBER() OVER (PARTITION BY a.id ORDER BY b.pid)
+          AS rn FROM {a} a, {b} b, {b} c WHERE a.id = c.pid AND b.k = c.k AND b.x > 1) WHERE rn = 1""",
+        "two": f"SELECT a.id, b.pid FROM {{a}} a, {{b}} b WHERE a.k = b.k AND {NEAR}",
+    }
+    stream = rehearsed(tmp_path, spark, models)
+    stream.send("a", [{"id": i, "k": "x", "n": 1, "at": moment(i)} for i in (1, 2)])
+    stream.send("b", [{"pid": i, "k": k, "x": i, "bt": moment(4)} for i, k in enumerate("yxxx")])
+    stream.run()
+    assert pairs(stream, "three") == [(1, 2, 1), (1, 3, 1), (2, 2, 2), (2, 3, 2)]
+    assert pairs(stream, "best") == [(1, 2, 1), (2, 2, 2)]
+    assert pairs(stream, "two") == [(i, pid) for i in (1, 2) for pid in (1, 2, 3)]

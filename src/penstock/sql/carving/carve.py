@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from penstock.sql.carving.changes import forwarded, read_signed, signed_view
+from penstock.sql.carving.commas import joined_on
 from penstock.sql.carving.conditions import is_operator_join
 from penstock.sql.carving.groups import group
 from penstock.sql.carving.joins import join_changes, join_versions
@@ -134,6 +135,7 @@ def _ranked(bench: Bench, select: exp.Select, found: Ranked) -> Flow:
     inner = found.inner
     relations = in_place(bench, relations_of(bench, inner, lambda query: _query(bench, query)))
     name_owners(inner, relations)
+    relations = joined_on(inner, relations) or relations
     flow, relations = _joined(bench, inner, relations)
     if flow.kind == "changes":
         relations = [read_signed(inner, relations[0], signed_view(bench, relations[0]))]
@@ -155,9 +157,13 @@ def _worked(bench: Bench, select: exp.Select, relations: list[Relation], *, nest
         return passed(select, relations)
     before = select.copy()
     name_owners(select, relations, strict=False)
+    ordered = joined_on(select, relations)
+    relations = relations if ordered is None else ordered
     if not carved and not _operator_joins(bench, select, relations):
         flow = passed(select, relations)
-        _restore(select, before, keep_joins=write_joins(select, relations))
+        written = write_joins(select, relations)
+        if ordered is None:
+            _restore(select, before, keep_joins=written)
         return flow
     relations = in_place(bench, relations)
     name_owners(select, relations)
