@@ -92,7 +92,7 @@ def test_a_mistake_is_reported_where_it_stands(text: str, word: str, code: str) 
         "SELECT RAND() AS r, UUID() AS u FROM t WHERE RAND() < 0.1",
         "SELECT COUNT(*) AS n FROM t GROUP BY TUMBLE(PROCTIME(), INTERVAL '1' HOUR)",
         "SELECT ceiling, localtimestamp_ FROM (SELECT i AS ceiling, s AS localtimestamp_ FROM t) AS x",
-        "SELECT s, COUNT(*) AS a, COUNT(DISTINCT i) AS b, LISTAGG(s, '; ') AS c FROM t GROUP BY s",
+        "SELECT s, COUNT(*) AS a, COUNT(DISTINCT i) AS b, LISTAGG(s, CHR(10)) AS c FROM t GROUP BY s",
         "SELECT EXTRACT(EPOCH FROM NOW()) AS a, TIMESTAMPDIFF(DAY, NOW(), NOW()) AS b, FLOOR(NOW() TO DAY) AS c FROM t",
         "SELECT DATE '2026-1-9' AS a, TIMESTAMP '2026-01-31' AS b, TIMESTAMP '2026-01-31 10:00:00.5 CET' AS c FROM t",
         "SELECT DATE 'today' AS a FROM t",

@@ -52,7 +52,7 @@ def _counted(count: exp.Expr) -> Iterator[Problem]:
 
 def _listed(call: exp.Expr) -> Iterator[Problem]:
     separator = call.args.get("separator")
-    if separator is not None and not isinstance(separator, exp.Literal):
+    if separator is not None and separator.find(exp.Column) is not None:
         hint = "write a text: LISTAGG(name, '; ')"
         yield Problem("sql-argument", "the separator of LISTAGG is no constant", start_of(separator), hint, "LISTAGG")
 
