@@ -220,7 +220,8 @@ def test_a_wrong_function_does_not_hide_a_wrong_column(check: Check) -> None:
         "ABS(s)", "ROUND(s, 2)", "s[1]", "x + at", "at + 1", "1 - d", "at * 2", "at + d", "b + 1", "-b", "s + s",
         "IF(b, 2)", "ROW_NUMBER()", "LAG(i)", "DATE_FORMAT(s, 3)",
         "at = 5", "b = 1", "a = s", "at BETWEEN 1 AND 2", "i IN (at)",
-        "CASE at WHEN 1 THEN 2 END", "a['x']", "m['x']", "GREATEST(i, s)", "LEAST(at, 1)", "COALESCE(a, 'x')",
+        "CASE at WHEN 1 THEN 2 END", "a['x']", "a[x]", "a[CAST(i AS BIGINT)]", "m['x']",
+        "GREATEST(i, s)", "LEAST(at, 1)", "COALESCE(a, 'x')",
         "COALESCE(b, i)", "IFNULL(at, 0)",
     ],
 )  # fmt: skip
@@ -271,7 +272,8 @@ def test_a_text_that_is_read_as_a_number_is_pointed_out(expression: str) -> None
         "d + 1", "d - 1", "at - at", "at - INTERVAL '1' DAY", "at > '2026-01-01'", "at > d", "i = '3'", "i + x",
         "b = 'true'", "CAST(s AS INT) + 1", "a[1] + 1", "m[1]", "b AND s = 'x'", "IF(b, 1, 2)",
         "ROW_NUMBER() OVER (ORDER BY at)", "DATE_FORMAT(s, 'yyyy')", "CASE WHEN b THEN 1 END", "s || i", "ABS(a[1])",
-        "TIMESTAMPDIFF(DAY, d, at) + 1", "a[i]", "GREATEST(i, x)", "COALESCE(at, d)", "COALESCE(NULL, i, 0)",
+        "TIMESTAMPDIFF(DAY, d, at) + 1", "a[i]", "a[CAST(x AS INT)]", "m[CARDINALITY(a)]",
+        "GREATEST(i, x)", "COALESCE(at, d)", "COALESCE(NULL, i, 0)",
         "COALESCE(i, '0')", "COALESCE(at, '2026-01-01')",
     ],
 )  # fmt: skip

@@ -99,7 +99,7 @@ def analyse(
     typed = annotate_types(tree, schema=schema, dialect=query.dialect)
     types = _types(tree, typed, passed(traced), inputs)
     known = KnownTypes(typed)
-    doubts = tuple(mismatched(typed, known))
+    doubts = tuple(mismatched(typed, known, in_flink=query.dialect is PROJECT))
     return Analysis(
         columns=tuple(Column(spelled.get(name, name), kind) for name, kind in types),
         origins={spelled.get(name, name): found for name, found in traced.items()},

@@ -24,12 +24,12 @@ _SIGNS: Final = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod
 _LOOSE: Final = frozenset({frozenset({"number", "text"}), frozenset({"time", "date"})})
 
 
-def mismatched(typed: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
+def mismatched(typed: exp.Expr, types: KnownTypes, *, in_flink: bool) -> Iterator[Problem]:
     """What cannot be right, and under its own code what fails over some rows only."""
     for node in typed.find_all(*_JUDGED):
         match node:
             case exp.Bracket():
-                yield from _element(node, types)
+                yield from _element(node, types, in_flink=in_flink)
             case exp.Dot():
                 yield from _field(node, types)
             case exp.Coalesce() | exp.Greatest() | exp.Least():
@@ -174,23 +174,29 @@ def _condition(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
         yield Problem("sql-argument", text, start_of(condition), "write a comparison: … > 0, … = 'x'", "condition")
 
 
-def _element(node: exp.Bracket, types: KnownTypes) -> Iterator[Problem]:
+def _element(node: exp.Bracket, types: KnownTypes, *, in_flink: bool) -> Iterator[Problem]:
     family = types.family_of(node.this)
     if family not in (None, "nested"):
         text = f"[…] takes an element of an array or a map, and is given {type_text(types.type_of(node.this))}"
         hint = "SUBSTRING(text, 1, 1) takes a character, SPLIT_INDEX(text, ',', 0) a part" if family == "text" else None
         yield Problem("sql-argument", text, start_of(node), hint or "take the value itself", "[]")
-    elif len(node.expressions) == 1 and (whole := types.type_of(node.this)) is not None:
+    elif in_flink and len(node.expressions) == 1 and (whole := types.type_of(node.this)) is not None:
         key = node.expressions[0]
         is_map = whole.this is exp.DType.MAP and len(whole.expressions) == 2
         wanted = family_of_type(whole.expressions[0]) if is_map else "number" if whole.this is exp.DType.ARRAY else None
         found = types.family_of(key)
-        if found is not None and wanted is not None and found != wanted:
+        too_wide = wanted == "number" and not is_map and isinstance(key, exp.Column | exp.Cast) and _is_wide(key, types)
+        if found is not None and wanted is not None and (found != wanted or too_wide):
             owner = "a key of this map" if is_map else "the number of an element"
             named = type_text(whole.expressions[0]) if is_map else "INT"
             text = f"{owner} is {named}, and this is {type_text(types.type_of(key))}"
-            hint = f"write CAST(… AS {named})" if is_map else "the first element has the number 1"
+            hint = f"write CAST(… AS {named})" if is_map or too_wide else "the first element has the number 1"
             yield Problem("sql-argument", text, start_of(node), hint, "[]")
+
+
+def _is_wide(key: exp.Expr, types: KnownTypes) -> bool:
+    """Whether it has a type that Spark does not take for the number of an element."""
+    return type_text(types.type_of(key)) not in (None, "TINYINT", "SMALLINT", "INT")
 
 
 def _field(node: exp.Dot, types: KnownTypes) -> Iterator[Problem]:
