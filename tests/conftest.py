@@ -1,4 +1,4 @@
-"""What all tests share: one Spark session a worker, started only if a test asks for it."""
+"""What all tests share: one Spark session, started only if a test asks for it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,15 +14,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the expected outputs of golden cases anew")
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that need Spark run in one worker, so that there is one JVM; the others are spread."""
-    for item in items:
-        if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.xdist_group("spark"))
-        elif item.get_closest_marker("process"):
-            item.add_marker(pytest.mark.xdist_group("process"))
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Tests that need Spark are marked, so that they can run in one process, with one JVM."""
+    if "spark" in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.spark)
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from penstock.keyed.kernels import kernel_for
-from penstock.keyed.operators import CLOCK, OP, ORDER, SIGN
+from penstock.keyed.operators import CLOCK, OP, ORDER, SIGN, WAS
 from penstock.runtime.keyed import completed
 from penstock.sql.carving.stages import ORDERED, OperatorStage, SqlStage
 from penstock.sql.dialects import quoted
@@ -52,7 +52,9 @@ def _outputs(session: SparkSession, sql: str) -> list[str]:
     columns = session.sql(spark_text(found.tree)).columns
     assert set(found.flow.key) <= set(columns)
     assert columns.count(OP) + columns.count(SIGN) == (mark is not None)
-    return [name for name in columns if name != mark]
+    beside = (*ORDER, WAS) if found.flow.repeated else ()
+    assert columns.count(WAS) == found.flow.repeated
+    return [name for name in columns if name != mark and name not in beside]
 
 
 def test_every_stage_resolves(session: SparkSession) -> None:

@@ -66,3 +66,28 @@ def test_a_batch_that_was_written_but_not_committed_leaves_state_as_it_was(runni
     running.run()
     changes = sorted((r["country"], r["n"], r["_gs_op"]) for r in running.topic("by_country"))
     assert changes == [("DE", 2, "i"), ("DE", 3, "u")]
+
+
+MEANS = """
+models:
+  - name: groups
+    sql: |
+      SELECT country, AVG(id) AS mean, AVG(DISTINCT id) FILTER (WHERE id > 99) AS none, AVG(amount) AS exact
+      FROM {{ source("orders") }} GROUP BY country HAVING AVG(id) < 5
+  - name: rows_so_far
+    sql: |
+      SELECT id, AVG(id) OVER w AS mean, AVG(amount) OVER w AS exact
+      FROM {{ source("orders") }} WINDOW w AS (PARTITION BY country ORDER BY PROCTIME())
+"""
+
+
+def test_the_mean_of_whole_numbers_is_whole_and_cut_off(running: Running) -> None:
+    running.write({"stream_project.yml": f"project: {{name: p}}\n{ORDERS}{MEANS}"})
+    numbers = (1, "DE"), (2, "DE"), (-1, "FR"), (-2, "FR")
+    running.drop("orders.v1", "1.json", [order(n, country=country, amount=n) for n, country in numbers])
+    running.run()
+    groups = sorted((r["country"], r["mean"], r["none"], r["exact"]) for r in running.topic("groups"))
+    assert groups == [("DE", 1, None, 1.5), ("FR", -1, None, -1.5)]
+    assert {type(mean) for _, mean, _, _ in groups} == {int}
+    rows = sorted((r["id"], r["mean"], r["exact"]) for r in running.topic("rows_so_far"))
+    assert rows == [(-2, -1, -1.5), (-1, -1, -1.0), (1, 1, 1.0), (2, 1, 1.5)]

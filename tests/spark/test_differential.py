@@ -58,6 +58,11 @@ SHAPES: dict[str, str] = {
         LEFT JOIN {payments} AS p ON o.id = p.order_id GROUP BY o.customer""",
     "interval_join": """SELECT o.id, p.paid FROM {orders} AS o JOIN {payments} AS p ON o.id = p.order_id
         AND p.at BETWEEN o.at AND o.at + INTERVAL '1' HOUR""",
+    "left_interval_join": """SELECT o.id, p.paid FROM {orders} AS o LEFT JOIN {payments} AS p ON o.id = p.order_id
+        AND o.amount > 3 AND p.at BETWEEN o.at AND o.at + INTERVAL '1' HOUR""",
+    "full_interval_join": """SELECT o.id, p.order_id, p.paid FROM {orders} AS o FULL JOIN {payments} AS p
+        ON NULLIF(o.amount, 1) = NULLIF(p.paid, 1) AND o.amount < 5 AND p.paid > 0
+        AND p.at BETWEEN o.at AND o.at + INTERVAL '1' HOUR""",
     "over": """SELECT id, SUM(amount) OVER (PARTITION BY customer ORDER BY at ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)
         AS recent, LAG(amount) OVER (PARTITION BY customer ORDER BY at) AS previous FROM {orders}""",
 }

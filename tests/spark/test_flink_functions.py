@@ -94,6 +94,13 @@ NESTED = (
         ("LEFT JOIN UNNEST(tags) AS u(tag) ON TRUE", "id, tag", [(1, "a"), (1, "b"), (2, None)]),
         ("CROSS JOIN UNNEST(items) AS u(article, number)", "id, article, number", [(1, "x", 3)]),
         ("CROSS JOIN UNNEST(counts) AS u(k, v)", "id, k, v", [(1, "n", 7)]),
+        ("CROSS JOIN UNNEST(tags) WITH ORDINALITY AS u(tag, place)", "u.tag, place", [("a", 1), ("b", 2)]),
+        (
+            "LEFT JOIN UNNEST(items) WITH ORDINALITY AS u(article, number, place) ON TRUE",
+            "id, article, number, u.place",
+            [(1, "x", 3, 1), (2, None, None, None)],
+        ),
+        ("CROSS JOIN UNNEST(counts) WITH ORDINALITY AS u(k, v, place)", "k, v, place", [("n", 7, 1)]),
         ("CROSS JOIN UNNEST(tags) AS u(tag) CROSS JOIN UNNEST(counts) AS w(k, v)", "tag, k", [("a", "n"), ("b", "n")]),
     ],
 )

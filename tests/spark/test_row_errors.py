@@ -130,3 +130,26 @@ def test_a_query_that_fails_keeps_back_only_those_that_read_from_it(running: Run
         running.run()
     assert len(running.topic("beside")) == 5
     assert not list((running.place.topics / "behind").glob("*/_batch.json"))
+
+
+UNREAD = """
+models:
+  - name: by_country
+    sql: |
+      SELECT country, COUNT(*) AS n FROM (SELECT country, id, 100 / (id - 2) AS share FROM {{ source("orders") }})
+      GROUP BY country
+  - name: shares
+    sql: |
+      SELECT country, SUM(share) AS total
+      FROM (SELECT country, id, 100 / (id - 2) AS share FROM {{ source("orders") }}) WHERE id <> 2
+      GROUP BY country
+"""
+
+
+def test_what_a_query_with_state_does_not_compute_keeps_no_row_out(running: Running) -> None:
+    running.write({"stream_project.yml": f"project: {{name: p}}\n{ORDERS}{UNREAD}"})
+    running.drop("orders.v1", "1.json", [order(n, country="DE") for n in (1, 2, 3)])
+    progress = running.run()
+    assert [row["n"] for row in running.topic("by_country")] == [3]
+    assert [row["total"] for row in running.topic("shares")] == [0]
+    assert [progress[name].rejected for name in ("by_country", "shares")] == [0, 0]

@@ -1,5 +1,6 @@
 """Windows on Spark: the examples of the fundamentals, and random rows against the same windows counted in Python."""
 
+import json
 import os
 import random
 from collections import defaultdict
@@ -123,6 +124,32 @@ def test_a_window_is_put_out_when_the_watermark_passes_its_end_and_not_before(ru
         ("09:00", 3),
         ("10:00", 2),
     ]
+
+
+def test_values_of_a_window_and_of_a_group_are_listed(running: Running) -> None:
+    models = project(
+        listed="""
+        SELECT COLLECT(amount) AS amounts, COLLECT(DISTINCT user) AS users, JSON_ARRAYAGG(user) AS texts,
+          COLLECT(id) FILTER (WHERE amount > 1) AS large, JSON_OBJECTAGG(KEY CAST(id AS STRING) VALUE amount) AS pairs
+        FROM {{ source("orders") }} GROUP BY TUMBLE(at, INTERVAL '1' HOUR)
+        """,
+        grouped="""
+        SELECT user, COLLECT(amount) AS amounts, COLLECT(DISTINCT amount) AS different
+        FROM {{ source("orders") }} GROUP BY user
+        """,
+    )
+    running.write({"stream_project.yml": models, "sources/orders.yml": source(0)})
+    drop(running, 1, [(1, "ann", 1.0, at("09:00")), (2, "ben", 2.0, at("09:10")), (3, "ann", 1.0, at("09:20"))])
+    drop(running, 2, [(4, "ann", 9.0, at("11:00"))])
+    running.run()
+    (listed,) = running.topic("listed")
+    assert sorted(listed["amounts"]) == [1.0, 1.0, 2.0]
+    assert (sorted(listed["users"]), listed["large"]) == (["ann", "ben"], [2])
+    assert sorted(json.loads(listed["texts"])) == ["ann", "ann", "ben"]
+    assert json.loads(listed["pairs"]) == {"1": 1.0, "2": 2.0, "3": 1.0}
+    last = {row["user"]: row for row in sorted(running.topic("grouped"), key=lambda row: len(row["amounts"]))}
+    assert sorted(last["ann"]["amounts"]) == [1.0, 1.0, 9.0]
+    assert sorted(last["ann"]["different"]) == [1.0, 9.0]
 
 
 # Random rows

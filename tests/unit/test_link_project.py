@@ -258,6 +258,18 @@ def test_a_window_needs_a_time(project: Findings) -> None:
     assert found.hint
 
 
+def test_a_window_says_nothing_of_an_event_time_that_the_source_does_not_have(project: Findings) -> None:
+    text = """
+    project: {name: p}
+    sources:
+      - {name: s, topic: s, columns: [{name: at, type: TIMESTAMP(3)}], event_time: {column: nope}}
+    models:
+      - name: m
+        sql: SELECT COUNT(*) AS n FROM {{ source("s") }} GROUP BY TUMBLE(at, INTERVAL '1' HOUR)
+    """
+    assert only(project(text)).code == "event-time-missing"
+
+
 def test_several_mistakes_of_several_stages_are_reported_together(check: Check) -> None:
     files = {
         MAIN: "project: {name: p, name: q}\non: x\n",

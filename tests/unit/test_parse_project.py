@@ -145,6 +145,12 @@ def test_empty_sections_are_no_mistake(project: Findings) -> None:
         ("project: {name: 3}", "wrong-type", "project.name"),
         ("project: {name: ''}", "invalid-value", "project.name"),
         ("project: [a]", "wrong-type", "project"),
+        (
+            "sources: [{name: s, topic: t, event_time: {column: a, "
+            "watermark: {max_out_of_orderness_ms: 99999999999999999999}}}]",
+            "invalid-value",
+            "sources.s.event_time.watermark.max_out_of_orderness_ms",
+        ),
         ("project:", "wrong-type", "project"),
         ("runtime: {spark: {config: []}}", "wrong-type", "runtime.spark.config"),
         ("models: [hello]", "wrong-type", "models.0"),

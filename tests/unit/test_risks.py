@@ -20,7 +20,7 @@ CASES = {
     "SELECT COUNT(*) FROM t WHERE amount / id > 1": ("`amount` / `id` > 1",),
     "SELECT COUNT(*) FROM t GROUP BY amount / id": ("`amount` / `id`",),
     "SELECT SUM(q) FROM (SELECT amount / id AS q FROM t)": ("`amount` / `id`",),
-    "SELECT SUM(id / q) FROM (SELECT *, amount + 1 AS q FROM t) s": ("`id` / (`amount` + 1)", "`amount` + 1"),
+    "SELECT SUM(id / q) FROM (SELECT *, amount + 1 AS q FROM t) s": ("`id` / (`amount` + 1)",),
     "WITH s AS (SELECT amount AS q FROM t) SELECT SUM(100 / s.q) FROM s": ("100 / `amount`",),
     "SELECT SUM(100 / id) FROM (SELECT amount AS q FROM t)": (),
     "SELECT SUM(a) / COUNT(*) AS mean FROM t HAVING SUM(amount / id) / COUNT(*) > 1": ("`amount` / `id`",),
@@ -35,6 +35,29 @@ CASES = {
     "SELECT SUM(amount / id) OVER (PARTITION BY id ORDER BY at) FROM t": ("`amount` / `id`",),
     "SELECT ROW_NUMBER() OVER (PARTITION BY 100 / id ORDER BY at) AS n FROM t": ("100 / `id`",),
     "SELECT SUM(ask(amount) + 1) FROM t": (),
+    "SELECT id, COUNT(*) FROM (SELECT id, 10 / amount AS q FROM t) GROUP BY id": (),
+    "WITH s AS (SELECT id, 10 / amount AS q FROM t) SELECT id, COUNT(*) FROM s GROUP BY id": (),
+    "SELECT id, SUM(q) FROM (SELECT id, amount, 10 / amount AS q FROM t) WHERE amount <> 0 GROUP BY id": (
+        "CASE WHEN `amount` <> 0 THEN 10 / `amount` END",
+    ),
+    "SELECT id, SUM(q) FROM (SELECT id, q FROM (SELECT *, 10 / amount AS q FROM t) WHERE amount > 0) WHERE id > 1 "
+    "GROUP BY id": ("CASE WHEN `amount` > 0 AND `id` > 1 THEN 10 / `amount` END",),
+    "SELECT id, COUNT(*) FROM (SELECT id FROM t WHERE 10 / amount > 1) WHERE 10 / id > 1 GROUP BY id": (
+        "10 / `amount` > 1",
+        "CASE WHEN 10 / `amount` > 1 THEN 10 / `id` > 1 END",
+    ),
+    "SELECT DISTINCT q FROM (SELECT id, 10 / amount AS q FROM t)": ("10 / `amount`",),
+    "SELECT DISTINCT * FROM (SELECT id, 10 / amount AS q FROM t)": ("10 / `amount`",),
+    "SELECT a.id FROM (SELECT id, 10 / amount AS q FROM t) a JOIN t b ON a.q = b.id": ("10 / `amount`",),
+    "WITH s AS (SELECT id, 10 / amount AS q FROM t) SELECT a.q FROM s a JOIN (SELECT id FROM s) b ON a.id = b.id": (
+        "10 / `amount`",
+    ),
+    "SELECT id FROM (SELECT *, LAG(10 / amount) OVER (PARTITION BY id ORDER BY at) AS q FROM t) WHERE id > 1": (
+        "10 / `amount`",
+    ),
+    "SELECT 10 / id FROM (SELECT *, LAG(amount) OVER (PARTITION BY id ORDER BY at) AS q FROM t) WHERE id > 1": (
+        "CASE WHEN `id` > 1 THEN 10 / `id` END",
+    ),
 }
 
 

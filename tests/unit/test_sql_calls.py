@@ -55,6 +55,27 @@ def of_types(text: str) -> list[tuple[str, int]]:
         ),
         ("SELECT * FROM TABLE(TUMBEL(TABLE t, DESCRIPTOR(s), INTERVAL '1' HOUR))", "TUMBEL", "sql-unknown-function"),
         ("SELECT * FROM TUMBLE(t, DESCRIPTOR(s), INTERVAL '1' HOUR)", "TUMBLE", "window-invalid"),
+        ("SELECT i, REFLECT('java.lang.System', 'getenv') AS x FROM t", "REFLECT", "sql-unsupported"),
+        ("SELECT i, builtin.`java_method`('a', 'b') AS x FROM t", "`java_method`", "sql-unsupported"),
+        ("SELECT i FROM t WHERE try_reflect('a', 'b') = s", "try_reflect", "sql-unsupported"),
+        ("SELECT i, LISTAGG(s, s) AS x FROM t GROUP BY i", "s) AS", "sql-argument"),
+        ("SELECT i, SUM(*) AS x FROM t GROUP BY i", "SUM", "sql-argument"),
+        ("SELECT i, COLLECT(*) AS x FROM t GROUP BY i", "COLLECT", "sql-argument"),
+        ("SELECT s, COUNT(s, i) AS x FROM t GROUP BY s", "COUNT", "sql-argument"),
+        ("SELECT i, TIMESTAMPDIFF(FORTNIGHT, NOW(), NOW()) AS x FROM t", "TIMESTAMPDIFF", "sql-argument"),
+        ("SELECT i, TIMESTAMPADD(DAZE, 1, NOW()) AS x FROM t", "TIMESTAMPADD", "sql-argument"),
+        ("SELECT i, EXTRACT(FOO FROM NOW()) AS x FROM t", "NOW", "sql-argument"),
+        ("SELECT i, FLOOR(NOW() TO EPOCH) AS x FROM t", "NOW", "sql-argument"),
+        ("SELECT i, CAST(s AS DECIMAL(50, 2)) AS x FROM t", "s AS", "sql-argument"),
+        ("SELECT i, CAST(s AS DECIMAL(5, 9)) AS x FROM t", "s AS", "sql-argument"),
+        ("SELECT i, CAST(a AS ARRAY<DECIMAL(0, 0)>) AS x FROM t", "a AS", "sql-argument"),
+        ("SELECT i FROM t WHERE DATE 'nope' > NOW()", "'nope'", "sql-argument"),
+        ("SELECT i FROM t WHERE TIMESTAMP '2026-02-30 10:00:00' > NOW()", "'2026-02-30", "sql-argument"),
+        ("SELECT i FROM t WHERE REGEXP(s, '[')", "REGEXP", "sql-argument"),
+        ("SELECT i FROM t WHERE s RLIKE 'a)'", "s RLIKE", "sql-argument"),
+        ("SELECT i, REGEXP_REPLACE(s, '(a', '') AS x FROM t", "REGEXP_REPLACE", "sql-argument"),
+        ("SELECT x.e FROM t CROSS JOIN UNNEST(a) WITH ORDINALITY AS x(e)", "a)", "sql-argument"),
+        ("WITH c AS (SELECT i FROM t), C AS (SELECT s FROM t) SELECT i FROM c", "C AS", "sql-statement"),
     ],
 )
 def test_a_mistake_is_reported_where_it_stands(text: str, word: str, code: str) -> None:
@@ -71,6 +92,12 @@ def test_a_mistake_is_reported_where_it_stands(text: str, word: str, code: str) 
         "SELECT RAND() AS r, UUID() AS u FROM t WHERE RAND() < 0.1",
         "SELECT COUNT(*) AS n FROM t GROUP BY TUMBLE(PROCTIME(), INTERVAL '1' HOUR)",
         "SELECT ceiling, localtimestamp_ FROM (SELECT i AS ceiling, s AS localtimestamp_ FROM t) AS x",
+        "SELECT s, COUNT(*) AS a, COUNT(DISTINCT i) AS b, LISTAGG(s, CHR(10)) AS c FROM t GROUP BY s",
+        "SELECT EXTRACT(EPOCH FROM NOW()) AS a, TIMESTAMPDIFF(DAY, NOW(), NOW()) AS b, FLOOR(NOW() TO DAY) AS c FROM t",
+        "SELECT DATE '2026-1-9' AS a, TIMESTAMP '2026-01-31' AS b, TIMESTAMP '2026-01-31 10:00:00.5 CET' AS c FROM t",
+        "SELECT DATE 'today' AS a FROM t",
+        "SELECT CAST(s AS DECIMAL(38, 38)) AS a, CAST(s AS DECIMAL) AS b, TRY_CAST('nope' AS DATE) AS c FROM t",
+        "SELECT s RLIKE '\\[a\\(' AS a, REGEXP(s, '(?<year>[0-9]+)') AS b, REGEXP_EXTRACT(s, '[[:a]]', 0) AS c FROM t",
     ],
 )
 def test_what_is_sound_is_left_alone(text: str) -> None:
@@ -193,7 +220,9 @@ def test_a_wrong_function_does_not_hide_a_wrong_column(check: Check) -> None:
         "ABS(s)", "ROUND(s, 2)", "s[1]", "x + at", "at + 1", "1 - d", "at * 2", "at + d", "b + 1", "-b", "s + s",
         "IF(b, 2)", "ROW_NUMBER()", "LAG(i)", "DATE_FORMAT(s, 3)",
         "at = 5", "b = 1", "a = s", "at BETWEEN 1 AND 2", "i IN (at)",
-        "CASE at WHEN 1 THEN 2 END",
+        "CASE at WHEN 1 THEN 2 END", "a['x']", "a[x]", "a[CAST(i AS BIGINT)]", "m['x']",
+        "GREATEST(i, s)", "LEAST(at, 1)", "COALESCE(a, 'x')",
+        "COALESCE(b, i)", "IFNULL(at, 0)",
     ],
 )  # fmt: skip
 def test_operands_that_do_not_go_together_are_refused(expression: str) -> None:
@@ -219,7 +248,16 @@ def test_a_sum_is_of_numbers(expression: str) -> None:
 
 @pytest.mark.parametrize(
     "expression",
-    ["s + 1", "s = 1", "i IN (1, 'a')", "s BETWEEN 1 AND 2", "MOD(s, 2)", "i = 'a'", "CASE s WHEN 1 THEN 2 END"],
+    [
+        "s + 1",
+        "s = 1",
+        "i IN (1, 'a')",
+        "s BETWEEN 1 AND 2",
+        "MOD(s, 2)",
+        "i = 'a'",
+        "CASE s WHEN 1 THEN 2 END",
+        "COALESCE(i, s)",
+    ],
 )
 def test_a_text_that_is_read_as_a_number_is_pointed_out(expression: str) -> None:
     text = f"SELECT {expression} AS y FROM t"
@@ -234,7 +272,9 @@ def test_a_text_that_is_read_as_a_number_is_pointed_out(expression: str) -> None
         "d + 1", "d - 1", "at - at", "at - INTERVAL '1' DAY", "at > '2026-01-01'", "at > d", "i = '3'", "i + x",
         "b = 'true'", "CAST(s AS INT) + 1", "a[1] + 1", "m[1]", "b AND s = 'x'", "IF(b, 1, 2)",
         "ROW_NUMBER() OVER (ORDER BY at)", "DATE_FORMAT(s, 'yyyy')", "CASE WHEN b THEN 1 END", "s || i", "ABS(a[1])",
-        "TIMESTAMPDIFF(DAY, d, at) + 1",
+        "TIMESTAMPDIFF(DAY, d, at) + 1", "a[i]", "a[CAST(x AS INT)]", "m[CARDINALITY(a)]",
+        "GREATEST(i, x)", "COALESCE(at, d)", "COALESCE(NULL, i, 0)",
+        "COALESCE(i, '0')", "COALESCE(at, '2026-01-01')",
     ],
 )  # fmt: skip
 def test_operands_that_go_together_are_left_alone(expression: str) -> None:
@@ -256,3 +296,49 @@ def test_the_sides_of_a_union_have_the_same_types() -> None:
     doubtful = "SELECT s FROM t UNION ALL SELECT i FROM t"
     assert of_types(doubtful) == [("sql-text-as-number", doubtful.index("i FROM"))]
     assert of_types("SELECT at, i FROM t UNION ALL SELECT d, x FROM t UNION ALL SELECT NULL, 1 FROM t") == []
+
+
+ROWS = (Column("r", "STRUCT<x: INT, inner: STRUCT<y: STRING>>"), Column("n", "INT"), Column("m", "MAP<STRING, INT>"))
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("SELECT r.z AS a FROM t", "z"),
+        ("SELECT t.r.z AS a FROM t", "z"),
+        ("SELECT r.inner.z AS a FROM t", "z"),
+        ("SELECT n.foo AS a FROM t", "foo"),
+        ("SELECT a.foo AS b FROM (SELECT n AS a FROM t) AS q", "foo"),
+    ],
+)
+def test_a_field_that_is_not_there_is_refused(text: str, word: str) -> None:
+    found = only(study(text, {"t": ROWS}, {}).problems)
+    assert (found.code, found.offset, found.subject) == ("sql-unknown-column", text.index(f".{word}") + 1, word)
+
+
+@pytest.mark.parametrize("field", ["r.x", "t.r.X", "r.inner.y", "t.r.inner.y", "r.inner", "m.foo"])
+def test_a_field_is_found_through_rows_in_rows(field: str) -> None:
+    assert study(f"SELECT {field} AS a FROM t", {"t": ROWS}, {}).problems == ()
+
+
+def test_an_input_with_the_name_of_a_column_is_no_row() -> None:
+    assert study("SELECT t.n, n.m FROM t LEFT SEMI JOIN t AS n ON t.n = n.n", {"t": ROWS}, {}).problems == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT COUNT(*) AS c FROM t GROUP BY m",
+        "SELECT m AS k, COUNT(*) AS c FROM t GROUP BY 1",
+        "SELECT DISTINCT m FROM t",
+        "SELECT DISTINCT ARRAY(m) AS k FROM t",
+        "SELECT n, SUM(n) OVER (PARTITION BY m ORDER BY n) AS c FROM t",
+        "SELECT a.n FROM t AS a JOIN t AS b ON a.m = b.m",
+    ],
+)
+def test_a_map_is_no_key(text: str) -> None:
+    found = only(study(text, {"t": ROWS}, {}).problems)
+    assert (found.code, found.hint) == (
+        "sql-argument",
+        "take an element of it: m['key'], or make a text of it: JSON_STRING(m)",
+    )

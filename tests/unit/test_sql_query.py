@@ -155,3 +155,18 @@ def test_all_rows_of_several_tables_are_one_after_the_other() -> None:
     assert to_spark(select_all(["model.a", "source.b"], PROJECT)) == (
         "SELECT * FROM `model.a` UNION ALL SELECT * FROM `source.b`"
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "mark", "word"),
+    [
+        ("SELECT a /* why FROM t", "/*", "comment"),
+        ("SELECT '/*' AS a /* it's FROM t", "/* it", "comment"),
+        ("SELECT 'a /* b */ FROM t", "'a", "quote"),
+        ("SELECT a /* done */, `b FROM t", "`b", "quote"),
+    ],
+)
+def test_what_is_not_closed_is_told_from_where_it_opens(text: str, mark: str, word: str) -> None:
+    found = problem(text)
+    assert (found.code, found.message) == ("sql-syntax", f"a {word} is not closed")
+    assert found.offset == text.index(mark)

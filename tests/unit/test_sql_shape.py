@@ -97,6 +97,7 @@ def test_what_an_operator_may_do_is_a_construct_without_a_way_out(text: str, nam
         ("SELECT MAX(a) AS a FROM t", "an aggregate without GROUP BY"),
         ("SELECT a FROM t ORDER BY a", "ORDER BY"),
         ("SELECT a FROM t LIMIT 5", "LIMIT"),
+        ("SELECT a FROM t OFFSET 5", "OFFSET"),
         ("SELECT a FROM t EXCEPT SELECT a FROM u", "EXCEPT"),
         ("SELECT a FROM t WHERE a IN (SELECT a FROM u)", "IN (SELECT …)"),
         ("SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a)", "EXISTS (SELECT …)"),
@@ -124,6 +125,7 @@ def test_several_constructs_come_in_the_order_of_the_text() -> None:
     ("text", "word"),
     [
         ("SELECT a FROM t LIMIT 5", "LIMIT"),
+        ("SELECT a FROM t OFFSET 5", "OFFSET"),
         ("SELECT a FROM t WHERE b = 1 LIMIT 5", "LIMIT"),
         ("SELECT a, COUNT(*) AS n FROM t", "COUNT"),
     ],

@@ -202,6 +202,8 @@ def test_the_time_of_a_window_stays_event_time_for_readers_of_a_view() -> None:
             "CAST(SIZE(COLLECT_SET(`v`) FILTER(WHERE `k` = 'a')) AS BIGINT)",
         ),
         ("MAX(DISTINCT v)", "MAX(`v`)"),
+        ("COLLECT(DISTINCT v)", "COLLECT_SET(`v`)"),
+        ("COLLECT(DISTINCT v) FILTER (WHERE k = 'a')", "COLLECT_SET(`v`) FILTER(WHERE `k` = 'a')"),
         (
             "LISTAGG(DISTINCT k)",
             "IF(SIZE(COLLECT_SET(`k`)) > 0, ARRAY_JOIN(COLLECT_SET(`k`), ','), NULL)",
@@ -253,6 +255,7 @@ def grouped(window: str) -> str:
         (f"SELECT COUNT(*) AS n FROM {TUMBLE} GROUP BY window_end", "window_end"),
         (f"SELECT COUNT(*) AS n FROM TABLE(TUMBLE(TABLE u, DESCRIPTOR(ts), {HOUR})) GROUP BY {ENDS}", "TUMBLE"),
         (f"SELECT * FROM TABLE(HOP(TABLE t, DESCRIPTOR(ts), {HOUR}, {MINUTE}))", "'1' HOUR"),
+        (f"SELECT k, HOP_START(ts, {MINUTE}, {HOUR}) AS x FROM t", "HOP_START"),
         (f"SELECT * FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts, k), {HOUR}))", "DESCRIPTOR"),
         (f"SELECT * FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), {HOUR}, SIZE => {HOUR}))", "SIZE"),
     ],

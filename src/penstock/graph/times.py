@@ -28,6 +28,8 @@ def window_times(
     asked: dict[str, EventTime] = {}
     problems: list[Problem] = []
     notes: list[Diagnostic] = []
+    if any(_is_absent(time, node.columns) for node in inputs.values() for time in node.times):
+        return {}, [], []  # told of the input
     declared = {time.column.casefold() for node in inputs.values() for time in node.times}
     for window, time in zip(found.windows, found.times, strict=True):
         node = inputs.get(time.input) if time else None
@@ -43,6 +45,10 @@ def window_times(
             notes.append(_assumed(read, window, node, taken.column))
         asked[time.input] = taken
     return {n: time for n, time in asked.items() if time != inputs[n].event_time}, problems, notes
+
+
+def _is_absent(time: EventTime, columns: Columns | None) -> bool:
+    return columns is not None and spelled(time.column.casefold(), columns) is None
 
 
 def _taken_time(

@@ -37,9 +37,23 @@ def over_frame(call: OverCall, values: pa.Array, weights: Ints, frame: Frame) ->
         case "min" | "max":
             return _extremes(values, call.function == "max", frame)
         case "first":
-            return taken(values, frame.start)
+            return _first(values, frame)
         case _:
-            return taken(values, frame.stop - 1)
+            return _last(values, frame)
+
+
+def _first(values: pa.Array, frame: Frame) -> pa.Array:
+    """The first value of each frame that is not null."""
+    known = np.flatnonzero(valid(values))
+    found = np.append(known, len(values))[np.searchsorted(known, frame.start)]
+    return taken(values, np.where(found < frame.stop, found, -1))
+
+
+def _last(values: pa.Array, frame: Frame) -> pa.Array:
+    """The last value of each frame that is not null."""
+    known = np.flatnonzero(valid(values))
+    found = np.append(known, -1)[np.searchsorted(known, frame.stop) - 1]
+    return taken(values, np.where(found >= frame.start, found, -1))
 
 
 def _differences(values: Ints, frame: Frame) -> Ints:

@@ -16,11 +16,12 @@ from penstock.sql.calls import wrong_arguments, wrong_calls
 from penstock.sql.dialects import PROJECT
 from penstock.sql.functions import decimal_type, is_trusted, tell_types
 from penstock.sql.grouping import misplaced_aggregates, ungrouped
-from penstock.sql.keys import unsteady_keys
+from penstock.sql.keys import unordered_keys, unsteady_keys
 from penstock.sql.known_types import KnownTypes
 from penstock.sql.mismatches import AS_NUMBER, mismatched
 from penstock.sql.operands import kinds, numbered
 from penstock.sql.origins import InputColumn, Known, Origins, origin_of, origins, passed
+from penstock.sql.pitfalls import pitfalls
 from penstock.sql.query import Problem, Query, offset_of
 from penstock.sql.resolution import taken_window_names, unresolved
 from penstock.sql.translate import name_projections
@@ -98,7 +99,7 @@ def analyse(
     typed = annotate_types(tree, schema=schema, dialect=query.dialect)
     types = _types(tree, typed, passed(traced), inputs)
     known = KnownTypes(typed)
-    doubts = tuple(mismatched(typed, known))
+    doubts = tuple(mismatched(typed, known, in_flink=query.dialect is PROJECT))
     return Analysis(
         columns=tuple(Column(spelled.get(name, name), kind) for name, kind in types),
         origins={spelled.get(name, name): found for name, found in traced.items()},
@@ -106,6 +107,7 @@ def analyse(
         window_times={spelled.get(name, name): end for name, end in _window_outputs(tree, followed, names)},
         problems=(
             *wrong_arguments(typed, known, in_flink=query.dialect is PROJECT),
+            *unordered_keys(typed, known),
             *(p for p in doubts if p.code != AS_NUMBER),
         ),
         notes=tuple(p for p in doubts if p.code == AS_NUMBER),
@@ -122,6 +124,7 @@ def _wrong(query: Query, inputs: Mapping[str, Columns | None]) -> tuple[Problem,
         *(problem for scope in scopes for problem in ungrouped(scope, inputs)),
         *misplaced_aggregates(query),
         *wrong_calls(query),
+        *pitfalls(query),
         *unsteady_keys(query),
     )
 

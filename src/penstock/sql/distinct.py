@@ -11,17 +11,29 @@ from penstock.sql.types import data_type
 _SET: Final = "COLLECT_SET"
 
 
-def distinct_aggregates(select: exp.Select) -> list[exp.AggFunc]:
+_LISTS: Final = ("COLLECT", "COLLECT_LIST")
+"""Lists of values, as they are written and as they are translated."""
+
+
+def distinct_aggregates(select: exp.Select) -> list[exp.Expr]:
     """The aggregates over distinct values that stand in this SELECT."""
-    found = (a for a in select.find_all(exp.AggFunc) if isinstance(a.this, exp.Distinct) and a.this.expressions)
+    found = (a for a in select.find_all(exp.AggFunc, exp.Anonymous) if _values(a))
     return [a for a in found if a.parent_select is select]
 
 
-def is_spelled_out(aggregate: exp.AggFunc) -> bool:
+def _values(aggregate: exp.Expr) -> list[exp.Expr]:
+    """What it takes each value of once."""
+    given = aggregate.expressions[:1] if isinstance(aggregate, exp.Anonymous) else [aggregate.this]
+    return [value for argument in given if isinstance(argument, exp.Distinct) for value in argument.expressions]
+
+
+def is_spelled_out(aggregate: exp.Expr) -> bool:
     """Whether there is a way to say it. A sum must be of a type that can be seen."""
     match aggregate:
         case exp.Count() | exp.Min() | exp.Max() | exp.GroupConcat() | exp.ArrayAgg():
             return True
+        case exp.Anonymous():
+            return aggregate.name.upper() in _LISTS
         case exp.Sum() | exp.Avg():
             return _sum_type(aggregate) is not None
         case _:
@@ -30,7 +42,7 @@ def is_spelled_out(aggregate: exp.AggFunc) -> bool:
 
 def spell_out_distinct(select: exp.Select) -> None:
     for aggregate in distinct_aggregates(select):
-        values = aggregate.this.expressions
+        values = _values(aggregate)
         whole: exp.Expr = aggregate
         if isinstance(aggregate.parent, exp.Filter):
             whole = aggregate.parent
@@ -52,7 +64,7 @@ def _row(values: list[exp.Expr]) -> exp.Expr:
     return exp.If(this=nothing, true=exp.null(), false=row)
 
 
-def _over(aggregate: exp.AggFunc, values: exp.Expr) -> exp.Expr:
+def _over(aggregate: exp.Expr, values: exp.Expr) -> exp.Expr:
     match aggregate:
         case exp.Count():
             return exp.cast(call("SIZE", values.copy()), data_type("BIGINT").copy())
@@ -60,13 +72,13 @@ def _over(aggregate: exp.AggFunc, values: exp.Expr) -> exp.Expr:
             separator = aggregate.args.get("separator") or exp.Literal.string(",")
             some = exp.GT(this=call("SIZE", values.copy()), expression=exp.Literal.number(0))
             return exp.If(this=some, true=call("ARRAY_JOIN", values.copy(), separator.copy()), false=exp.null())
-        case exp.ArrayAgg():
+        case exp.ArrayAgg() | exp.Anonymous():
             return values
         case _:
             return _summed(aggregate, values)
 
 
-def _summed(aggregate: exp.AggFunc, values: exp.Expr) -> exp.Expr:
+def _summed(aggregate: exp.Expr, values: exp.Expr) -> exp.Expr:
     """The sum or the mean of values; nothing if there are none."""
     kind = _sum_type(aggregate)
     assert kind is not None
@@ -84,9 +96,9 @@ def _summed(aggregate: exp.AggFunc, values: exp.Expr) -> exp.Expr:
     return exp.If(this=some, true=result, false=exp.null())
 
 
-def _sum_type(aggregate: exp.AggFunc) -> exp.DataType | None:
+def _sum_type(aggregate: exp.Expr) -> exp.DataType | None:
     """The type that Spark sums values of a CAST in."""
-    values = aggregate.this.expressions
+    values = _values(aggregate)
     kind = values[0].to if len(values) == 1 and isinstance(values[0], exp.Cast) else None
     if kind is None:
         return None

@@ -1,4 +1,4 @@
-"""Keys that are another value each time they are looked at: rows would never find each other again."""
+"""Keys that rows cannot be found by: another value each time they are looked at, or of a type that has no order."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -6,7 +6,8 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.sql.function_names import written_name
-from penstock.sql.query import Problem, Query, offset_of
+from penstock.sql.known_types import KnownTypes
+from penstock.sql.query import Problem, Query, offset_of, start_of
 from penstock.sql.window_tables import SPANS
 
 _CLASSES: Final = (exp.Rand, exp.Randn, exp.Uuid, exp.CurrentTimestamp, exp.CurrentDate, exp.CurrentTime)
@@ -27,6 +28,24 @@ def unsteady_keys(query: Query) -> Iterator[Problem]:
                 word = written_name(node)
                 text = f"{clause} has {word}, which is another value each time"
                 yield Problem("sql-nondeterministic-key", text, _place(query, node, word), _HINT, word)
+
+
+def unordered_keys(typed: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
+    """Maps in what rows are grouped, partitioned, joined or told apart by."""
+    for clause, key in (*_keys(typed), *_outputs_once(typed)):
+        for value in (key.this, key.expression) if clause == "JOIN" else (key.unalias(),):
+            kind = types.type_of(value)
+            if kind is not None and any(part.this is exp.DType.MAP for part in kind.find_all(exp.DataType)):
+                text = f"{clause} is by a MAP, and maps cannot be compared"
+                hint = "take an element of it: m['key'], or make a text of it: JSON_STRING(m)"
+                yield Problem("sql-argument", text, start_of(value), hint, clause)
+                break
+
+
+def _outputs_once(tree: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
+    for select in tree.find_all(exp.Select):
+        if select.args.get("distinct"):
+            yield from (("DISTINCT", output) for output in select.expressions)
 
 
 def _keys(tree: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:

@@ -53,4 +53,8 @@ class KnownTypes:
 
 
 def _family(node: exp.Expr) -> Family | None:
-    return None if node.type is None else _FAMILIES.get(node.type.this)
+    return None if node.type is None else family_of_type(node.type)
+
+
+def family_of_type(kind: exp.Expr) -> Family | None:
+    return _FAMILIES.get(kind.this)

@@ -1,11 +1,14 @@
 """Operators, conditions and unions whose types do not go together, and those that read texts as numbers."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Final
 
 from sqlglot import exp
 
-from penstock.sql.known_types import Family, KnownTypes
+from penstock.errors import did_you_mean
+from penstock.sql.function_names import written_name
+from penstock.sql.known_types import Family, KnownTypes, family_of_type
 from penstock.sql.query import Problem, offset_of, start_of
 from penstock.sql.types import type_text
 
@@ -13,19 +16,24 @@ _ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 _CONDITIONS: Final = (exp.Where, exp.Having, exp.Join, exp.If, exp.And, exp.Or, exp.Not)
 _JUDGED: Final = (
-    *_ARITHMETIC, *_COMPARISONS, *_CONDITIONS, exp.Neg, exp.In, exp.Between, exp.Case, exp.Bracket, exp.SetOperation
+    *_ARITHMETIC, *_COMPARISONS, *_CONDITIONS, exp.Neg, exp.In, exp.Between, exp.Case, exp.Bracket, exp.SetOperation,
+    exp.Coalesce, exp.Dot, exp.Greatest, exp.Least,
 )  # fmt: skip
 AS_NUMBER: Final = "sql-text-as-number"
 _SIGNS: Final = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
 _LOOSE: Final = frozenset({frozenset({"number", "text"}), frozenset({"time", "date"})})
 
 
-def mismatched(typed: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
+def mismatched(typed: exp.Expr, types: KnownTypes, *, in_flink: bool) -> Iterator[Problem]:
     """What cannot be right, and under its own code what fails over some rows only."""
     for node in typed.find_all(*_JUDGED):
         match node:
             case exp.Bracket():
-                yield from _element(node, types)
+                yield from _element(node, types, in_flink=in_flink)
+            case exp.Dot():
+                yield from _field(node, types)
+            case exp.Coalesce() | exp.Greatest() | exp.Least():
+                yield from _one_of(node, types)
             case exp.SetOperation():
                 yield from _united(node, types)
             case exp.Neg():
@@ -166,12 +174,71 @@ def _condition(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
         yield Problem("sql-argument", text, start_of(condition), "write a comparison: … > 0, … = 'x'", "condition")
 
 
-def _element(node: exp.Bracket, types: KnownTypes) -> Iterator[Problem]:
+def _element(node: exp.Bracket, types: KnownTypes, *, in_flink: bool) -> Iterator[Problem]:
     family = types.family_of(node.this)
     if family not in (None, "nested"):
         text = f"[…] takes an element of an array or a map, and is given {type_text(types.type_of(node.this))}"
         hint = "SUBSTRING(text, 1, 1) takes a character, SPLIT_INDEX(text, ',', 0) a part" if family == "text" else None
         yield Problem("sql-argument", text, start_of(node), hint or "take the value itself", "[]")
+    elif in_flink and len(node.expressions) == 1 and (whole := types.type_of(node.this)) is not None:
+        key = node.expressions[0]
+        is_map = whole.this is exp.DType.MAP and len(whole.expressions) == 2
+        wanted = family_of_type(whole.expressions[0]) if is_map else "number" if whole.this is exp.DType.ARRAY else None
+        found = types.family_of(key)
+        too_wide = wanted == "number" and not is_map and isinstance(key, exp.Column | exp.Cast) and _is_wide(key, types)
+        if found is not None and wanted is not None and (found != wanted or too_wide):
+            owner = "a key of this map" if is_map else "the number of an element"
+            named = type_text(whole.expressions[0]) if is_map else "INT"
+            text = f"{owner} is {named}, and this is {type_text(types.type_of(key))}"
+            hint = f"write CAST(… AS {named})" if is_map or too_wide else "the first element has the number 1"
+            yield Problem("sql-argument", text, start_of(node), hint, "[]")
+
+
+def _is_wide(key: exp.Expr, types: KnownTypes) -> bool:
+    """Whether it has a type that Spark does not take for the number of an element."""
+    return type_text(types.type_of(key)) not in (None, "TINYINT", "SMALLINT", "INT")
+
+
+def _field(node: exp.Dot, types: KnownTypes) -> Iterator[Problem]:
+    """`a.b`, where `a` is no row, or one without `b`."""
+    name, whole = node.expression.name, types.type_of(node.this)
+    if whole is None or not isinstance(node.expression, exp.Identifier) or _is_of_row(node):
+        return
+    place = node.expression.meta.get("start", start_of(node))
+    owner = node.this.output_name
+    if whole.this is exp.DType.STRUCT:
+        fields = [field.name for field in whole.expressions if isinstance(field, exp.ColumnDef)]
+        if fields and name.casefold() not in {field.casefold() for field in fields}:
+            hint = did_you_mean(name, fields, otherwise="fields")
+            yield Problem("sql-unknown-column", f"`{owner}` has no field `{name}`", place, hint, name)
+    elif types.family_of(node.this) not in (None, "nested"):
+        text = f"`{owner}` is {type_text(whole)}, and has no field `{name}`"
+        yield Problem("sql-unknown-column", text, place, "only a ROW has fields", name)
+
+
+def _is_of_row(node: exp.Dot) -> bool:
+    """Whether `a` may be an input all the same: of a SEMI JOIN, or a row of a pattern."""
+    name = node.this.output_name.casefold()
+    inputs = {table.alias_or_name.casefold() for table in node.root().find_all(exp.Table, exp.Subquery)}
+    return name in inputs or node.find_ancestor(exp.MatchRecognize) is not None
+
+
+def _one_of(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
+    """Values of which one is taken; the first that does not go with the others is told."""
+    values = [node.this, *node.expressions]
+    known = [value for value in values if types.family_of(value) is not None]
+    for one, other in pairwise(known):
+        found = frozenset({types.family_of(one), types.family_of(other)})
+        if len(found) == 1 or found == {"time", "date"}:
+            continue
+        if "text" in found and "nested" not in found and isinstance(node, exp.Coalesce):
+            yield from _as_number(node, [one, other], types)
+            continue
+        word = "COALESCE" if isinstance(node, exp.Coalesce) else written_name(node)
+        shown = " and ".join(type_text(types.type_of(side)) or "a value" for side in (one, other))
+        hint = "write CAST(… AS STRING) around one of them" if "text" in found else "give it values of one type"
+        yield Problem("sql-argument", f"{word} cannot be used with {shown}", start_of(node), hint, word)
+        return
 
 
 def _united(union: exp.SetOperation, types: KnownTypes) -> Iterator[Problem]:

@@ -90,7 +90,7 @@ def parse(text: str, dialect: Dialect) -> Query | Problem:
     except ParseError as error:
         return _syntax_problem(text, error)
     except TokenError:
-        return Problem("sql-syntax", "a quote is not closed", _unclosed(text), "add the closing quote")
+        return _unclosed(text)
     except PARSER_FAILURES:
         return Problem("sql-syntax", "the SQL cannot be parsed")
     if not statements:
@@ -251,7 +251,10 @@ def _plain(description: object) -> str:
 _QUOTED: Final = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|''|\\.)*'|\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`", re.DOTALL)
 
 
-def _unclosed(text: str) -> int:
-    """Where the quote opens that nothing closes: the first one that is left when closed ones are taken out."""
+def _unclosed(text: str) -> Problem:
+    """The quote or comment that nothing closes: the first one that is left when closed ones are taken out."""
     blank = _QUOTED.sub(lambda closed: " " * len(closed[0]), text)
-    return min((at for mark in "'\"`" if (at := blank.find(mark)) >= 0), default=0)
+    found = min(((at, mark) for mark in ("'", '"', "`", "/*") if (at := blank.find(mark)) >= 0), default=(0, "'"))
+    if found[1] == "/*":
+        return Problem("sql-syntax", "a comment is not closed", found[0], "add */ where it ends")
+    return Problem("sql-syntax", "a quote is not closed", found[0], "add the closing quote")

@@ -30,6 +30,10 @@ def unresolved(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[P
         if (table, column.name) in seen:
             continue
         seen.add((table, column.name))
+        if len(column.parts) > 2 and table not in sources:
+            table = column.parts[0].name.casefold()  # the fields of a field
+            if table in sources:
+                table = column.parts[1].name.casefold()
         if table and table not in sources:
             a_struct = any(columns is None or table in counts[alias] for alias, columns in sources.items())
             if not a_struct and not _from_outside(table, scope):

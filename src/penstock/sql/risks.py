@@ -1,8 +1,10 @@
 """Expressions that may fail over a row, such as a division or a cast: a query with state is not to meet such a row.
 
 What a SELECT computes from single rows of a view is said in terms of that view, through the subqueries between them.
+Those count only by what is made of them: a column that nobody reads is not computed.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -10,7 +12,7 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.sql.dialects import SPARK
-from penstock.sql.function_names import is_aggregate
+from penstock.sql.function_names import is_aggregate, is_of_group
 from penstock.sql.keys import is_unsteady
 from penstock.sql.rewriting import flink_functions
 from penstock.sql.window_calls import call_of
@@ -30,13 +32,39 @@ def risks(
     """
     ctes = {cte.alias.casefold(): cte.this for cte in tree.find_all(exp.CTE)}
     found: dict[str, dict[str, None]] = {}
-    for select in tree.find_all(exp.Select):
-        rows = _rows(select, views, ctes)
-        for node in _of_rows(select) if rows is not None else ():
-            placed = rows.placed(node) if rows is not None and _may_fail(node, functions) else None
-            if rows is not None and placed is not None and _is_known(placed, views[rows.view]):
-                found.setdefault(rows.view, {})[_text(_under(rows.conditions, placed))] = None
+    read = [(select, _rows(select, views, ctes)) for select in tree.find_all(exp.Select)]
+    followed = _followed(tree, ctes, [rows for _, rows in read if rows is not None])
+    for select, rows in read:
+        if rows is None or id(select) in followed:
+            continue
+        for conditions, node in _tried(select, rows):
+            whole = _under(conditions, node)
+            if _may_fail(node, functions) and _is_known(whole, views[rows.view]):
+                found.setdefault(rows.view, {})[_text(whole)] = None
     return {view: tuple(texts) for view, texts in found.items()}
+
+
+def _followed(tree: exp.Expr, ctes: Mapping[str, exp.Expr], read: list["_Rows"]) -> set[int]:
+    """The SELECTs whose rows are taken up by everybody who reads them."""
+    readers = Counter(
+        id(ctes[table.name.casefold()])
+        for table in tree.find_all(exp.Table)
+        if not table.db and table.name.casefold() in ctes
+    )
+    known = Counter(id(rows.inner) for rows in read if rows.inner is not None)
+    return {inner for inner, count in known.items() if count >= readers[inner]}
+
+
+def _tried(select: exp.Select, rows: "_Rows") -> Iterator[tuple[list[exp.Expr], exp.Expr]]:
+    """What is computed for the rows, each with the conditions that they have met by then."""
+    for place, condition in enumerate(rows.conditions):
+        yield rows.conditions[:place], condition
+    computed = [rows.placed(node) for node in _of_rows(select)]
+    if select.is_star:
+        computed += rows.outputs.values()
+    for node in computed:
+        if node is not None:
+            yield rows.conditions, node.unnest()
 
 
 @dataclass(slots=True)
@@ -49,6 +77,8 @@ class _Rows:
     passes: bool = True
     """Whether the other columns are those of the view."""
     conditions: list[exp.Expr] = field(default_factory=list)
+    inner: exp.Select | None = None
+    """The SELECT that they come out of, if nothing more need be known of that."""
 
     def placed(self, node: exp.Expr) -> exp.Expr | None:
         """An expression of the SELECT as one of the view; None if there is no such."""
@@ -108,10 +138,10 @@ def _through(
 ) -> _Rows | None:
     """The rows that come out of a SELECT that only computes columns and leaves rows out."""
     if not isinstance(inner, exp.Select) or any(
-        inner.args.get(key) for key in ("group", "distinct", "limit", "having")
+        inner.args.get(key) for key in ("group", "distinct", "limit", "having", "qualify")
     ):
         return None
-    if any(is_aggregate(p.unalias()) for p in inner.expressions):
+    if any(is_of_group(node) for projection in inner.expressions for node in projection.walk()):
         return None
     rows = _rows(inner, views, ctes)
     if rows is None:
@@ -121,18 +151,18 @@ def _through(
         if not projection.is_star:
             computed = projection.unalias()
             outputs[projection.output_name.casefold()] = rows.placed(computed) if _is_of_row(computed) else None
-    return _Rows(rows.view, alias, outputs, rows.passes and inner.is_star, rows.conditions)
+    is_over = any(projection.find(exp.Window) for projection in inner.expressions)
+    taken = None if is_over else inner
+    return _Rows(rows.view, alias, outputs, rows.passes and inner.is_star, rows.conditions, taken)
 
 
 def _of_rows(select: exp.Select) -> Iterator[exp.Expr]:
-    """The largest expressions of a SELECT that are about single rows."""
-    where, group, having = (select.args.get(key) for key in ("where", "group", "having"))
+    """The largest expressions of a SELECT that are about single rows, beside its condition."""
+    group, having = (select.args.get(key) for key in ("group", "having"))
     for projection in select.expressions:
         yield from _largest(projection.unalias())
     for key in group.expressions if group is not None else ():
         yield from _largest(key)
-    if where is not None:
-        yield where.this
     if having is not None:
         for aggregate in filter(is_aggregate, having.find_all(exp.Func)):
             yield from _largest(aggregate)
@@ -176,10 +206,9 @@ def _is_known(node: exp.Expr, columns: tuple[str, ...] | None) -> bool:
 
 def _under(conditions: list[exp.Expr], node: exp.Expr) -> exp.Expr:
     """An expression that is looked at only where the conditions hold."""
-    others = [condition for condition in conditions if condition != node]
-    if not others:
+    if not conditions:
         return node
-    held = exp.and_(*(condition.copy() for condition in others))
+    held = exp.and_(*(condition.copy() for condition in conditions))
     return exp.Case(ifs=[exp.If(this=held, true=node.copy())])
 
 

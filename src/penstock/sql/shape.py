@@ -21,6 +21,7 @@ _TELLING: Final = (
     exp.Order,
     exp.Limit,
     exp.Fetch,
+    exp.Offset,
     exp.SetOperation,
     exp.In,
     exp.Exists,
@@ -122,6 +123,8 @@ def _constructs(tree: exp.Expr, followed: Followed) -> Iterator[Construct]:
                 yield Construct("ORDER BY", offset_of(node), way_out, never=True)
             case exp.Limit() | exp.Fetch():
                 yield Construct("LIMIT", offset_of(node), "a stream has no end to cut; leave it out", never=True)
+            case exp.Offset():
+                yield Construct("OFFSET", offset_of(node), "a stream has no first rows to leave out", never=True)
             case exp.Union() if node.args.get("distinct"):
                 yield Construct("UNION", offset_of(node))
             case exp.Intersect():
@@ -159,7 +162,8 @@ def _grouping(group: exp.Group, followed: Followed) -> Iterator[Construct]:
     for aggregate in distinct_aggregates(select):
         if not is_spelled_out(aggregate):
             word = written_name(aggregate)
-            way_out = f"say the type: {word}(DISTINCT CAST(x AS BIGINT)), or leave DISTINCT out"
+            typed = f"say the type: {word}(DISTINCT CAST(x AS BIGINT)), or " * isinstance(aggregate, exp.Sum | exp.Avg)
+            way_out = f"{typed}leave DISTINCT out"
             yield Construct(f"{word}(DISTINCT …)", offset_of(aggregate), way_out, word)
 
 

@@ -48,9 +48,25 @@ def spark_type(text: str) -> str | None:
     except SqlglotError:
         return None
     parsed = cast.to if isinstance(cast, exp.Cast) and not cast.args.get("format") else None
-    if parsed is None or not all(t.this in _SPARK_HAS for t in parsed.find_all(exp.DataType)):
+    kinds = [] if parsed is None else list(parsed.find_all(exp.DataType))
+    if parsed is None or any(kind.this not in _SPARK_HAS or wrong_digits(kind) for kind in kinds):
         return None
     return type_text(parsed)
+
+
+_DIGITS: Final = 38
+"""The most digits that a decimal has."""
+
+
+def wrong_digits(kind: exp.DataType) -> tuple[str, str] | None:
+    """What is wrong with the digits of a decimal, and the way out."""
+    sizes = [int(e.name) for e in kind.expressions if e.name.isdigit()] if kind.this is exp.DType.DECIMAL else []
+    if sizes and not 1 <= sizes[0] <= _DIGITS:
+        return f"a DECIMAL has 1 to {_DIGITS} digits, and not {sizes[0]}", f"write DECIMAL({_DIGITS}, …) at most"
+    if len(sizes) > 1 and sizes[1] > sizes[0]:
+        text = f"a DECIMAL of {sizes[0]} digits cannot have {sizes[1]} behind the point"
+        return text, f"the first number counts all digits: DECIMAL({min(sum(sizes), _DIGITS)}, {sizes[1]})"
+    return None
 
 
 TYPE_NAMES: Final = (

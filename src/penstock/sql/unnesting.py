@@ -2,7 +2,10 @@
 
 from sqlglot import exp
 
+from penstock.sql.dialects import quoted
 from penstock.sql.operands import kind_of
+from penstock.sql.templates import filled
+from penstock.sql.types import data_type
 
 
 def unnested(select: exp.Expr) -> None:
@@ -24,7 +27,12 @@ def _view(join: exp.Join) -> exp.Lateral:
         this=alias.this.copy() if alias is not None and alias.this is not None else exp.to_identifier("u"),
         columns=[column.copy() for column in columns],
     )
-    made = _maker(kind_of(unnest), len(columns))(this=unnest.expressions[0].copy())
+    kind, offset, given = kind_of(unnest), unnest.args.get("offset"), unnest.expressions[0]
+    if isinstance(offset, exp.Identifier):
+        table.append("columns", offset.copy())
+        made: exp.Expr = exp.Inline(this=_counted(kind, given))
+    else:
+        made = _maker(kind, len(columns))(this=given.copy())
     return exp.Lateral(this=made, view=True, outer=join.side == "LEFT", alias=table)
 
 
@@ -33,3 +41,14 @@ def _maker(kind: str | None, columns: int) -> type[exp.Explode | exp.Inline]:
     if kind is not None:
         return exp.Inline if kind.upper().startswith("ARRAY<STRUCT") else exp.Explode
     return exp.Explode if columns == 1 else exp.Inline
+
+
+def _counted(kind: str | None, given: exp.Expr) -> exp.Expr:
+    """WITH ORDINALITY: each element, field by field, with its number, counted from 1."""
+    known = None if kind is None else data_type(kind)
+    if known is not None and known.this is exp.DType.MAP:
+        return filled("TRANSFORM(MAP_ENTRIES(_1), (e, i) -> STRUCT(e.key, e.value, i + 1))", given)
+    element = known.expressions[0] if known is not None and known.expressions else None
+    fields = element.expressions if element is not None and element.this is exp.DType.STRUCT else ()
+    values = "".join(f"e.{quoted(field.name)}, " for field in fields) or "e, "
+    return filled(f"TRANSFORM(_1, (e, i) -> STRUCT({values}i + 1))", given)

@@ -183,6 +183,10 @@ def misuses(followed: Followed) -> Iterator[Problem]:
         if made.call.kind == "CUMULATE" and not is_window_table(made.select):
             hint = "write it as a table: FROM TABLE(CUMULATE(TABLE t, DESCRIPTOR(ts), step, size))"
             yield Problem("window-invalid", "CUMULATE makes windows of tables only", start_of(made.call.node), hint)
+        if made.call.kind == "HOP" and made.of_rows and not is_window_table(made.select):
+            text = "a row is in several windows of HOP, and nothing is grouped by them"
+            hint = "add HOP(…) to GROUP BY, or read FROM TABLE(HOP(TABLE t, DESCRIPTOR(ts), slide, size))"
+            yield Problem("window-invalid", text, start_of(made.call.node), hint)
         if made.call.kind == "SESSION" and made.of_rows:
             yield from _misused_session(made, followed)
 

@@ -153,8 +153,8 @@ class Model:
             case "max":
                 return max(some, default=None)
             case "first":
-                return frame[0]
-        return frame[-1]
+                return some[0] if some else None
+        return some[-1] if some else None
 
 
 @pytest.mark.parametrize("timed", [True, False], ids=["by time", "by arrival"])
@@ -325,3 +325,14 @@ def test_rows_that_came_at_once_are_taken_by_their_values(fields: list[pa.Field]
     outputs = [run.turn(some, watermark=mark if timed else None).output for mark, some in enumerate((rows, []))]
     found = {number: own for output in outputs for *_, number, own in tuples(output)}
     assert found == {number: [(number - 1) % 9] for number in range(1, 19)}
+
+
+def test_first_and_last_pass_over_nulls_in_every_turn() -> None:
+    run = runner(told(OverCall("first", "first", "i"), OverCall("last", "last", "i")), 0)
+    run.turn([row(1, 1, i=None), row(2, 2, i=7), row(3, 3, i=None)])
+    assert tuples(run.turn([row(4, 4, i=8), row(5, 5, i=None)], watermark=3).output) == [
+        (1, "x", None, None),
+        (2, "x", 7, 7),
+        (3, "x", 7, 7),
+    ]
+    assert tuples(run.turn([], watermark=5).output) == [(4, "x", 7, 8), (5, "x", 7, 8)]

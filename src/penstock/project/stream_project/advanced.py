@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from penstock.config import Frozen, Whole
+from penstock.project.stream_project.parts import LONGEST_MS
 
 
 class Topic(Frozen):
@@ -49,7 +50,7 @@ class ModelConnector(Frozen):
 class Interval(Frozen):
     """A batch at regular times."""
 
-    interval_ms: Whole = Field(ge=1)
+    interval_ms: Whole = Field(ge=1, le=LONGEST_MS)
     """How long from the start of one batch to that of the next. A batch that takes longer is followed at once."""
 
 
@@ -81,7 +82,7 @@ class SparkJob(Frozen):
     """How many tasks work on grouped or joined rows at once (`spark.sql.shuffle.partitions` of this query)."""
     state_backend: Literal["rocksdb", "hashmap"] | None = None
     """Where state is kept: `rocksdb` (the default; on disk) or `hashmap` (in memory)."""
-    state_ttl_ms: Whole | None = Field(None, ge=1)
+    state_ttl_ms: Whole | None = Field(None, ge=1, le=LONGEST_MS)
     """How long a key is remembered after the last row for it, in milliseconds: groups, DISTINCT, deduplication, joins.
     Windows and joins within a time do not need it."""
     checkpoint_interval_ms: Whole | None = Field(None, ge=1)

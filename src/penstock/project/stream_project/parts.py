@@ -1,7 +1,7 @@
 """Parts that several elements have in common."""
 
 from datetime import date
-from typing import Annotated, Any, Literal, Self, TypeAlias
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -32,14 +32,18 @@ class Waiver(Frozen):
     """The last day on which it may."""
 
 
+LONGEST_MS: Final = 10 * 366 * 86_400_000
+"""Ten years. A longer time is a slip of the pen, and the clock of Spark has an end."""
+
+
 class Watermark(Frozen):
     """How late a row may be."""
 
     strategy: Literal["bounded_out_of_orderness", "monotonously_increasing", "monotonous"] = "bounded_out_of_orderness"
     """`monotonous` (or `monotonously_increasing`) means that rows come in order."""
-    max_out_of_orderness_ms: Whole = Field(5000, ge=0)
+    max_out_of_orderness_ms: Whole = Field(5000, ge=0, le=LONGEST_MS)
     """How many milliseconds a row may come after one that happened later."""
-    idle_ms: Whole | None = Field(None, ge=1)
+    idle_ms: Whole | None = Field(None, ge=1, le=LONGEST_MS)
     """After so long without a row, event time goes on with the clock. Without it, it waits for rows."""
 
     @property
@@ -57,11 +61,11 @@ class EventTime(Frozen):
     """The column's name. Text is read as a timestamp, a whole number as milliseconds since 1970."""
     watermark: Watermark = Watermark()
     """How late a row may be."""
-    allowed_lateness_ms: Whole | None = Field(None, ge=0)
+    allowed_lateness_ms: Whole | None = Field(None, ge=0, le=LONGEST_MS)
     """How much later than the watermark a row may still correct a result."""
     late: Literal["drop", "dead_letter"] = "drop"
     """What becomes of rows that come too late: counted, or also kept in the error topic."""
-    max_future_ms: Whole = Field(86_400_000, ge=0)
+    max_future_ms: Whole = Field(86_400_000, ge=0, le=LONGEST_MS)
     """How far ahead of the clock a time may be. A row beyond that is an error, and does not move time; 0 allows any."""
 
 

@@ -6,11 +6,13 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from penstock.sql.carving.changes import forwarded, read_in_order, read_signed, repeated, signed_view
+from penstock.sql.carving.commas import joined_on
 from penstock.sql.carving.conditions import is_operator_join
 from penstock.sql.carving.groups import group
 from penstock.sql.carving.joins import join_changes, join_versions
 from penstock.sql.carving.late import closing, is_closed_here
 from penstock.sql.carving.names import name_owners
+from penstock.sql.carving.native import write_joins
 from penstock.sql.carving.overs import over, over_calls
 from penstock.sql.carving.passing import passed
 from penstock.sql.carving.ranks import Ranked, rank, ranked
@@ -133,6 +135,7 @@ def _ranked(bench: Bench, select: exp.Select, found: Ranked) -> Flow:
     inner = found.inner
     relations = in_place(bench, relations_of(bench, inner, lambda query: _query(bench, query)))
     name_owners(inner, relations)
+    relations = joined_on(inner, relations) or relations
     flow, relations = _joined(bench, inner, relations)
     if flow.kind == "changes":
         relations = [read_signed(inner, relations[0], signed_view(bench, relations[0]))]
@@ -154,10 +157,13 @@ def _worked(bench: Bench, select: exp.Select, relations: list[Relation], *, nest
         return passed(select, relations)
     before = select.copy()
     name_owners(select, relations, strict=False)
+    ordered = joined_on(select, relations)
+    relations = relations if ordered is None else ordered
     if not carved and not _operator_joins(bench, select, relations):
         flow = passed(select, relations)
-        for name in ("expressions", "where", "group", "having", "joins"):
-            select.set(name, before.args.get(name))
+        written = write_joins(select, relations)
+        if ordered is None:
+            _restore(select, before, keep_joins=written)
         return flow
     relations = in_place(bench, relations)
     changing = len(relations) == 1 and _is_changing_input(bench, relations[0])
@@ -175,6 +181,12 @@ def _worked(bench: Bench, select: exp.Select, relations: list[Relation], *, nest
 def _only_forwards(select: exp.Select) -> bool:
     """Whether nothing in a SELECT has a memory."""
     return not (_is_grouped(select) or over_calls(select) or any(is_of_group(node) for node in own_nodes(select)))
+
+
+def _restore(select: exp.Select, before: exp.Select, *, keep_joins: bool) -> None:
+    """Let a SELECT be as it was written, but for its joins if these were written anew."""
+    for name in ("expressions", "group", "having", *(() if keep_joins else ("where", "joins"))):
+        select.set(name, before.args.get(name))
 
 
 def _unfolded(bench: Bench, select: exp.Select, relations: list[Relation]) -> list[Relation]:
@@ -238,6 +250,7 @@ def _joined(bench: Bench, select: exp.Select, relations: list[Relation]) -> tupl
     if relations[0].flow.kind != "rows" and all(unfolds(join) for join in select.args.get("joins") or ()):
         return relations[0].flow, relations
     places = _operator_joins(bench, select, relations)
+    write_joins(select, relations, places[0] if places else None)
     flow = Flow(watermarked=all(r.flow.watermarked for r in relations))
     if not places:
         return flow, [replace(r, flow=replace(r.flow, watermarked=flow.watermarked)) for r in relations]

@@ -136,7 +136,7 @@ def _may_be_equal(join: exp.Join, left: list[Relation], right: Relation, where: 
     aliases = {r.alias.casefold() for r in left}
     if join.args.get("using") or any("" in tables_in(part) for part in parts):
         return True
-    return any(_equal(part, aliases, right.alias.casefold()) is not None for part in parts)
+    return any(equal_sides(part, aliases, right.alias.casefold()) is not None for part in parts)
 
 
 def _without_equality(join: exp.Join) -> Refusal:
@@ -162,7 +162,7 @@ def asked_of(join: exp.Join, left: list[Relation], right: Relation, where: exp.E
     rest: list[exp.Expr] = []
     for part in conjuncts(join.args.get("on")):
         tables = tables_in(part)
-        if (pair := _equal(part, aliases, right_alias)) is not None:
+        if (pair := equal_sides(part, aliases, right_alias)) is not None:
             pairs.append(pair)
         elif tables == {right_alias} and join.side in {"", "LEFT"}:
             on_right.append(part)
@@ -171,7 +171,7 @@ def asked_of(join: exp.Join, left: list[Relation], right: Relation, where: exp.E
         elif part != exp.true():
             rest.append(part)
     if join.side not in OUTER:
-        pairs += [pair for part in conjuncts(where) if (pair := _equal(part, aliases, right_alias)) is not None]
+        pairs += [pair for part in conjuncts(where) if (pair := equal_sides(part, aliases, right_alias)) is not None]
     if not pairs:
         raise _without_equality(join)
     ones, others = zip(*pairs, strict=True)
@@ -185,7 +185,8 @@ def _shared(name: str, left: Sequence[Relation], right: Relation) -> tuple[exp.E
     return one, other
 
 
-def _equal(part: exp.Expr, left: set[str], right: str) -> tuple[exp.Expr, exp.Expr] | None:
+def equal_sides(part: exp.Expr, left: set[str], right: str) -> tuple[exp.Expr, exp.Expr] | None:
+    """What a condition says is equal, the left side of a join first."""
     if not isinstance(part, exp.EQ):
         return None
     one, other = tables_in(part.left), tables_in(part.right)

@@ -8,6 +8,7 @@ from sqlglot import exp
 from penstock.keyed.operators import BEFORE, OP, SIGN, Aggregate, Call
 from penstock.sql.carving.changes import free_name
 from penstock.sql.carving.late import Closing, late_rows
+from penstock.sql.carving.means import mean
 from penstock.sql.carving.names import expand_stars, ours, resolve_aliases, resolve_places
 from penstock.sql.carving.select import packed, read_from
 from penstock.sql.carving.stages import Bench, Flow, Refusal, Relation
@@ -186,9 +187,7 @@ class _Calls:
                 return self._call("max", argument, only, False)
             case exp.Avg():
                 total = self._call("sum", argument, only, distinct)
-                return exp.Anonymous(
-                    this="try_divide", expressions=[total, self._call("count", argument, only, distinct)]
-                )
+                return mean(node, total, self._call("count", argument, only, distinct))
             case exp.First() | exp.FirstValue() | exp.AnyValue():
                 return self._ordered("first", argument, only)
             case exp.Last() | exp.LastValue():

@@ -8,6 +8,7 @@ from sqlglot import exp
 from penstock.keyed.operators import Over, OverCall
 from penstock.sql.carving.conditions import is_bounded, is_clock, is_time, not_declared
 from penstock.sql.carving.late import late_rows
+from penstock.sql.carving.means import mean
 from penstock.sql.carving.names import ours, resolve_aliases
 from penstock.sql.carving.passing import passed
 from penstock.sql.carving.select import own_nodes, packed, read_from, unfolds
@@ -18,6 +19,7 @@ from penstock.sql.window_calls import milliseconds
 
 _UNTIMED: Final = "OVER that is not ordered by time alone"
 _TIMED: Final = "write ORDER BY and the event time, ascending"
+_ENDS: Final = (exp.First, exp.FirstValue, exp.Last, exp.LastValue)
 _FIRST_ROWS: Final = (
     "number rows with ROW_NUMBER in a subquery, and write `rn = 1` or `rn <= N` in the WHERE around it; "
     "or QUALIFY ROW_NUMBER() OVER (…) <= N"
@@ -157,7 +159,10 @@ class _Calls:
 
     def taken(self, node: exp.Expr, frame: _Frame) -> exp.Expr:
         """What stands for a function with OVER behind the operator."""
-        if isinstance(node, exp.RespectNulls):
+        is_end = isinstance(node.this, _ENDS)
+        if isinstance(node, exp.RespectNulls) and is_end:
+            raise Refusal("RESPECT NULLS with OVER", node, "nulls are passed over: leave it out, or use LAG")
+        if isinstance(node, exp.RespectNulls) or (isinstance(node, exp.IgnoreNulls) and is_end):
             node = node.this
         if any(isinstance(argument, exp.Distinct) for argument in node.iter_expressions()):
             raise Refusal("DISTINCT with OVER", node, "aggregate in a window: TUMBLE, HOP or SESSION")
@@ -177,7 +182,7 @@ class _Calls:
                 return self._call("max", node.this, frame)
             case exp.Avg():
                 total = self._call("sum", node.this, frame)
-                return exp.Anonymous(this="try_divide", expressions=[total, self._call("count", node.this, frame)])
+                return mean(node, total, self._call("count", node.this, frame))
             case exp.First() | exp.FirstValue():
                 return self._call("first", node.this, frame)
             case exp.Last() | exp.LastValue():
