@@ -11,10 +11,6 @@ from penstock.sql.types import Column
 from tests.services import registry
 from tests.support import only, write
 
-pytestmark = [
-    pytest.mark.xdist_group("registry"),
-    pytest.mark.skipif(not registry.can_be_had(), reason="needs Maven to fetch the registry"),
-]
 ORDER = {
     "type": "record",
     "name": "Order",

@@ -15,8 +15,8 @@ models:
 """
 
 
-def given(running: Running, on_error: str) -> None:
-    running.write({"stream_project.yml": f"project: {{name: p}}\n{ORDERS}{MODEL.format(on_error=on_error)}"})
+def given(running: Running, on_error: str, models: str = MODEL) -> None:
+    running.write({"stream_project.yml": f"project: {{name: p}}\n{ORDERS}{models.format(on_error=on_error)}"})
     rows = [order(n, country="7") for n in range(200)]
     rows[5]["country"] = "seven"
     running.drop("orders.v1", "1.json", rows)
@@ -68,15 +68,8 @@ models:
 """
 
 
-def counted(running: Running, on_error: str) -> None:
-    running.write({"stream_project.yml": f"project: {{name: p}}\n{ORDERS}{COUNTED.format(on_error=on_error)}"})
-    rows = [order(n, country="7") for n in range(200)]
-    rows[5]["country"] = "seven"
-    running.drop("orders.v1", "1.json", rows)
-
-
 def test_rows_that_would_fail_do_not_reach_a_query_with_state(running: Running) -> None:
-    counted(running, "dead_letter")
+    given(running, "dead_letter", COUNTED)
     progress = running.run()["by_country"]
     assert (progress.rejected, progress.kept_in) == (2, ("by_country.errors",))
     rows = {r["positive"]: r for r in running.topic("by_country")}
@@ -89,7 +82,7 @@ def test_rows_that_would_fail_do_not_reach_a_query_with_state(running: Running) 
 
 
 def test_a_query_with_state_may_stop(running: Running) -> None:
-    counted(running, "stop")
+    given(running, "stop", COUNTED)
     with pytest.raises(QueryFailed, match=r"DIVIDE_BY_ZERO|CAST_INVALID_INPUT"):
         running.run()
 

@@ -12,10 +12,10 @@ RUNTIME: Final = (*PACKAGES, Package("org.apache.kafka", "connect-runtime", VERS
 PLUGINS: Final = (Package("io.debezium", "debezium-connector-jdbc", "3.6.0.Final", "plugin", "tar.gz", alone=True),)
 
 
-def up(home: Path, bootstrap_servers: str, port: int | None = None) -> Running:
+def up(home: Path, bootstrap_servers: str) -> Running:
     """Start a worker on a Kafka that runs. Connectors and their offsets are kept in topics there."""
     home.mkdir(parents=True, exist_ok=True)
-    port = port or free_port()
+    port = free_port()
     properties = home / "connect.properties"
     properties.write_text(_properties(bootstrap_servers, port), encoding="utf-8")
     (home / "log4j2.properties").write_text(LOGGING, encoding="utf-8")

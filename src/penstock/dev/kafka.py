@@ -3,9 +3,7 @@
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 from penstock.clients.jars import Package, fetch
@@ -34,15 +32,12 @@ def class_path() -> str:
     return ":".join(map(str, fetch(PACKAGES)))
 
 
-def up(home: Path, port: int | None = None, settings: Mapping[str, str] = MappingProxyType({})) -> Running:
-    """Start a broker whose data is below `home`; it finds again what an earlier one has left there.
-
-    `settings` are properties of the broker that win over ours.
-    """
+def up(home: Path) -> Running:
+    """Start a broker whose data is below `home`; it finds again what an earlier one has left there."""
     home.mkdir(parents=True, exist_ok=True)
-    port, controller = port or free_port(), free_port()
+    port, controller = free_port(), free_port()
     properties = home / "server.properties"
-    properties.write_text(_properties(home, port, controller, settings), encoding="utf-8")
+    properties.write_text(_properties(home, port, controller), encoding="utf-8")
     (home / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
     java: list[str | Path] = [
         find_java().home / "bin" / "java",
@@ -67,7 +62,7 @@ def _format(java: list[str | Path], properties: Path) -> None:
         )
 
 
-def _properties(home: Path, port: int, controller: int, settings: Mapping[str, str]) -> str:
+def _properties(home: Path, port: int, controller: int) -> str:
     own = {
         "process.roles": "broker,controller",
         "node.id": "1",
@@ -86,4 +81,4 @@ def _properties(home: Path, port: int, controller: int, settings: Mapping[str, s
         "auto.create.topics.enable": "false",
         "log.segment.delete.delay.ms": "1000",
     }
-    return "".join(f"{key}={value}\n" for key, value in {**own, **settings}.items())
+    return "".join(f"{key}={value}\n" for key, value in own.items())

@@ -37,7 +37,6 @@ def start(
     is_ready: Callable[[], bool],
     *,
     seconds: int = 60,
-    env: Mapping[str, str] | None = None,
     user: int | None = None,
     cwd: Path | None = None,
 ) -> Running:
@@ -51,7 +50,6 @@ def start(
             stdout=sink,
             stderr=sink,
             cwd=cwd or home,
-            env={**os.environ, **(env or {})},
             start_new_session=True,
             user=user,
         )

@@ -11,9 +11,9 @@ PACKAGE: Final = Package("io.apicurio", "apicurio-registry-app", "2.6.13.Final",
 _API: Final = "/apis/ccompat/v7"
 
 
-def up(home: Path, port: int | None = None) -> Running:
+def up(home: Path) -> Running:
     """Start a registry. What it holds is gone when it ends."""
-    port = port or free_port()
+    port = free_port()
     (runner,) = unpacked(PACKAGE).glob("*-runner.jar")
     command: list[str | Path] = [
         find_java().home / "bin" / "java",
