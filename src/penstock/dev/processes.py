@@ -18,6 +18,8 @@ from penstock.errors import ServiceError
 
 NOTE: Final = "service.json"
 _STOP_SECS: Final = 20
+_CHILDREN: Final[dict[int, subprocess.Popen[bytes]]] = {}
+"""Those this process started and has not seen end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ def start(
             start_new_session=True,
             user=user,
         )
+    _CHILDREN[process.pid] = process
     running = Running(process.pid, _born(process.pid), about)
     note = home / NOTE
     note.write_text(json.dumps({"pid": running.pid, "born": running.born, "about": dict(about)}), encoding="utf-8")
@@ -92,8 +95,9 @@ def stop(home: Path) -> bool:
 def _ended(running: Running) -> bool:
     ends = time.monotonic() + _STOP_SECS
     while time.monotonic() < ends:
-        with suppress(ChildProcessError):
-            os.waitpid(running.pid, os.WNOHANG)
+        child = _CHILDREN.get(running.pid)
+        if child is not None and child.poll() is not None:
+            del _CHILDREN[running.pid]
         if _born(running.pid) != running.born:
             return True
         time.sleep(0.05)
