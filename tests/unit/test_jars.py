@@ -1,5 +1,6 @@
 """Packages of the JVM: what is asked for, where, and what is remembered."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,10 @@ MIRROR = """<settings xmlns="http://maven.apache.org/SETTINGS/1.2.0"><mirrors><m
 
 def test_a_mirror_in_the_settings_of_maven_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert "root=" not in jars._settings()
+    assert "root=" not in jars._settings([])
     (tmp_path / ".m2").mkdir()
     (tmp_path / ".m2" / "settings.xml").write_text(MIRROR)
-    assert 'root="https://mirror.example/maven"' in jars._settings()
+    assert 'root="https://mirror.example/maven"' in jars._settings([])
 
 
 def test_what_was_found_once_is_not_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,3 +49,32 @@ def test_a_package_that_is_nowhere_is_named(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(ServiceError, match=r"not found: org\.example:nothing:1") as failed:
         jars.fetch([Package("org.example", "nothing", "1")], tmp_path / "cache")
     assert failed.value.code == "jar-missing"
+
+
+def test_the_newest_release_that_is_not_newer_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository = tmp_path / "repository"
+    for version in ("3.9.9", "4.0.1", "4.1.0", "4.1.12", "4.2.0-preview1", "4.2.1", "5.0.0"):
+        folder = repository / "org" / "example" / "a" / version
+        folder.mkdir(parents=True)
+        (folder / f"a-{version}.jar").write_text(version)
+        (folder / f"a-{version}.pom").write_text(
+            "<project><modelVersion>4.0.0</modelVersion><groupId>org.example</groupId>"
+            f"<artifactId>a</artifactId><version>{version}</version></project>"
+        )
+    settings = tmp_path / "ivysettings.xml"
+    pattern = f"{repository}/[organisation]/[module]/[revision]/[module]-[revision]"
+    settings.write_text(
+        '<ivysettings><settings defaultResolver="own"/><resolvers><filesystem name="own" m2compatible="true">'
+        f'<ivy pattern="{pattern}.pom"/><artifact pattern="{pattern}.[ext]"/></filesystem></resolvers></ivysettings>'
+    )
+    monkeypatch.setenv("PENSTOCK_IVY_SETTINGS", str(settings))
+    (found,) = jars.fetch([Package("org.example", "a", "4.2.0", or_older=True)], tmp_path / "cache")
+    assert found.read_text() == "4.1.12"
+
+
+@pytest.mark.parametrize(
+    ("version", "will_do"),
+    [("4.2.0", True), ("4.1.1", True), ("4.0.0", True), ("4.2.1", False), ("4.1.0-preview1", False), ("3.9.0", False)],
+)
+def test_versions_that_will_do(version: str, will_do: bool) -> None:
+    assert bool(re.fullmatch(jars._not_after("4.2.0"), version)) == will_do

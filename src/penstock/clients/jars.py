@@ -28,7 +28,10 @@ _PATTERN: Final = "[organisation]_[artifact]-[revision](-[classifier]).[ext]"
 
 @dataclass(frozen=True, slots=True)
 class Package:
-    """A package by its coordinates. `alone` leaves out what it depends on."""
+    """A package by its coordinates. `alone` leaves out what it depends on.
+
+    With `or_older`, the newest release of the same major version will do that is not newer than the version.
+    """
 
     group: str
     artifact: str
@@ -36,6 +39,7 @@ class Package:
     classifier: str | None = None
     extension: str = "jar"
     alone: bool = False
+    or_older: bool = False
 
     def __str__(self) -> str:
         return ":".join(filter(None, (self.group, self.artifact, self.version, self.classifier)))
@@ -79,7 +83,7 @@ def cache_home() -> Path:
 
 
 def _digest(packages: Sequence[Package]) -> str:
-    names = "\n".join(f"{package} {package.extension} {package.alone}" for package in packages)
+    names = "\n".join(f"{package} {package.extension} {package.alone} {package.or_older}" for package in packages)
     return hashlib.sha256(names.encode()).hexdigest()[:16]
 
 
@@ -97,9 +101,9 @@ def _resolve(packages: Sequence[Package], home: Path, target: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         wanted, settings = Path(folder) / "ivy.xml", Path(folder) / "ivysettings.xml"
         wanted.write_text(_module(packages), encoding="utf-8")
-        settings.write_text(_settings(), encoding="utf-8")
+        settings.write_text(_settings(packages), encoding="utf-8")
         command = [
-            *(str(java), "-cp", str(_ivy()), "org.apache.ivy.Main", "-settings", str(_own_settings() or settings)),
+            *(str(java), "-cp", str(_ivy()), "org.apache.ivy.Main", "-settings", str(settings)),
             *("-cache", str(home / "ivy"), "-ivy", str(wanted), "-confs", "default"),
             *("-retrieve", f"{target}/{_PATTERN}"),
         ]
@@ -142,7 +146,7 @@ def _ivy() -> Path:
 def _module(packages: Sequence[Package]) -> str:
     lines = []
     for package in packages:
-        what = f"org={quoteattr(package.group)} name={quoteattr(package.artifact)} rev={quoteattr(package.version)}"
+        what = f"org={quoteattr(package.group)} name={quoteattr(package.artifact)} rev={quoteattr(_revision(package))}"
         transitive = "false" if package.alone else "true"
         part = "" if package.classifier is None else f" m:classifier={quoteattr(package.classifier)}"
         kind = quoteattr(package.extension)
@@ -156,19 +160,40 @@ def _module(packages: Sequence[Package]) -> str:
     )
 
 
-def _own_settings() -> Path | None:
-    """Settings of Ivy that the user has made."""
+def _revision(package: Package) -> str:
+    """The version as Ivy is to look for it: one name for every set of versions that will do."""
+    return f"not-after-{package.version}" if package.or_older else package.version
+
+
+def _settings(packages: Sequence[Package]) -> str:
+    """Settings of Ivy: where to look, which the user may have said, and what our names for versions mean."""
     chosen = os.environ.get("PENSTOCK_IVY_SETTINGS")
-    return Path(chosen) if chosen else None
+    matches = "".join(
+        f'<match revision="{_revision(package)}" pattern="{_not_after(package.version)}" matcher="regexp"/>'
+        for package in {package.version: package for package in packages if package.or_older}.values()
+    )
+    matchers = f'<version-matchers usedefaults="true"><pattern-vm>{matches}</pattern-vm></version-matchers>'
+    return f"<ivysettings>{_resolvers(chosen)}{matchers if matches else ''}</ivysettings>"
 
 
-def _settings() -> str:
+def _resolvers(chosen: str | None) -> str:
+    if chosen:
+        return f"<include file={quoteattr(str(Path(chosen).absolute()))}/>"
     root = _mirror()
     at = f" root={quoteattr(root)}" if root else ""
     return (
-        '<ivysettings><settings defaultResolver="central"/><resolvers>'
-        f'<ibiblio name="central" m2compatible="true" usepoms="true"{at}/></resolvers></ivysettings>'
+        '<settings defaultResolver="central"/><resolvers>'
+        f'<ibiblio name="central" m2compatible="true" usepoms="true"{at}/></resolvers>'
     )
+
+
+def _not_after(version: str) -> str:
+    """A pattern of the releases of a major version up to this one: `4.2.0` takes 4.1.7, but no 4.2.1 and no preview."""
+    major, minor, patch = (int(part) for part in version.split("."))
+    older = "|".join(str(number) for number in range(minor))
+    latest = "|".join(str(number) for number in range(patch + 1))
+    either = [rf"{minor}\.({latest})", *([rf"({older})\.\d+"] if older else [])]
+    return rf"{major}\.({'|'.join(either)})"
 
 
 def _mirror() -> str | None:
