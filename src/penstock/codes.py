@@ -99,6 +99,9 @@ CODES: Final[Mapping[str, str]] = {
     "spark-start": "Spark could not start. Its log has the reason.",
     "spark-lost": "The JVM of Spark ended while queries ran: it was killed, or ran out of memory. Its log may say why.",
     "unreachable": "A system that the project names does not answer.",
+    "kafka-refused": "The broker answers, but does not let us in, or not do this: a wrong password, a certificate that it does not know, a right that is missing.",
+    "kafka-failed": "The broker could not do what was asked. The message has its own words.",
+    "certificate-unreadable": "A file with a certificate or a key is not there, cannot be read, or is not PEM.",
     "state-unreadable": "The state file `.penstock/state.db` cannot be read. It may be damaged or locked.",
     # Queries
     "query-failed": "A streaming query stopped with an error. The message names the query and the cause.",

@@ -3,7 +3,9 @@
 import subprocess
 import uuid
 from base64 import urlsafe_b64encode
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from penstock.clients.jars import Package, fetch
@@ -17,6 +19,7 @@ PACKAGES: Final = (
     Package("org.apache.kafka", "kafka-tools", VERSION),
     Package("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
 )
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 LOGGING: Final = """
 appender.out.type = Console
 appender.out.name = out
@@ -32,12 +35,21 @@ def class_path() -> str:
     return ":".join(map(str, fetch(PACKAGES)))
 
 
-def up(home: Path) -> Running:
-    """Start a broker whose data is below `home`; it finds again what an earlier one has left there."""
+def up(
+    home: Path,
+    *,
+    port: int | None = None,
+    settings: Mapping[str, str] = MappingProxyType({}),
+    users: Sequence[str] = (),
+) -> Running:
+    """Start a broker whose data is below `home`; it finds again what an earlier one has left there.
+
+    `settings` win over ours. `users` are those that a new broker knows, in the words of its own tools.
+    """
     home.mkdir(parents=True, exist_ok=True)
-    port, controller = free_port(), free_port()
+    port, controller = port or free_port(), free_port()
     properties = home / "server.properties"
-    properties.write_text(_properties(home, port, controller), encoding="utf-8")
+    properties.write_text(_properties(home, port, controller, settings), encoding="utf-8")
     (home / "log4j2.properties").write_text(LOGGING, encoding="utf-8")
     java: list[str | Path] = [
         find_java().home / "bin" / "java",
@@ -46,14 +58,15 @@ def up(home: Path) -> Running:
     ]
     java += ["-cp", class_path()]
     if not (home / "data" / "meta.properties").is_file():
-        _format(java, properties)
+        _format(java, properties, users)
     about = {"bootstrap_servers": f"127.0.0.1:{port}"}
     return start("Kafka", home, [*java, "kafka.Kafka", properties], about, lambda: answers(port))
 
 
-def _format(java: list[str | Path], properties: Path) -> None:
+def _format(java: list[str | Path], properties: Path, users: Sequence[str]) -> None:
     cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     command = [*java, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", properties]
+    command += [part for user in users for part in ("--add-scram", user)]
     ended = subprocess.run([str(part) for part in command], capture_output=True, text=True)
     if ended.returncode != 0:
         said = (ended.stderr or ended.stdout).strip().splitlines()
@@ -62,15 +75,16 @@ def _format(java: list[str | Path], properties: Path) -> None:
         )
 
 
-def _properties(home: Path, port: int, controller: int) -> str:
+def _properties(home: Path, port: int, controller: int, settings: Mapping[str, str]) -> str:
     own = {
         "process.roles": "broker,controller",
         "node.id": "1",
         "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
-        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port}",
         "controller.listener.names": "CONTROLLER",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "listener.security.protocol.map": ",".join(
+            ("CONTROLLER:PLAINTEXT", *(f"{name}:{name}" for name in _PROTOCOLS))
+        ),
         "log.dirs": str(home / "data"),
         "offsets.topic.replication.factor": "1",
         "offsets.topic.num.partitions": "4",
@@ -81,4 +95,7 @@ def _properties(home: Path, port: int, controller: int) -> str:
         "auto.create.topics.enable": "false",
         "log.segment.delete.delay.ms": "1000",
     }
+    own |= settings
+    own["advertised.listeners"] = own["listeners"]
+    own["listeners"] += f",CONTROLLER://127.0.0.1:{controller}"
     return "".join(f"{key}={value}\n" for key, value in own.items())

@@ -1,0 +1,78 @@
+"""Asking a real broker about topics, their settings and the positions of groups, by every way in."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from penstock.clients.kafka.admin import KafkaAdmin, TopicState
+from penstock.clients.kafka.cluster import KafkaCluster
+from penstock.errors import ServiceError
+from tests.services.kafka import Broker, new_topic
+
+
+@pytest.mark.parametrize("way", ["plain", "with_password", "with_scram", "with_certificate"])
+def test_every_way_in(broker: Broker, way: str) -> None:
+    name = new_topic()
+    KafkaAdmin(getattr(broker, way)).create(name, 1, 1, {})
+    assert name in KafkaAdmin(broker.plain).topics()
+
+
+def test_a_topic_is_made_grown_and_changed(broker: Broker) -> None:
+    admin, name = KafkaAdmin(broker.plain), new_topic()
+    admin.create(name, 2, 1, {"retention.ms": "3600000"})
+    admin.create(name, 5, 1, {})
+    assert admin.topics()[name] == TopicState(2, 1)
+    admin.add_partitions(name, 3)
+    admin.set_config(name, {"cleanup.policy": "compact"})
+    assert admin.topics()[name].partitions == 3
+    assert admin.chosen_config([name]) == {name: {"retention.ms": "3600000", "cleanup.policy": "compact"}}
+    with pytest.raises(ServiceError, match="did not give") as failed:
+        admin.add_partitions(name, 1)
+    assert failed.value.code == "kafka-failed"
+
+
+def test_positions_of_a_group(broker: Broker) -> None:
+    admin, name = KafkaAdmin(broker.plain), new_topic()
+    admin.create(name, 2, 1, {})
+    assert admin.ends([name]) == {(name, 0): 0, (name, 1): 0}
+    group = f"group of {name}"
+    assert admin.committed(group, [name]) == {}
+    admin.commit(group, {(name, 1): 7})
+    assert admin.committed(group, [name]) == {(name, 1): 7}
+
+
+def test_nobody_there(broker: Broker) -> None:
+    begun = time.monotonic()
+    with pytest.raises(ServiceError, match=r"Kafka at 127\.0\.0\.1:9 cannot be asked for its topics") as failed:
+        KafkaAdmin(KafkaCluster("127.0.0.1:9")).topics()
+    assert failed.value.code == "unreachable"
+    assert time.monotonic() - begun < 60, "it hangs"
+
+
+def test_a_wrong_password(broker: Broker) -> None:
+    stranger = KafkaCluster(broker.with_password.servers, username="ada", password="a guess")
+    with pytest.raises(ServiceError, match="Authentication failed") as failed:
+        KafkaAdmin(stranger).topics()
+    assert failed.value.code == "kafka-refused"
+    assert "a guess" not in str(failed.value)
+
+
+def test_certificates_that_are_none(broker: Broker, tmp_path: Path) -> None:
+    text = tmp_path / "ca.pem"
+    for content, said in (
+        (None, "cannot be read"),
+        (b"\xff\x00", "is no certificate"),
+        (b"hello", "is no certificate"),
+    ):
+        text.unlink(missing_ok=True)
+        if content is not None:
+            text.write_bytes(content)
+        with pytest.raises(ServiceError, match=said) as failed:
+            KafkaAdmin(KafkaCluster(broker.with_certificate.servers, ca=str(text)))
+        assert failed.value.code == "certificate-unreadable"
+
+
+def test_a_setting_that_only_java_knows_does_no_harm(broker: Broker) -> None:
+    cluster = KafkaCluster(broker.plain.servers, config={"metadata.max.age.ms": "1000", "receive.buffer.bytes": "1000"})
+    assert KafkaAdmin(cluster).topics() is not None
