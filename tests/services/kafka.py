@@ -1,11 +1,15 @@
 """A real broker for tests: the one of `penstock dev`, which also listens with passwords and with certificates."""
 
+import json
 import subprocess
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
 from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.dev import kafka as dev_kafka
@@ -87,3 +91,58 @@ def _certificates(folder: Path) -> Path:
     (folder / "client.crt").rename(folder / "certificate.pem")
     (folder / "client.key").rename(folder / "key.pem")
     return folder
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record of a topic, as a consumer sees it."""
+
+    key: str | None
+    value: bytes | None
+    headers: dict[str, str]
+    partition: int
+    offset: int
+
+
+def produce(cluster: KafkaCluster, topic: str, *records: Any, **settings: Any) -> None:
+    """Send records: values, or pairs of a key and a value, or of a key, a value and headers. Mappings become JSON."""
+    producer = Producer({**cluster.for_librdkafka(), "message.max.bytes": 20_000_000, **settings})
+    for record in records:
+        key, value, headers = (*record, None)[:3] if isinstance(record, tuple) else (None, record, None)
+        data = json.dumps(value, default=str).encode() if isinstance(value, Mapping) else value
+        producer.produce(topic, data, key, headers=headers)
+    assert producer.flush(30) == 0
+
+
+def consume(cluster: KafkaCluster, topic: str) -> list[Record]:
+    """Everything that a topic holds now, partition by partition."""
+    consumer = Consumer(
+        {
+            **cluster.for_librdkafka(),
+            "group.id": "tests",
+            "isolation.level": "read_committed",
+            "enable.partition.eof": True,
+        }
+    )
+    try:
+        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
+        found: list[Record] = []
+        ended: set[int] = set()
+        while len(ended) < len(partitions):
+            message = consumer.poll(30)
+            assert message is not None, "nothing came"
+            if message.error() is not None:
+                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
+                ended.add(message.partition())
+                continue
+            key, headers = message.key(), {name: text.decode() for name, text in message.headers() or []}
+            place = (message.partition(), message.offset())
+            found.append(Record(None if key is None else key.decode(), message.value(), headers, *place))
+        return sorted(found, key=lambda record: (record.partition, record.offset))
+    finally:
+        consumer.close()
+
+
+def rows_of(records: list[Record]) -> list[dict[str, Any]]:
+    return [json.loads(record.value) for record in records if record.value is not None]

@@ -60,7 +60,7 @@ class Running:
         checked = check(self.root / self.entry)
         plan = planned(checked, compiled(checked), select=tuple(select), allow_rebuild=tuple(allow_rebuild))
         store = SqliteStore(checked.place.state_file)
-        run = start(plan, self.spark, checked.place, store, environ=checked.environ)
+        run = start(plan, self.spark, checked.place, store, environ=checked.environ, clusters=checked.clusters)
         try:
             run.run_once(lambda: time.sleep(0.02))
         finally:
@@ -81,7 +81,8 @@ class Running:
 
     def show(self, node_id: str, limit: int = 100) -> list[dict[str, Any]]:
         checked = check(self.root / self.entry)
-        return peek(compiled(checked), node_id, checked.root, self.spark.newSession(), limit, checked.environ)
+        session = self.spark.newSession()
+        return peek(compiled(checked), node_id, checked.root, session, limit, checked.environ, checked.clusters)
 
 
 def order(

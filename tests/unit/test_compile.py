@@ -91,7 +91,9 @@ def test_with_kafka_topics_are_read_and_written_there(project_manifest: Compile)
     text = HEAD.replace("sources:", "runtime: {kafka: {bootstrap_servers: 'a:1', sasl_password: hunter2}}\nsources:", 1)
     manifest = project_manifest(text + "  - {name: m, sql: 'SELECT id FROM {{ source(\"s\") }}'}\n")
     (query,) = manifest.queries
-    assert query.inputs[0].source == {"type": "kafka", "topic": "s.v1"}
+    schema = {"id": "BIGINT", "at": "TIMESTAMP"}
+    read = {"type": "kafka", "topic": "s.v1", "data_format": "json", "schema": schema, "operation": False}
+    assert query.inputs[0].source == read
     assert query.outputs[0].sink["type"] == "kafka"
     assert "hunter2" not in manifest.to_json()
 

@@ -17,9 +17,11 @@ from penstock.sql.types import Column
 EXAMPLES: dict[tuple[str, str], dict[str, Any]] = {
     ("source", "file"): {"path": "in", "format": "csv"},
     ("source", "generator"): {"columns": {"id": {"kind": "sequence"}}},
+    ("source", "kafka"): {"topic": "orders", "data_format": "json", "schema": {"id": "int64"}},
     ("source", "topic"): {"topic": "orders"},
     ("sink", "blackhole"): {"from": "a"},
     ("sink", "file"): {"from": "a", "path": "out", "format": "json"},
+    ("sink", "kafka"): {"from": "a", "topic": "orders", "data_format": "avro"},
     ("sink", "print"): {"from": "a"},
     ("sink", "topic"): {"from": "a", "topic": "orders"},
 }
@@ -41,8 +43,8 @@ def test_every_built_in_is_found_under_its_type() -> None:
 
 
 def test_types_are_listed_in_order() -> None:
-    assert registry.types("source") == ("file", "generator", "topic")
-    assert registry.types("sink") == ("blackhole", "file", "print", "topic")
+    assert registry.types("source") == ("file", "generator", "kafka", "topic")
+    assert registry.types("sink") == ("blackhole", "file", "kafka", "print", "topic")
 
 
 def test_a_type_is_known_in_its_role_only() -> None:

@@ -77,7 +77,7 @@ def test_an_unknown_type_is_reported_with_the_nearest_and_else_with_all(pipeline
     text = """
         sources:
           a: {type: genrator}
-          b: {type: kafka}
+          b: {type: pulsar}
         transforms:
           t: {type: sqll}
         sinks:
@@ -85,11 +85,11 @@ def test_an_unknown_type_is_reported_with_the_nearest_and_else_with_all(pipeline
     """
     found = pipeline(text)
     assert codes(found) == ["unknown-type"] * 4
-    assert [d.params["type"] for d in found] == ["genrator", "kafka", "sqll", "blackhol"]
+    assert [d.params["type"] for d in found] == ["genrator", "pulsar", "sqll", "blackhol"]
     assert [d.origin for d in found] == [spot(PIPELINE, text, d.params["type"]) for d in found]
     assert [d.hint for d in found] == [
         "did you mean `generator`?",
-        "available: file, generator, topic",
+        "available: file, generator, kafka, topic",
         "did you mean `sql`?",
         "did you mean `blackhole`?",
     ]

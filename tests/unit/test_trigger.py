@@ -96,10 +96,7 @@ def test_every_reason_is_in_one_warning_at_the_trigger_and_plan_refuses(
 def test_what_qualifies_is_refused_as_long_as_sinks_take_batches(check: Check, project_manifest: Compile) -> None:
     assert check({MAIN: text(FILTER)})[1] == ()
     refusals = diff(project_manifest(text(FILTER)), NOTHING).refusals
-    assert {(r.code, r.params.get("connector")) for r in refusals} == {
-        ("not-runnable-here", "kafka"),
-        ("not-runnable-here", None),
-    }
+    assert [r.code for r in refusals] == ["not-runnable-here"]
 
 
 def test_a_trigger_on_a_view_has_no_effect(check: Check) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from penstock.clients.clusters import Clusters
 from penstock.errors import Diagnostic, Origin, PlanRefused, ProjectInvalid, Severity, did_you_mean, has_errors
 from penstock.graph.graph import Graph, Node
 from penstock.graph.link import link
@@ -15,6 +16,7 @@ from penstock.graph.ml import model_files
 from penstock.graph.schemas import ask_registry, discover
 from penstock.manifest.compile import compile
 from penstock.manifest.model import Manifest
+from penstock.plan.brokers import ask_brokers
 from penstock.plan.diff import diff
 from penstock.plan.place import Place
 from penstock.plan.state import SqliteStore, read_deployed
@@ -22,6 +24,7 @@ from penstock.plan.steps import Plan
 from penstock.project.load import load
 from penstock.project.parse import parse
 from penstock.project.parse_project import Environment, StreamProject
+from penstock.project.settings import pipeline_clusters
 from penstock.project.variables import Environ
 
 
@@ -52,6 +55,13 @@ class Checked:
     environ: Environ
     digests: Mapping[str, str]
     """What the files of `runtime.ml` hold."""
+
+    @property
+    def clusters(self) -> Clusters:
+        """The systems that hold its topics."""
+        if self.graph.format == "pipeline":
+            return pipeline_clusters(self.environ)
+        return self.graph.runtime.clusters(self.root)
 
     @property
     def place(self) -> Place:
@@ -114,7 +124,10 @@ def planned(
             text = f"there is no query `{name}` in this project"
             raise PlanRefused("unknown-node", text, hint=did_you_mean(name, names))
     deployed = read_deployed(SqliteStore(checked.place.state_file), checked.place)
-    return diff(manifest, deployed, select=select, allow_rebuild=allow_rebuild, environ=checked.environ)
+    brokers = ask_brokers(manifest, checked.clusters)
+    return diff(
+        manifest, deployed, select=select, allow_rebuild=allow_rebuild, environ=checked.environ, brokers=brokers
+    )
 
 
 def node_named(graph: Graph, name: str) -> Node:

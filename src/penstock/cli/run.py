@@ -57,6 +57,7 @@ def command(
 
 def _host(checked: Checked, plan: Plan, *, once: bool, quiet: bool) -> dict[str, Any]:
     """Hold the lock and Spark for as long as the queries run."""
+    from penstock.cli.packages import fetched, packages_of
     from penstock.clients.java import find_java
     from penstock.runtime.lock import run_lock
 
@@ -64,6 +65,7 @@ def _host(checked: Checked, plan: Plan, *, once: bool, quiet: bool) -> dict[str,
     store = SqliteStore(place.state_file)
     with run_lock(place.lock_file):
         find_java()
+        jars = fetched(packages_of(plan.manifest))
         output.say("Starting Spark …")
         from penstock.runtime.progress import ProgressBoard
         from penstock.runtime.session import spark_session
@@ -73,8 +75,8 @@ def _host(checked: Checked, plan: Plan, *, once: bool, quiet: bool) -> dict[str,
         heartbeat = _Heartbeat(board, store, place, plan.manifest.revision)
         heartbeat.write()
 
-        with spark_session(plan.manifest.spark, place.logs) as spark:
-            run = start(plan, spark, place, store, board, checked.environ)
+        with spark_session(plan.manifest.spark, place.logs, jars) as spark:
+            run = start(plan, spark, place, store, board, checked.environ, clusters=checked.clusters)
             return _watch(run, heartbeat, once=once, quiet=quiet)
 
 

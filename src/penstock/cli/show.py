@@ -9,8 +9,9 @@ from penstock.cli import output
 from penstock.cli.line import Checked, check, compiled, node_named
 from penstock.cli.options import DirectoryOption, EnvOption, Format, FormatOption, PathArgument, VarOption, target
 from penstock.cli.table import lines
+from penstock.clients.topic_names import ERRORS, error_topic
 from penstock.connectors.registry import source_from
-from penstock.connectors.topic import ERRORS, TopicSource, error_topic
+from penstock.connectors.topic import TopicSource
 from penstock.errors import Diagnostic, ProjectInvalid
 from penstock.graph.graph import Graph
 from penstock.project.variables import resolved
@@ -47,17 +48,20 @@ def _rows(checked: Checked, name: str, limit: int) -> list[dict[str, Any]]:
         text = f"`{name}` is {'an' if node.kind == 'exposure' else 'a'} {node.kind}: it has no rows of its own"
         raise ProjectInvalid([Diagnostic("unknown-node", text, hint="show what it reads from")])
     if node.id in manifest.streams:
-        rows = source_from(_filled(checked, manifest.streams[node.id]), checked.root).first_rows(limit)
+        source = source_from(_filled(checked, manifest.streams[node.id]), checked.root)
+        rows = source.reaching(checked.clusters).first_rows(limit)
         if rows is not None:
             return rows
     from penstock.clients.java import find_java
 
     find_java()
+    from penstock.cli.packages import fetched, packages_of
     from penstock.runtime.peek import peek
     from penstock.runtime.session import spark_session
 
-    with spark_session(manifest.spark, checked.place.logs) as spark:
-        return peek(manifest, node.id, checked.root, spark, limit, checked.environ)
+    jars = fetched(packages_of(manifest))
+    with spark_session(manifest.spark, checked.place.logs, jars) as spark:
+        return peek(manifest, node.id, checked.root, spark, limit, checked.environ, checked.clusters)
 
 
 def _error_topic(graph: Graph, name: str) -> str | None:

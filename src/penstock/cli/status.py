@@ -1,9 +1,11 @@
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from penstock.cli import output
-from penstock.cli.line import check
+from penstock.cli.line import Checked, check, compiled
 from penstock.cli.options import DirectoryOption, EnvOption, Format, FormatOption, PathArgument, target
 from penstock.plan.state import SqliteStore, read_recorded
 
@@ -12,6 +14,9 @@ def command(
     path: PathArgument = None,
     directory: DirectoryOption = None,
     env: EnvOption = None,
+    lag: Annotated[
+        bool, typer.Option("--lag", help="Ask Kafka how far each query is behind, in records and in seconds.")
+    ] = False,
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Show whether the project runs, and how far each query is."""
@@ -21,6 +26,9 @@ def command(
     recorded = read_recorded(SqliteStore(checked.place.state_file), checked.place)
     pid = running_pid(checked.place.lock_file)
     queries = [_settled(progress, pid) for progress in recorded.progress.values()]
+    if lag:
+        behind = _behind(checked)
+        queries = [{**query, "lag": behind.get(query["query"], [])} for query in queries]
     if form is Format.JSON:
         output.put_json(
             {
@@ -46,6 +54,33 @@ def command(
         output.put(f"  {query['query']:<{width}}  {query['state']:<9} {numbers}{_since(query)}")
         if query["error"]:
             output.put(f"  {'':<{width}}  {query['error']}")
+        for place in query.get("lag", ()):
+            output.put(f"  {'':<{width}}  {_place_line(place)}")
+
+
+def _behind(checked: Checked) -> dict[str, list[dict[str, Any]]]:
+    """How far each query that reads Kafka is behind, by query and partition."""
+    from penstock.clients.kafka.admin import KafkaAdmin
+    from penstock.clients.kafka.lag import lag_of
+
+    source = checked.clusters.source
+    topics = {
+        query.name: [entry.source["topic"] for entry in query.inputs if entry.source["type"] == "kafka"]
+        for query in compiled(checked).queries
+    }
+    if source is None or not any(topics.values()):
+        return {}
+    admin = KafkaAdmin(source.kafka)
+    return {
+        name: [found.to_json() for found in lag_of(admin, checked.place.group(name, source.group), read)]
+        for name, read in topics.items()
+        if read
+    }
+
+
+def _place_line(place: Mapping[str, Any]) -> str:
+    waits = "" if not place["seconds"] else f", {place['seconds']:,.1f} s"
+    return f"{place['topic']}/{place['partition']}: {place['records']:,} behind{waits}"
 
 
 def _settled(document: Mapping[str, Any], pid: int | None) -> dict[str, Any]:

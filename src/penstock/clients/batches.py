@@ -46,6 +46,18 @@ class BatchRef:
         return f"{self.checkpoint_id}-{self.batch_id:012d}-{zlib.crc32(self.output.encode()):08x}"
 
 
+@dataclass(frozen=True, slots=True)
+class PartRead:
+    """What one reader read in a batch: files, by their addresses, or all that lies between two positions.
+
+    Positions are in the reader's own words. Before the first batch there may be none.
+    """
+
+    files: tuple[str, ...] = ()
+    before: str | None = None
+    after: str | None = None
+
+
 def counted(batch: DataFrame) -> tuple[DataFrame, Callable[[], int]]:
     """The batch, and how many rows the first action over it saw: counting costs no second pass."""
     from pyspark.sql import Observation

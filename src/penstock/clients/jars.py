@@ -61,6 +61,11 @@ def fetch(packages: Sequence[Package], cache: Path | None = None) -> list[Path]:
     return files
 
 
+def is_fetched(packages: Sequence[Package], cache: Path | None = None) -> bool:
+    """Whether the packages are here already."""
+    return _remembered((cache or cache_home()) / "sets" / f"{_digest(packages)}.json") is not None
+
+
 def unpacked(package: Package, cache: Path | None = None) -> Path:
     """The directory with what is in a package that is an archive."""
     (archive,) = fetch([package], cache)

@@ -5,8 +5,8 @@ import json
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -18,12 +18,20 @@ TIMEOUT_SECS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
+class Registered:
+    """A schema as a registry has it, with the number by which records name it."""
+
+    number: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Registry:
     """Where the registry answers, and as whom to ask. Of several addresses the first that answers is taken."""
 
     urls: Sequence[str]
     username: str | None = None
-    password: str | None = None
+    password: str | None = field(default=None, repr=False)
     ca_location: str | None = None
 
     def columns(self, subject: str, version: int | str = "latest") -> Columns | None:
@@ -35,24 +43,63 @@ class Registry:
         found = self._get(f"/subjects/{quote(subject, safe='')}/versions/{version}")
         return columns_of(str(found["schema"]), str(found.get("schemaType") or "AVRO").lower())
 
+    def versions(self, subject: str) -> dict[int, Registered]:
+        """Every schema that a subject has had. LookupError if there is no such subject."""
+        path = f"/subjects/{quote(subject, safe='')}/versions"
+        found = {int(version): self._get(f"{path}/{version}") for version in self._get(path)}
+        return {version: Registered(int(told["id"]), str(told["schema"])) for version, told in found.items()}
+
+    def schema(self, number: int) -> str:
+        """A schema by its number. LookupError if there is none."""
+        return str(self._get(f"/schemas/ids/{number}")["schema"])
+
+    def register(self, subject: str, schema: str, kind: str = "AVRO") -> int:
+        """Make a schema the newest of a subject, unless it is there already; its number.
+
+        ValueError if the subject's compatibility forbids it.
+        """
+        path = f"/subjects/{quote(subject, safe='')}/versions"
+        return int(self._ask(path, {"schema": schema, "schemaType": kind})["id"])
+
+    def incompatibilities(self, subject: str, schema: str, kind: str = "AVRO") -> list[str]:
+        """Why a schema cannot follow the newest of a subject; nothing if it can, or is the first."""
+        path = f"/compatibility/subjects/{quote(subject, safe='')}/versions/latest?verbose=true"
+        try:
+            answer = self._ask(path, {"schema": schema, "schemaType": kind})
+        except LookupError:
+            return []
+        return [] if answer["is_compatible"] else [str(text) for text in answer.get("messages") or ["it is not"]]
+
+    def set_compatibility(self, subject: str, level: str) -> None:
+        self._ask(f"/config/{quote(subject, safe='')}", {"compatibility": level}, method="PUT")
+
     def _get(self, path: str) -> Any:
+        return self._ask(path)
+
+    def _ask(self, path: str, body: Mapping[str, Any] | None = None, method: str | None = None) -> Any:
         failures: list[str] = []
+        data = None if body is None else json.dumps(body).encode()
         for url in self.urls:
-            request = urllib.request.Request(url.rstrip("/") + path, headers=self._headers())
+            address = url.rstrip("/") + path
+            request = urllib.request.Request(address, data, self._headers(), method=method)
             try:
                 with urllib.request.urlopen(request, timeout=TIMEOUT_SECS, context=self._trust(url)) as answer:
                     return json.load(answer)
             except urllib.error.HTTPError as error:
-                if error.code == 404:
-                    raise LookupError(path) from None
-                failures.append(f"{url} answers {error.code}")
+                with error:
+                    if error.code == 404:
+                        raise LookupError(path) from None
+                    if error.code in (409, 422):
+                        raise ValueError(_message(error)) from None
+                    failures.append(f"{url} answers {error.code}")
             except (OSError, ValueError) as error:
                 failures.append(f"{url} does not answer: {getattr(error, 'reason', error)}")
         text = f"the schema registry cannot be asked: {'; '.join(failures)}"
         raise ServiceError("unreachable", text, hint="see `runtime.schema_registry`", retriable=True)
 
     def _headers(self) -> dict[str, str]:
-        headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
+        kind = "application/vnd.schemaregistry.v1+json"
+        headers = {"Accept": f"{kind}, application/json", "Content-Type": kind}
         if self.username is not None:
             word = base64.b64encode(f"{self.username}:{self.password or ''}".encode()).decode()
             headers["Authorization"] = f"Basic {word}"
@@ -60,3 +107,11 @@ class Registry:
 
     def _trust(self, url: str) -> ssl.SSLContext | None:
         return ssl.create_default_context(cafile=self.ca_location) if url.startswith("https") else None
+
+
+def _message(error: urllib.error.HTTPError) -> str:
+    """What the registry says of a request that it does not take."""
+    try:
+        return str(json.load(error).get("message") or error.reason)
+    except ValueError:
+        return str(error.reason)

@@ -16,6 +16,8 @@ class BlackholeSink(Sink):
 
     type: Literal["blackhole"] = "blackhole"
     delivery = "nothing is kept"
+    ordered = False
+    changes = False
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         rows, count = counted(batch)

@@ -7,13 +7,15 @@ methods only, so that checking a project starts no JVM.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from pydantic import Field
 
-from penstock.clients.batches import BatchRef
+from penstock.clients.batches import BatchRef, PartRead
+from penstock.clients.clusters import Clusters
+from penstock.clients.jars import Package
 from penstock.config import Frozen, Names
 from penstock.keyed.operators import ORDER
 from penstock.sql.types import Columns
@@ -22,13 +24,25 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+ERROR: Final = "_error"
+"""A column of a source's rows: why a row could not be made, as a code; null if it could."""
+ORIGIN: Final = "_origin"
+"""A column of rows that are read again: where they came from, as a struct of topic, partition, offset, …, value."""
+
+
 class Connector(Frozen, ABC):
     """Common to sources and sinks."""
 
     type: str
+    packages: ClassVar[tuple[Package, ...]] = ()
+    """What Spark needs for it beside what comes with PySpark."""
 
     def rooted_at(self, root: Path) -> Self:
         """The same connector with its relative paths taken from `root`."""
+        return self
+
+    def reaching(self, clusters: Clusters) -> Self:
+        """The same connector, which knows the systems it reads from or writes to."""
         return self
 
     def check(self) -> None:
@@ -49,7 +63,7 @@ class Source(Connector):
     @abstractmethod
     def read(self, spark: SparkSession, name: str) -> DataFrame:
         """The stream. Every reader behind it is called `name`, or `name` with a suffix, so that a checkpoint can
-        outlive a change of the query."""
+        outlive a change of the query. It may have the column `ERROR`."""
 
     def read_in_order(self, spark: SparkSession, name: str) -> DataFrame:
         """The stream with the columns of `ORDER`, which tell where a row stood; rows are numbered later on.
@@ -62,17 +76,22 @@ class Source(Connector):
         return self.read(spark, name).withColumns(dict(zip(ORDER, blanks, strict=True)))
 
     def read_again(
-        self, spark: SparkSession, name: str, files: Mapping[str, Sequence[str]], *, ordered: bool = False
+        self, spark: SparkSession, name: str, parts: Mapping[str, PartRead], *, ordered: bool = False
     ) -> DataFrame | None:
-        """The rows of a batch once more, as a finite table; `files` are those that each reader of it has read.
+        """The rows of a batch once more, as a finite table; `parts` are what each reader of it has read.
 
-        If they are to be `ordered`, with the columns of `ORDER`. None where rows cannot be read twice.
+        If they are to be `ordered`, with the columns of `ORDER`; with `ORIGIN` where a source has records. None where
+        rows cannot be read twice.
         """
         return None
 
     @abstractmethod
     def peek(self, spark: SparkSession) -> DataFrame:
         """What is there now, as a finite table."""
+
+    def in_any_order(self) -> Self:
+        """The same source, for readers to whom the order of rows is all one."""
+        return self
 
     @property
     def poll_ms(self) -> int:
@@ -97,6 +116,10 @@ class Sink(Connector):
 
     delivery: ClassVar[str]
     """What a crash between writing and committing leaves behind."""
+    ordered: ClassVar[bool] = True
+    """Whether it matters in which order rows come."""
+    changes: ClassVar[bool] = True
+    """Whether it matters what is an insert, an update or a delete."""
 
     from_: str = Field(alias="from")
     """The source or transform whose rows are written."""

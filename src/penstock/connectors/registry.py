@@ -6,6 +6,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from penstock.clients.jars import Package
 from penstock.connectors.contract import Connector, Sink, Source
 from penstock.errors import PlanRefused
 
@@ -23,9 +24,11 @@ class BuiltIn(NamedTuple):
 BUILT_INS: Final = (
     BuiltIn("source", "file", "penstock.connectors.file", "FileSource"),
     BuiltIn("source", "generator", "penstock.connectors.generator", "GeneratorSource"),
+    BuiltIn("source", "kafka", "penstock.connectors.kafka", "KafkaSource"),
     BuiltIn("source", "topic", "penstock.connectors.topic", "TopicSource"),
     BuiltIn("sink", "blackhole", "penstock.connectors.blackhole", "BlackholeSink"),
     BuiltIn("sink", "file", "penstock.connectors.file", "FileSink"),
+    BuiltIn("sink", "kafka", "penstock.connectors.kafka", "KafkaSink"),
     BuiltIn("sink", "print", "penstock.connectors.print", "PrintSink"),
     BuiltIn("sink", "topic", "penstock.connectors.topic", "TopicSink"),
 )
@@ -60,6 +63,12 @@ def sink_from(config: Mapping[str, object], root: Path) -> Sink:
     if model is None:
         raise _unavailable(config)
     return model.model_validate(config).rooted_at(root)
+
+
+def packages(connectors: Iterable[tuple[Role, str]]) -> tuple[Package, ...]:
+    """What Spark needs for these connectors beside what comes with PySpark."""
+    found = [_find(role, name) for role, name in connectors]
+    return tuple(dict.fromkeys(package for model in found if model is not None for package in model.packages))
 
 
 def _unavailable(config: Mapping[str, object]) -> PlanRefused:

@@ -6,7 +6,7 @@ People drop JSON Lines, CSV or Parquet files into it; models write Parquet.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from pydantic import Field
 
 from penstock.clients import parquet
-from penstock.clients.batches import BatchRef, publish
+from penstock.clients.batches import BatchRef, PartRead, publish
 from penstock.clients.formats import FORMATS, STREAM_OPTIONS, Format, files_under, from_address, known_columns, literal
+from penstock.clients.topic_names import TOPIC_NAME
 from penstock.config import Frozen
 from penstock.connectors.contract import Sink, Source
 from penstock.errors import ServiceError
@@ -27,14 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TOPICS: Final = Path(".penstock") / "topics"
-TOPIC_NAME: Final = r"(?:[A-Za-z0-9_-]|\.[A-Za-z0-9_-]|\.\.[A-Za-z0-9._-])[A-Za-z0-9._-]{0,246}"
-"""What Kafka takes for a topic, and what is one directory here: never `.` or `..`."""
-ERRORS: Final = ".errors"
-
-
-def error_topic(node_id: str) -> str:
-    """The topic that keeps the rows of a node that could not be used."""
-    return node_id.partition(".")[2] + ERRORS
 
 
 class TopicColumn(Frozen):
@@ -101,13 +94,13 @@ class TopicSource(_Topic, Source):
         ]
 
     def read_again(
-        self, spark: SparkSession, name: str, files: Mapping[str, Sequence[str]], *, ordered: bool = False
+        self, spark: SparkSession, name: str, parts: Mapping[str, PartRead], *, ordered: bool = False
     ) -> DataFrame | None:
         schema = self._schema(spark)
         tables = [
-            spark.read.format(f.name).schema(schema).options(**f.read_options).load(list(map(from_address, found)))
+            spark.read.format(f.name).schema(schema).options(**f.read_options).load(list(map(from_address, part.files)))
             for f in self._formats()
-            if (found := files.get(f"{name}_{f.name}"))
+            if (part := parts.get(f"{name}_{f.name}")) is not None and part.files
         ]
         if ordered:
             tables = list(map(_in_order, tables))

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from penstock.clients.schema_registry import Registry
-from penstock.connectors.topic import TOPIC_NAME, TopicSource
+from penstock.clients.topic_names import TOPIC_NAME
+from penstock.connectors.topic import TopicSource
 from penstock.errors import Diagnostic, ServiceError
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
 from penstock.project.parse import Project
 from penstock.project.parse_project import StreamProject
-from penstock.project.runtime import Runtime
 from penstock.sql.types import Column, Columns
 
 KEPT: Final = Path(".penstock") / "cache" / "schemas.json"
@@ -41,9 +40,9 @@ def ask_registry(project: Project, root: Path) -> list[Diagnostic]:
     if not isinstance(project, StreamProject):
         return []
     referring = [(source, subject) for source in project.sources if (subject := _subject(source.value)) is not None]
-    registry = _registry(project.runtime)
-    if not referring or registry is None:
+    if not referring or project.runtime.schema_registry is None:
         return []
+    registry = project.runtime.schema_registry.registry()
     diagnostics: list[Diagnostic] = []
     kept = _kept(root)
     for source, subject in referring:
@@ -71,14 +70,6 @@ def _subject(source: written.Source) -> str | None:
 
 def _key(source: written.Source, subject: str) -> str:
     return f"{subject}@{(source.schema_ and source.schema_.version) or 'latest'}"
-
-
-def _registry(runtime: Runtime) -> Registry | None:
-    said = runtime.schema_registry
-    if said is None:
-        return None
-    password = said.password.get_secret_value() if said.password else None
-    return Registry(said.url, said.username, password, said.ssl.ca_location)
 
 
 def _not_there(source: Declared[written.Source], subject: str) -> Diagnostic:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from penstock.connectors.topic import TOPIC_NAME
+from penstock.clients.topic_names import TOPIC_NAME
 from penstock.errors import Diagnostic
 from penstock.graph.graph import Node, TopicSettings
 from penstock.project import stream_project as written

@@ -7,8 +7,10 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from penstock.connectors.contract import Sink, Source
+from penstock.connectors.kafka import KafkaSink, KafkaSource
 from penstock.connectors.topic import TopicColumn, TopicSink, TopicSource
 from penstock.graph.graph import Graph, Node
+from penstock.keyed.operators import OP
 from penstock.manifest.assembly import Assembly, reader
 from penstock.manifest.describe import dag, elements
 from penstock.manifest.model import (
@@ -79,7 +81,24 @@ def _topics(graph: Graph) -> Iterator[TopicSpec]:
                 partitions=topic.partitions,
                 replication_factor=topic.replication_factor,
                 config=dict(topic.config),
+                on_kafka=graph.runtime.kafka is not None,
             )
+        elif isinstance(node.element, KafkaSink):
+            yield _sink_topic(node, node.element)
+
+
+def _sink_topic(node: Node, sink: KafkaSink) -> TopicSpec:
+    """The topic of a sink in a pipeline: made if it is not there, and left alone if it is."""
+    keyed = {"cleanup.policy": "compact"} if sink.primary_key else {}
+    config: dict[str, str | int | float | bool] = {"retention.ms": -1, **keyed}
+    return TopicSpec(
+        name=sink.topic,
+        node=node.id,
+        partitions=sink.topic_partitions,
+        config=config,
+        on_kafka=True,
+        only_made=True,
+    )
 
 
 def _project_queries(graph: Graph, digests: Mapping[str, str]) -> Iterator[QuerySpec]:
@@ -148,17 +167,35 @@ def _topic_source(node: Node, graph: Graph) -> dict[str, Any]:
     assert isinstance(node.element, ProjectSource | Model)
     if isinstance(node.element, ProjectSource) and node.element.table is not None:
         return node.element.table.as_source()
-    topic = node.element.topic
-    if graph.runtime.kafka is not None:
-        return {"type": "kafka", "topic": topic}
+    topic, on_kafka = node.element.topic, graph.runtime.kafka is not None
     if isinstance(node.element, Model):
-        return _dumped(TopicSource(topic=topic, formats=("parquet",)))
+        own = (
+            KafkaSource(topic=topic, data_format="json") if on_kafka else TopicSource(topic=topic, formats=("parquet",))
+        )
+        return _dumped(own)
     said = node.element.columns or (node.element.schema_ and node.element.schema_.definition)
     filled_in = {c.name for c in node.element.columns if c.proctime}
     declared = [c for c in node.columns or () if said and c.name not in filled_in]
     written = {node.event_time.column: node.written_time} if node.event_time is not None else {}
     columns = tuple(TopicColumn(name=c.name, type=written.get(c.name) or c.type or "STRING") for c in declared)
-    return _dumped(TopicSource(topic=topic, columns=columns))
+    if not on_kafka:
+        return _dumped(TopicSource(topic=topic, columns=columns))
+    schema = {c.name: c.type for c in columns if c.name != OP}
+    form = _data_format(node.element)
+    return _dumped(
+        KafkaSource(
+            topic=topic,
+            data_format=form,
+            schema_=(schema or None) if form == "json" else None,
+            operation=len(schema) < len(columns),
+        )
+    )
+
+
+def _data_format(source: ProjectSource) -> Literal["avro", "json"]:
+    """What the records of a source are: what its schema says, or JSON objects if it has none."""
+    schema = source.schema_
+    return "avro" if schema is not None and (schema.format or "avro") == "avro" else "json"
 
 
 def _model_sink(node: Node, graph: Graph) -> dict[str, Any]:
@@ -168,7 +205,8 @@ def _model_sink(node: Node, graph: Graph) -> dict[str, Any]:
         assert connector is not None
         return connector.as_sink(node.id)
     if graph.runtime.kafka is not None:
-        return {"type": "kafka", "from": node.id, "topic": node.topic.name}
+        topic, key = node.topic.name, node.change_key or node.key
+        return _dumped(KafkaSink(from_=node.id, primary_key=key, topic=topic, data_format="json"))
     return _dumped(TopicSink(from_=node.id, primary_key=node.key, topic=node.topic.name))
 
 
@@ -203,13 +241,22 @@ def _pipeline_queries(graph: Graph) -> Iterator[QuerySpec]:
                     steps.append(Step(view=node.id, node=node.id, sql=to_spark(node.query)))
                 case _:
                     raise AssertionError(f"{node.id} does not belong into a pipeline")
+        sinks = [node.element for node in nodes if isinstance(node.element, Sink)]
         yield QuerySpec(
             name=graph[inputs[0].node].name,
-            inputs=tuple(inputs),
+            inputs=tuple(_as_wanted(entry, sinks) for entry in inputs),
             steps=tuple(steps),
             outputs=tuple(outputs),
             fan_out=_reads_twice(nodes),
         )
+
+
+def _as_wanted(entry: Input, sinks: list[Sink]) -> Input:
+    """An input that does not care for what no sink asks of it."""
+    source = dict(entry.source)
+    if source["type"] == "kafka" and not any(sink.changes for sink in sinks):
+        source["operation"] = False
+    return entry.model_copy(update={"source": source, "any_order": not any(sink.ordered for sink in sinks)})
 
 
 def _reads_twice(nodes: list[Node]) -> bool:

@@ -85,6 +85,8 @@ class Input(Part):
     """Whether it is a table that is looked up, and no stream."""
     ordered: bool = False
     """Whether the order of its rows is wanted."""
+    any_order: bool = False
+    """Whether nobody minds if its rows come in another order than they were written in."""
     on_error: OnError = "dead_letter"
     """What becomes of rows that cannot take part."""
 
@@ -218,6 +220,10 @@ class TopicSpec(Part):
     partitions: int | None = None
     replication_factor: int | None = None
     config: dict[str, str | int | float | bool] = {}
+    on_kafka: bool = False
+    """Whether it is a topic of a broker, and no directory."""
+    only_made: bool = False
+    """Whether it is left alone once it is there."""
 
 
 class ConnectorSpec(Part):

@@ -1,16 +1,17 @@
 """diff: Manifest and Deployed -> Plan. Pure: it looks at two values and nothing else."""
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from penstock.connectors import registry
 from penstock.errors import Diagnostic
 from penstock.manifest.model import Manifest, Output, Parameter, QuerySpec
 from penstock.manifest.model import Step as SqlStep
+from penstock.plan.brokers import NO_BROKERS, Brokers
 from penstock.plan.reasons import differences
 from penstock.plan.state import Checkpoint, Deployed
 from penstock.plan.steps import (
-    CreateTopic,
     Plan,
     RebuildQuery,
     RestartQuery,
@@ -19,6 +20,7 @@ from penstock.plan.steps import (
     StartQuery,
     Step,
 )
+from penstock.plan.topics import missing_topics, topic_steps
 from penstock.project.variables import Environ, references
 
 
@@ -29,22 +31,27 @@ def diff(
     select: Collection[str] = (),
     allow_rebuild: Collection[str] = (),
     environ: Environ | None = None,
+    brokers: Brokers = NO_BROKERS,
 ) -> Plan:
     """The steps from what is deployed to what the manifest says. `select` restricts them to queries by name.
 
-    With `environ`, queries that need a variable which is not in it are refused.
+    With `environ`, queries that need a variable which is not in it are refused. `brokers` are what Kafka holds.
     """
     chosen = [q for q in manifest.queries if not select or q.name in select]
     steps: list[Step] = [
-        CreateTopic(topic)
+        step
         for topic in manifest.topics
-        if topic.name not in deployed.topics and _wanted(topic.node, chosen, manifest, bool(select))
+        if _wanted(topic.node, chosen, manifest, bool(select))
+        for step in topic_steps(topic, deployed.topics, brokers.sink or {})
     ]
+    deployed = replace(deployed, filled=deployed.filled | brokers.filled)
     steps += [_query_step(query, deployed, manifest, allow_rebuild) for query in chosen]
     if not select:
         present = {q.name for q in manifest.queries}
         steps += [RetireQuery(name) for name in deployed.queries if name not in present]
-    refusals = [*_not_runnable(manifest, chosen, bool(select)), *_not_allowed(steps)]
+    own = [topic.name for topic in manifest.topics]
+    missing = missing_topics(chosen, own, brokers.source)
+    refusals = [*_not_runnable(manifest, chosen, bool(select)), *missing, *_not_allowed(steps)]
     if environ is not None:
         refusals += [refusal for query in chosen for refusal in _unset(query, environ)]
     return Plan(manifest, tuple(steps), tuple(refusals))
@@ -86,7 +93,7 @@ def _reason_to_rebuild(
         return "its checkpoint is gone"
     if checkpoint is None:
         earlier = _same_target(query, deployed, manifest)
-        filled = any(o.sink.get("topic") in deployed.filled for o in query.outputs if o.sink["type"] == "topic")
+        filled = any(o.sink.get("topic") in deployed.filled for o in query.outputs)
         return f"`{earlier}` wrote to the same place before" if earlier else (_FILLED if filled else None)
     if deployed.moved_from and checkpoint.begun:
         return f"the project was moved here from {deployed.moved_from}, and its checkpoint knows files by full path"
@@ -179,11 +186,7 @@ def _not_runnable(manifest: Manifest, chosen: list[QuerySpec], restricted: bool)
         }
         for missing in sorted(types - available):
             text = f"`{query.name}` needs the connector `{missing}`, which is not available"
-            hint = (
-                "remove `runtime.kafka` to run on embedded topics"
-                if missing == "kafka"
-                else "choose others with --select"
-            )
+            hint = "choose others with --select"
             yield Diagnostic("not-runnable-here", text, hint=hint, params={"query": query.name, "connector": missing})
     if not manifest.spark.master.startswith("local"):
         text = f"embedded topics are directories of this machine, out of reach for `{manifest.spark.master}`"

@@ -4,7 +4,9 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from penstock.plan.steps import (
+    ChangeTopic,
     CreateTopic,
+    LeaveTopic,
     Plan,
     RebuildQuery,
     RestartQuery,
@@ -34,6 +36,10 @@ def explain(step: Step) -> Line:
     match step:
         case CreateTopic(topic):
             return Line("+", "create", "topic", topic.name, "it does not exist yet")
+        case ChangeTopic(topic, _, _, reason):
+            return Line("~", "change", "topic", topic.name, reason)
+        case LeaveTopic(topic, reason):
+            return Line("=", "leave", "topic", topic.name, reason)
         case StartQuery(query):
             return Line("+", "start", "query", query.name, "new; begins with the earliest rows")
         case ResumeQuery(query):

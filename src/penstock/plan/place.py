@@ -47,6 +47,13 @@ class Place:
         """Where the heartbeats of a query are."""
         return self._own / "beats" / _folder(query)
 
+    def group(self, query: str, chosen: str | None = None) -> str:
+        """The group of consumers under which a query shows how far it has read; it may begin with what was `chosen`."""
+        if chosen is not None:
+            return f"{chosen}-{query}"
+        environment = () if self.environment == "default" else (self.environment,)
+        return "-".join(("penstock", self.name.partition(".")[2], *environment, query))
+
     def existing_topics(self) -> Iterator[str]:
         if self.topics.is_dir():
             yield from (p.name for p in self.topics.iterdir() if p.is_dir())

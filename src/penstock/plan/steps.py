@@ -1,5 +1,6 @@
 """The steps of a plan. `explain` prints them and the runtime carries them out: both match over the same list."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -12,6 +13,24 @@ class CreateTopic:
     """The topic is not there yet."""
 
     topic: TopicSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeTopic:
+    """The topic is there, but with fewer partitions or with other settings."""
+
+    topic: TopicSpec
+    partitions: int | None
+    config: Mapping[str, str]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveTopic:
+    """The topic is not as the project says, and cannot be made so without a loss. It is left as it is."""
+
+    topic: TopicSpec
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +71,8 @@ class RetireQuery:
     name: str
 
 
-Step: TypeAlias = CreateTopic | StartQuery | ResumeQuery | RestartQuery | RebuildQuery | RetireQuery
+TopicStep: TypeAlias = CreateTopic | ChangeTopic | LeaveTopic
+Step: TypeAlias = TopicStep | StartQuery | ResumeQuery | RestartQuery | RebuildQuery | RetireQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +85,9 @@ class Plan:
 
     @property
     def changes(self) -> tuple[Step, ...]:
-        return tuple(step for step in self.steps if not isinstance(step, ResumeQuery))
+        return tuple(step for step in self.steps if not isinstance(step, ResumeQuery | LeaveTopic))
 
     @property
     def queries(self) -> tuple[QuerySpec, ...]:
         """What will be running afterwards, every query after those it reads from."""
-        return tuple(s.query for s in self.steps if not isinstance(s, CreateTopic | RetireQuery))
+        return tuple(s.query for s in self.steps if not isinstance(s, TopicStep | RetireQuery))

@@ -1,15 +1,24 @@
 """The `runtime` section of a project: the systems that it runs on."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
+from penstock.clients.clusters import EMBEDDED, Cluster, Clusters
+from penstock.clients.kafka.cluster import KafkaCluster
+from penstock.clients.kafka.schema_book import SchemaBook
+from penstock.clients.schema_registry import Registry
 from penstock.config import Frozen
 
 
 def _one_or_many(value: object) -> object:
     return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
+
+
+def _setting(value: str | int | float | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class Kafka(Frozen):
@@ -36,6 +45,22 @@ class Kafka(Frozen):
     config: dict[str, str | int | float | bool] = {}
     """Any other setting of a Kafka client."""
 
+    def cluster(self, root: Path) -> KafkaCluster:
+        """How the cluster is reached. Relative paths of certificates begin at `root`."""
+        files = (self.ssl_ca_location, self.ssl_certificate_location, self.ssl_key_location)
+        ca, certificate, key = (None if name is None else str(root / name) for name in files)
+        return KafkaCluster(
+            servers=self.bootstrap_servers_internal or ",".join(self.bootstrap_servers),
+            protocol=self.security_protocol,
+            mechanism=self.sasl_mechanism,
+            username=self.sasl_username,
+            password=self.sasl_password.get_secret_value() if self.sasl_password else None,
+            ca=ca,
+            certificate=certificate,
+            key=key,
+            config={name: _setting(value) for name, value in self.config.items()},
+        )
+
 
 class RegistrySsl(Frozen):
     """How to trust the registry."""
@@ -55,6 +80,10 @@ class SchemaRegistry(Frozen):
     """The password; never shown again."""
     ssl: RegistrySsl = RegistrySsl()
     """How to trust it."""
+
+    def registry(self) -> Registry:
+        password = self.password.get_secret_value() if self.password else None
+        return Registry(self.url, self.username, password, self.ssl.ca_location)
 
 
 class FlinkCluster(Frozen):
@@ -217,6 +246,14 @@ class Runtime(Frozen):
     """Where and how Spark runs."""
     ml: Ml = Ml()
     """Models of machine learning."""
+
+    def clusters(self, root: Path) -> Clusters:
+        """The systems that hold topics and their schemas; `root` is where the project is."""
+        if self.kafka is None:
+            return EMBEDDED
+        schemas = SchemaBook(self.schema_registry.registry()) if self.schema_registry else None
+        both = Cluster(self.kafka.cluster(root), schemas)
+        return Clusters(both, both)
 
     @property
     def has_gateway(self) -> bool:

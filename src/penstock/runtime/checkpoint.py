@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from penstock.clients.batches import PartRead
+
 
 @dataclass(frozen=True, slots=True)
 class BatchTime:
@@ -29,22 +31,33 @@ def batch_offsets(checkpoint: Path, batch_id: int) -> tuple[str, ...]:
 
 
 def _files_read(checkpoint: Path, offset: str) -> str:
-    name, number = _position(offset)
-    paths = _logged(checkpoint / "sources" / name, number)
+    name, place = _named(offset)
+    paths = _logged(checkpoint / "sources" / name, _log_number(place))
     if paths is None:
         return ""
     return f" {len(paths)} files {hashlib.sha256(chr(10).join(paths).encode()).hexdigest()[:16]}"
 
 
-def batch_files(checkpoint: Path, batch_id: int) -> dict[str, list[str]]:
-    """The files that a batch reads, as addresses, by the name of their reader."""
-    before = dict(map(_position, _offsets(checkpoint, batch_id - 1)))
-    found: dict[str, list[str]] = {}
-    for name, number in map(_position, _offsets(checkpoint, batch_id)):
-        first = before.get(name)
-        numbers = range((-1 if first is None else first) + 1, number + 1) if number is not None else ()
-        found[name] = [path for n in numbers for path in _logged(checkpoint / "sources" / name, n) or ()]
-    return found
+def batch_parts(checkpoint: Path, batch_id: int) -> dict[str, PartRead]:
+    """What each reader reads in a batch, by the reader's name."""
+    before = dict(map(_named, _offsets(checkpoint, batch_id - 1)))
+    after = dict(map(_named, _offsets(checkpoint, batch_id)))
+    return {name: _part(checkpoint / "sources" / name, before.get(name), place) for name, place in after.items()}
+
+
+def _part(log: Path, before: str | None, after: str) -> PartRead:
+    number, first = _log_number(after), _log_number(before)
+    if number is None:
+        return PartRead(before=before or _begun_at(log), after=after)
+    numbers = range((-1 if first is None else first) + 1, number + 1)
+    return PartRead(files=tuple(path for n in numbers for path in _logged(log, n) or ()))
+
+
+def _begun_at(log: Path) -> str | None:
+    """Where a reader that goes by offsets began; files have no such thing."""
+    first = log / "0"
+    lines = first.read_text(encoding="utf-8").splitlines() if first.is_file() else []
+    return lines[-1] if lines and lines[-1].startswith("{") else None
 
 
 def batch_header(checkpoint: Path, batch_id: int) -> Any:
@@ -79,10 +92,16 @@ def _offsets(checkpoint: Path, batch_id: int) -> list[str]:
     return log.read_text(encoding="utf-8").splitlines()[2:] if log.is_file() else []
 
 
-def _position(offset: str) -> tuple[str, int | None]:
-    """The name of a reader and the number of its last batch, if it is a reader of files."""
-    name, _, position = offset.partition(":")
-    return name, json.loads(position).get("logOffset") if position.startswith("{") else None
+def _named(offset: str) -> tuple[str, str]:
+    """The name of a reader and how far it has come, in its own words."""
+    name, _, place = offset.partition(":")
+    return name, place
+
+
+def _log_number(place: str | None) -> int | None:
+    """The number of a reader's last batch, if it is a reader of files."""
+    number = json.loads(place).get("logOffset") if place is not None and place.startswith("{") else None
+    return number if isinstance(number, int) else None
 
 
 def _logged(log: Path, number: int | None) -> list[str] | None:

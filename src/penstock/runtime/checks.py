@@ -5,6 +5,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from penstock.clients.spark_expressions import tried
 from penstock.manifest.model import Check
 from penstock.runtime.rescue import MESSAGE
 from penstock.runtime.times import observed
@@ -14,14 +15,14 @@ _SOUND: Final = "_sound"
 
 def sound(rows: DataFrame, check: Check) -> DataFrame:
     """The rows over which nothing fails; the others are counted."""
-    marked = rows.withColumn(_SOUND, _fails(rows, *check.expressions).isNull())
+    marked = rows.withColumn(_SOUND, _fails(*check.expressions).isNull())
     counted = marked.observe(_metric(check), f.count_if(~f.col(_SOUND)))
     return counted.where(_SOUND).drop(_SOUND)
 
 
 def failing(rows: DataFrame, check: Check) -> DataFrame:
     """The rows over which something fails, each with what that is in a column."""
-    messages = (_fails(rows, expression) for expression in check.expressions)
+    messages = (_fails(expression) for expression in check.expressions)
     return rows.withColumn(MESSAGE, f.concat_ws("; ", *messages)).where(f.col(MESSAGE) != "")
 
 
@@ -35,14 +36,7 @@ def _metric(check: Check) -> str:
     return f"fails {check.view}"
 
 
-def _fails(rows: DataFrame, *expressions: str) -> Column:
-    """A text if one of the expressions fails over a row, null if none does.
-
-    Spark can try an expression, as its `try_…` functions do, but has no name for that in SQL.
-    """
-    jvm = rows.sparkSession._jvm
-    assert jvm is not None
-    utils = jvm.org.apache.spark.sql.classic.ExpressionUtils
+def _fails(*expressions: str) -> Column:
+    """A text if one of the expressions fails over a row, null if none does."""
     whole = f.struct(*(f.expr(text).alias(f"c{place}") for place, text in enumerate(expressions)))
-    tried = jvm.org.apache.spark.sql.catalyst.expressions.TryEval(utils.expression(whole._jc))
-    return f.when(Column(utils.column(tried)).isNull(), f"it cannot be computed: {', '.join(expressions)}")
+    return f.when(tried(whole).isNull(), f"it cannot be computed: {', '.join(expressions)}")

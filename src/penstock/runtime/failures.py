@@ -7,6 +7,7 @@ from typing import Any, Final
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
+from penstock.codes import CODES
 from penstock.errors import QueryFailed
 
 SPARK_ERRORS: Final = (PySparkException, Py4JError)
@@ -15,7 +16,7 @@ SPARK_ERRORS: Final = (PySparkException, Py4JError)
 _NOISE: Final = re.compile(r"\s*SQLSTATE: \w+|^(?:[\w.$]+(?:Exception|Error): )+|;?\s*$")
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _LONGEST: Final = 600
-_RAISED: Final = re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<code>event-time-\w+): (?P<text>.*)")
+_RAISED: Final = re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<code>[a-z0-9-]+): (?P<text>.*)")
 """What inputs say of a row that must stop the query."""
 
 
@@ -26,7 +27,7 @@ def failure_of(error: PySparkException | Py4JError) -> QueryFailed:
         if message and not any(message in earlier for earlier in said):
             said.append(message)
     for message in said:
-        if raised := _RAISED.fullmatch(message):
+        if (raised := _RAISED.fullmatch(message)) and raised["code"] in CODES:
             hint = "mend the row, or set `on_error: dead_letter` where it is read"
             return QueryFailed(raised["code"], raised["text"], hint=hint)
     named = [message for message in said if message.startswith("[")] or said[:1]

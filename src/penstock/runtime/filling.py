@@ -1,9 +1,16 @@
-"""Variables filled in at the last moment: settings of connectors, salts and keys of masks. They are kept nowhere."""
+"""What a manifest only refers to, filled in at the last moment: variables, paths, and the systems to talk to.
+
+Settings of connectors, salts and keys of masks are kept nowhere.
+"""
 
 import hashlib
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any, Final
 
+from penstock.clients.clusters import EMBEDDED, Clusters
+from penstock.connectors.contract import Sink, Source
+from penstock.connectors.registry import sink_from, source_from
 from penstock.errors import PlanRefused
 from penstock.manifest.model import Parameter, Step
 from penstock.project.variables import Environ, resolved
@@ -14,10 +21,18 @@ _BLOCK: Final = 64
 class Filling:
     """Fills in what the manifest only refers to."""
 
-    def __init__(self, environ: Environ) -> None:
+    def __init__(self, root: Path, environ: Environ, clusters: Clusters = EMBEDDED) -> None:
+        self._root = root
         self._environ = environ
+        self._clusters = clusters
 
-    def connector(self, config: Mapping[str, Any]) -> dict[str, Any]:
+    def source(self, config: Mapping[str, Any]) -> Source:
+        return source_from(self._filled(config), self._root).reaching(self._clusters)
+
+    def sink(self, config: Mapping[str, Any]) -> Sink:
+        return sink_from(self._filled(config), self._root).reaching(self._clusters)
+
+    def _filled(self, config: Mapping[str, Any]) -> dict[str, Any]:
         value, unset = resolved(dict(config), self._environ)
         _refuse({reference.name for reference in unset})
         assert isinstance(value, dict)

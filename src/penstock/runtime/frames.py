@@ -9,10 +9,10 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, StructField, StructType
 
 from penstock.connectors.contract import Source
-from penstock.connectors.registry import source_from
 from penstock.keyed.operators import CLOCK, OP, ORDER, SIGN, WAS
 from penstock.manifest.model import Check, EventTimeSpec, Input, KeyedStep, LateRows, Manifest, Output, QuerySpec, Step
 from penstock.runtime import beats, checks
+from penstock.runtime.decoding import plain, readable, sound
 from penstock.runtime.filling import Filling
 from penstock.runtime.keyed import operate
 from penstock.runtime.ml.functions import MlFunctions
@@ -68,7 +68,8 @@ class Frames:
         return [self._source(entry) for entry in query.inputs]
 
     def _source(self, entry: Input) -> Source:
-        source = source_from(self.filling.connector(entry.source), self.root)
+        source = self.filling.source(entry.source)
+        source = source.in_any_order() if entry.any_order else source
         producer = self.manifest.producer(entry.node)
         return source if producer is None else source.with_columns(self._columns_of(entry.node, producer))
 
@@ -93,7 +94,7 @@ class Frames:
                 source.peek(session).createOrReplaceTempView(quoted(entry.view))
                 continue
             read = source.read_in_order if entry.ordered else source.read
-            stream = prepared(read(session, entry.name), entry)
+            stream = prepared(readable(read(session, entry.name), entry), entry)
             if query.timed and entry.event_time is not None:
                 stream = self._timed(query, entry, entry.event_time, stream)
             stream = self._sound(query, entry.view, stream)
@@ -128,7 +129,7 @@ class Frames:
         for other, source in zip(query.inputs, sources, strict=True):
             if other.static:
                 source.peek(session).createOrReplaceTempView(quoted(other.view))
-        _registered(entry, prepared(rows, entry))
+        _registered(entry, prepared(plain(sound(rows)), entry))
         return self.run_steps(query, session)
 
     def failing_rows(self, query: QuerySpec, check: Check, rows: DataFrame) -> DataFrame:
@@ -147,10 +148,10 @@ class Frames:
     def _once_more(self, query: QuerySpec, entry: Input, rows: DataFrame, steps: Sequence[str]) -> None:
         """Make the views of some steps from rows of an input that are read again."""
         session = rows.sparkSession
-        sound = prepared(rows, entry)
+        usable = prepared(plain(sound(rows)), entry)
         if query.timed and entry.event_time is not None:
-            sound = marked(sound, entry.event_time).where(f.col(FAULT).isNull()).drop(FAULT)
-        self._sound(query, entry.view, sound).createOrReplaceTempView(quoted(entry.view))
+            usable = marked(usable, entry.event_time).where(f.col(FAULT).isNull()).drop(FAULT)
+        self._sound(query, entry.view, usable).createOrReplaceTempView(quoted(entry.view))
         self._functions.register(query.asks, session)
         self._run(query, [step for step in query.steps if step.view in steps], session)
 

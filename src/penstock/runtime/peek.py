@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructType
 
+from penstock.clients.clusters import EMBEDDED, Clusters
 from penstock.clients.formats import JSON_OPTIONS
-from penstock.connectors.registry import source_from
 from penstock.errors import PlanRefused, ServiceError
 from penstock.manifest.model import Manifest, QuerySpec
 from penstock.project.variables import Environ
@@ -22,14 +22,20 @@ from penstock.sql.dialects import quoted
 
 
 def peek(
-    manifest: Manifest, node_id: str, root: Path, spark: SparkSession, limit: int, environ: Environ = os.environ
+    manifest: Manifest,
+    node_id: str,
+    root: Path,
+    spark: SparkSession,
+    limit: int,
+    environ: Environ = os.environ,
+    clusters: Clusters = EMBEDDED,
 ) -> list[dict[str, Any]]:
     """At most `limit` rows, as values that JSON knows, and decimals."""
-    filling = Filling(environ)
+    filling = Filling(root, environ, clusters)
     frames = Frames(manifest, root, spark, filling)
     try:
         if node_id in manifest.streams:
-            frame = source_from(filling.connector(manifest.streams[node_id]), root).peek(spark)
+            frame = filling.source(manifest.streams[node_id]).peek(spark)
         else:
             frame = _computed(manifest, node_id, frames)
         rows = frame.limit(limit).select(f.to_json(f.struct("*"), JSON_OPTIONS).alias("row")).collect()
@@ -67,8 +73,7 @@ def _computed(manifest: Manifest, node_id: str, frames: Frames) -> DataFrame:
         raise PlanRefused("unknown-node", text, hint="write a model that reads it")
     session = frames.session()
     for entry in query.inputs:
-        source = source_from(frames.filling.connector(entry.source), frames.root)
-        rows = prepared(source.peek(session), entry)
+        rows = prepared(frames.filling.source(entry.source).peek(session), entry)
         rows.createOrReplaceTempView(quoted(entry.view))
     needed = _steps_up_to(query, node_id)
     return frames.run_steps(needed, session)[node_id]

@@ -4,6 +4,7 @@ import json
 import math
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -18,6 +19,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from penstock.runtime.keyed import turned_view
+from penstock.runtime.positions import Positions, positions_in
 from penstock.runtime.state import Counted, StateNotes
 
 State: TypeAlias = Literal["waiting", "running", "finished", "stopped", "failed"]
@@ -143,10 +145,14 @@ class ProgressBoard:
 class QueryListener(StreamingQueryListener):
     """Hears one query's session and notes its batches, and the state that they leave."""
 
-    def __init__(self, board: ProgressBoard, query: str, notes: StateNotes) -> None:
+    def __init__(
+        self, board: ProgressBoard, query: str, notes: StateNotes, tell: Callable[[Positions], None] | None = None
+    ) -> None:
+        """`tell` is given the positions in Kafka after every batch."""
         self._board = board
         self._query = query
         self._notes = notes
+        self._tell = tell
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
         pass
@@ -164,6 +170,9 @@ class QueryListener(StreamingQueryListener):
             0.0 if math.isnan(rate) else rate,
             _late(progress),
         )
+        if self._tell is not None:
+            for source in progress.sources:
+                self._tell(positions_in(source.endOffset))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
         pass

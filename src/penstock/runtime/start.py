@@ -10,13 +10,15 @@ from typing import Final, assert_never
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from penstock.connectors.registry import sink_from
+from penstock.clients.clusters import EMBEDDED, Clusters
 from penstock.errors import PenstockError, PlanRefused, ServiceError
-from penstock.manifest.model import Every, QuerySpec, TopicSpec
+from penstock.manifest.model import Every, QuerySpec
 from penstock.plan.place import Place
 from penstock.plan.state import StateStore, forget_query, record_query
 from penstock.plan.steps import (
+    ChangeTopic,
     CreateTopic,
+    LeaveTopic,
     Plan,
     RebuildQuery,
     RestartQuery,
@@ -30,6 +32,7 @@ from penstock.runtime.checkpoint import reached_ms, set_aside, state_partitions
 from penstock.runtime.failures import SPARK_ERRORS, failure_of
 from penstock.runtime.filling import Filling
 from penstock.runtime.frames import Frames, shared_read
+from penstock.runtime.outside import Outside
 from penstock.runtime.progress import ProgressBoard, QueryListener
 from penstock.runtime.state import StateNotes
 from penstock.runtime.writing import Writing
@@ -46,6 +49,7 @@ class _Live:
     query: StreamingQuery
     failures: list[PenstockError]
     idle: IdleWatch | None
+    drain: bool
 
 
 class Run:
@@ -59,13 +63,15 @@ class Run:
         store: StateStore,
         board: ProgressBoard,
         environ: Environ,
-        now_ms: int | None = None,
+        now_ms: int | None,
+        clusters: Clusters,
     ) -> None:
         self.plan = plan
         self.board = board
         self._place = place
         self._store = store
-        self._filling = Filling(environ)
+        self._outside = Outside(clusters, place)
+        self._filling = Filling(place.root, environ, clusters)
         self._frames = Frames(plan.manifest, place.root, spark, self._filling, now_ms, place.beats)
         self._live: dict[str, _Live] = {}
         self._recorded: set[str] = set()
@@ -79,12 +85,14 @@ class Run:
         for step in self.plan.steps:
             match step:
                 case CreateTopic(topic):
-                    self._create_topic(topic)
+                    self._outside.create_topic(topic)
+                case ChangeTopic(topic, partitions, config):
+                    self._outside.change_topic(topic, partitions, config)
                 case RebuildQuery(query):
                     set_aside(self._place.checkpoint(query.name))
                 case RetireQuery(name):
                     forget_query(self._store, self._place, name)
-                case StartQuery() | ResumeQuery() | RestartQuery():
+                case LeaveTopic() | StartQuery() | ResumeQuery() | RestartQuery():
                     pass
                 case _:
                     assert_never(step)
@@ -141,6 +149,7 @@ class Run:
             self.board.ended(name, "stopped", last_batch=last_batch)
             self._record(live.spec)
         self._live.clear()
+        self._outside.close()
 
     def _wait(
         self,
@@ -167,6 +176,9 @@ class Run:
 
     def _settle(self, live: _Live, failures: dict[str, PenstockError] | None) -> None:
         error = live.query.exception()
+        if error is not None and self._outside.learned(str(error)):
+            self._live[live.spec.name] = self._launch(live.spec, drain=live.drain)
+            return
         if error is None:
             self.board.ended(live.spec.name, "finished", last_batch=_last_batch(live.query))
             record_query(self._store, self._place, self.plan.manifest.revision, live.spec)
@@ -196,13 +208,13 @@ class Run:
         streams_of = [source for entry, source in zip(spec.inputs, sources, strict=True) if not entry.static]
         poll_ms = min(source.poll_ms for source in streams_of)
         session = self._frames.session(poll_ms, state_partitions(checkpoint), spec.conf)
-        session.streams.addListener(QueryListener(self.board, spec.name, StateNotes(checkpoint)))
+        notes = StateNotes(checkpoint)
+        session.streams.addListener(QueryListener(self.board, spec.name, notes, self._outside.telling(spec)))
         streams = self._frames.open_inputs(spec, sources, session)
         whole = shared_read(streams) if spec.fan_out else self._frames.run_steps(spec, session)[spec.outputs[0].view]
-        sinks = {o.node: sink_from(self._filling.connector(o.sink), self._place.root) for o in spec.outputs}
-        writing = Writing(
-            spec, tuple(sources), sinks, session, checkpoint, self._frames, self.board, self._place.topics
-        )
+        sinks = {o.node: self._filling.sink(o.sink) for o in spec.outputs}
+        errors = self._outside.errors
+        writing = Writing(spec, tuple(sources), sinks, session, checkpoint, self._frames, self.board, errors)
         writer = (
             whole.writeStream.queryName(spec.name).option("checkpointLocation", str(checkpoint)).foreachBatch(writing)
         )
@@ -212,14 +224,7 @@ class Run:
             writer = writer.trigger(processingTime=f"{spec.trigger.interval_ms} milliseconds")
         self.board.started(spec.name)
         idle = None if drain else IdleWatch(spec, self._place.beats(spec.name), reached_ms(checkpoint))
-        return _Live(spec, writer.start(), writing.failures, idle)
-
-    def _create_topic(self, topic: TopicSpec) -> None:
-        directory = self._place.topics / topic.name
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ServiceError("not-writable", f"cannot make {directory}: {error.strerror}") from error
+        return _Live(spec, writer.start(), writing.failures, idle, drain)
 
 
 def start(
@@ -230,14 +235,17 @@ def start(
     board: ProgressBoard | None = None,
     environ: Environ = os.environ,
     now_ms: int | None = None,
+    clusters: Clusters = EMBEDDED,
 ) -> Run:
     """Take the steps that come before the queries; `run_once` and `run_on` then start those.
 
-    `environ` has the values of variables that the manifest refers to. With `now_ms`, the clock stands at that time.
+    `environ` has the values of variables that the manifest refers to; `clusters` the systems that hold its topics. With
+    `now_ms`, the clock stands at that time.
     """
     if plan.refusals:
         raise PlanRefused.because(plan.refusals)
-    run = Run(plan, spark, place, store, board or ProgressBoard([q.name for q in plan.queries]), environ, now_ms)
+    board = board or ProgressBoard([q.name for q in plan.queries])
+    run = Run(plan, spark, place, store, board, environ, now_ms, clusters)
     run.prepare()
     return run
 

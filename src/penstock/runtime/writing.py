@@ -7,25 +7,27 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.clients.batches import BatchRef
-from penstock.connectors.contract import Sink, Source
-from penstock.connectors.topic import error_topic
+from penstock.clients.topic_names import error_topic
+from penstock.connectors.contract import ERROR, Sink, Source
 from penstock.errors import PenstockError, QueryFailed
 from penstock.keyed.operators import ORDER
 from penstock.manifest.model import Input, KeyedStep, Output, QuerySpec
+from penstock.runtime import rejects
 from penstock.runtime.checkpoint import (
     BatchTime,
-    batch_files,
     batch_offsets,
+    batch_parts,
     batch_time,
     checkpoint_id,
     unfinished_batch,
 )
 from penstock.runtime.checks import failed_rows
+from penstock.runtime.decoding import sound, unreadable_records
+from penstock.runtime.error_output import ErrorOutput
 from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_rows
 from penstock.runtime.frames import Frames, settled, split_read
 from penstock.runtime.keyed import turn_metric
 from penstock.runtime.progress import ProgressBoard
-from penstock.runtime.rejects import keep_failed, keep_late, keep_untimed
 from penstock.runtime.rescue import faulty, only, without
 from penstock.runtime.times import is_plain, left_out, observed, unusable_rows
 from penstock.sql.dialects import quoted
@@ -42,7 +44,7 @@ class Writing:
     checkpoint: Path
     frames: Frames
     board: ProgressBoard
-    topics: Path
+    errors: ErrorOutput
     failures: list[PenstockError] = field(default_factory=list)
     unfinished: int | None = None
 
@@ -56,6 +58,7 @@ class Writing:
                 ref = BatchRef(self.spec.name, output.node, begun, batch_id, offsets)
                 self.board.written(self.spec.name, self._write(output, rows, ref))
             ref = BatchRef(self.spec.name, self.spec.outputs[0].node, begun, batch_id, offsets)
+            self._keep_unreadable(ref)
             self._keep_untimed(ref)
             self._keep_failing(ref)
             self._keep_late(ref)
@@ -109,7 +112,7 @@ class Writing:
             worked = self.frames.worked(self.spec, self.sources, entry, some, session)[output.view]
             return settled(worked, output)
 
-        numbered, found = faulty(again.rows, work)
+        numbered, found = faulty(sound(again.rows), work)
         try:
             written = self.sinks[output.node].write(work(without(numbered, list(found))), ref)
             self.board.read_otherwise(self.spec.name, ref.batch_id, numbered.count())
@@ -117,10 +120,22 @@ class Writing:
             if output.on_error == "dead_letter" and found:
                 own = replace(ref, output=f"{output.view} errors")
                 failed = only(numbered, found).drop(*ORDER)
-                self._kept(output.node, keep_failed(failed, entry, output.node, self.topics, own))
+                self._keep(output.node, rejects.failed(failed, entry, output.node), own)
             return written
         finally:
             numbered.unpersist()
+
+    def _keep_unreadable(self, ref: BatchRef) -> None:
+        """Deal with the records of a batch that could not be made into rows, now that it is written."""
+        for entry in self.spec.inputs:
+            found = unreadable_records(self.session, self.spec.name, entry)
+            self.board.rejected(self.spec.name, found)
+            if entry.on_error != "dead_letter" or not (found or ref.batch_id == self.unfinished):
+                continue
+            again = self._again(entry.view, ref)
+            if again is not None and ERROR in again.rows.columns:
+                own = replace(ref, output=f"{entry.view} unreadable")
+                self._keep(entry.node, rejects.unreadable(again.rows, entry, self.spec.outputs[0].node), own)
 
     def _keep_untimed(self, ref: BatchRef) -> None:
         """Deal with the rows of a batch that had no usable event time, now that it is written.
@@ -141,8 +156,7 @@ class Writing:
             again = self._again(entry.view, ref) if entry.on_error == "dead_letter" else None
             if again is not None:
                 own = replace(ref, output=f"{entry.view} errors")
-                node = self.spec.outputs[0].node
-                self._kept(entry.node, keep_untimed(again.rows, entry, node, self.topics, own))
+                self._keep(entry.node, rejects.untimed(again.rows, entry, self.spec.outputs[0].node), own)
 
     def _keep_failing(self, ref: BatchRef) -> None:
         """Deal with the rows of a batch that were kept out because the SQL would have failed over them."""
@@ -156,7 +170,7 @@ class Writing:
             if again is not None:
                 failing = self.frames.failing_rows(self.spec, check, again.rows)
                 own = replace(ref, output=f"{check.view} fails")
-                self._kept(output.node, keep_failed(failing, again.entry, output.node, self.topics, own))
+                self._keep(output.node, rejects.failed(failing, again.entry, output.node), own)
 
     def _keep_late(self, ref: BatchRef) -> None:
         """Keep the rows of a batch that came too late, where that is wanted."""
@@ -171,11 +185,10 @@ class Writing:
             if again is not None:
                 found = self.frames.late_rows(self.spec, step.late, again.rows)
                 own = replace(ref, output=f"{step.view} late")
-                watermark = again.time.watermark_ms
-                self._kept(again.entry.node, keep_late(found, step, again.entry, watermark, self.topics, own))
+                self._keep(again.entry.node, rejects.late(found, step, again.entry, again.time.watermark_ms), own)
 
-    def _kept(self, node: str, rows: int) -> None:
-        if rows:
+    def _keep(self, node: str, letters: DataFrame, ref: BatchRef) -> None:
+        if self.errors.write(node, letters, ref):
             self.board.kept(self.spec.name, error_topic(node))
 
     def _inputs(self) -> list[tuple[Input, Source]]:
@@ -186,8 +199,8 @@ class Writing:
         entry, source = next(pair for pair in self._inputs() if pair[0].view == view)
         time = batch_time(self.checkpoint, ref.batch_id)
         session = self.frames.session(now_ms=time.began_ms)
-        files = batch_files(self.checkpoint, ref.batch_id)
-        rows = source.read_again(session, entry.name, files, ordered=ordered)
+        parts = batch_parts(self.checkpoint, ref.batch_id)
+        rows = source.read_again(session, entry.name, parts, ordered=ordered)
         return None if rows is None else _Again(entry, rows, time)
 
 

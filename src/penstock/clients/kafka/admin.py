@@ -135,6 +135,29 @@ class KafkaAdmin:
         found = self._patiently(lambda: member.committed(places, timeout=SECONDS), said)
         return {(place.topic, place.partition): place.offset for place in found if place.offset >= 0}
 
+    def record_times(self, positions: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], float]:
+        """When the record at each position was written, in seconds since 1970; those that do not come are left out."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        if not positions:
+            return {}
+        reader = self._tolerant(Consumer, {"group.id": "penstock", "enable.auto.commit": False})
+        found: dict[tuple[str, int], float] = {}
+        try:
+            reader.assign([TopicPartition(topic, number, at) for (topic, number), at in positions.items()])
+            ends = time.monotonic() + SECONDS
+            while len(found) < len(positions) and time.monotonic() < ends:
+                message = reader.poll(0.5)
+                if message is None or message.error() is not None:
+                    continue
+                place = (message.topic(), message.partition())
+                if place not in found:
+                    found[place] = message.timestamp()[1] / 1000
+                    reader.pause([TopicPartition(*place)])
+        finally:
+            reader.close()
+        return found
+
     def _places(self, topics: Iterable[str]) -> list[TopicPartition]:
         """Every partition of the topics that there are."""
         from confluent_kafka import TopicPartition

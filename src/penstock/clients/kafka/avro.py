@@ -1,0 +1,81 @@
+"""Avro as a schema registry writes it: a zero, the number of the writer's schema, then the value."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.clients.kafka.records import VALUE, Decoded
+from penstock.clients.spark_expressions import tried
+
+if TYPE_CHECKING:
+    pass
+
+_HEAD: Final = 5
+_MARK: Final = "is not known yet: schema "
+"""What the failure of a query says when a record has a schema that nobody has asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class AvroSchemas:
+    """The schema that rows are read into, those that records were written with, by number, and numbers of none."""
+
+    reader: str
+    writers: Mapping[int, str]
+    unknown: frozenset[int] = frozenset()
+
+
+def avro_value(schemas: AvroSchemas) -> Decoded:
+    """Every record by its own writer's schema, as the reader's wants it. A number that is new stops the query."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.avro.functions import from_avro
+
+    begins, body = f.substring("value", 1, _HEAD), f.expr(f"substring(value, {_HEAD + 1})")
+    options = {"mode": "FAILFAST", "avroSchema": schemas.reader}
+
+    value = f.lit(None)
+    for number, writer in schemas.writers.items():
+        value = f.when(begins == f.lit(head(number)), tried(from_avro(body, writer, options))).otherwise(value)
+    known = begins.isin([head(number) for number in schemas.writers])
+    fault = (
+        f.when((f.length("value") < _HEAD) | (f.substring("value", 1, 1) != f.lit(b"\0")), "not-avro")
+        .when(known, f.when(f.col(VALUE).isNull(), "avro-unreadable"))
+        .when(begins.isin([head(number) for number in schemas.unknown]), "schema-id-unknown")
+        .otherwise(f.raise_error(f.concat(f.lit(_MARK), f.hex(f.substring("value", 2, 4)))))
+    )
+    return Decoded(value, fault)
+
+
+def asked_for(failure: str) -> int | None:
+    """The number of the schema for whose sake a query failed."""
+    found = re.search(_MARK + "([0-9A-F]{8})", failure)
+    return int(found[1], 16) if found else None
+
+
+def head(number: int) -> bytes:
+    """What a value begins with that was written by the schema of this number."""
+    return bytes([0, *number.to_bytes(4, "big")])
+
+
+def primary_key(schema: str) -> tuple[str, ...]:
+    """The columns that a schema names as its key: JSON in its documentation, with `primaryKeys`."""
+    return next((tuple(map(str, key)) for text in _docs(json.loads(schema)) if (key := _named_key(text))), ())
+
+
+def _docs(schema: Any) -> Iterable[str]:
+    parts = schema if isinstance(schema, list) else [schema]
+    for part in parts:
+        if isinstance(part, dict):
+            yield from (part[name] for name in ("doc", "connect.doc") if isinstance(part.get(name), str))
+
+
+def _named_key(text: str) -> list[Any] | None:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return None
+    key = found.get("primaryKeys") if isinstance(found, dict) else None
+    return key if isinstance(key, list) else None

@@ -1,0 +1,50 @@
+"""How far a group of consumers is behind: in records, and in time."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.clients.kafka.admin import KafkaAdmin
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionLag:
+    """A partition and how far a group has read it. `seconds` is how long its next record has waited."""
+
+    topic: str
+    partition: int
+    position: int | None
+    end: int
+    records: int
+    seconds: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "position": self.position,
+            "end": self.end,
+            "records": self.records,
+            "seconds": None if self.seconds is None else round(self.seconds, 3),
+        }
+
+
+def lag_of(admin: KafkaAdmin, group: str, topics: Iterable[str]) -> list[PartitionLag]:
+    """Every partition of the topics. A group that has not begun has all records before it."""
+    names = list(topics)
+    begins, ends, read = admin.ends(names, earliest=True), admin.ends(names), admin.committed(group, names)
+    behind = {place: max(read.get(place, 0), begins[place]) for place, end in ends.items()}
+    waiting = {place: position for place, position in behind.items() if position < ends[place]}
+    came = admin.record_times(waiting)
+    now = time.time()
+    return [
+        PartitionLag(
+            *place,
+            position=read.get(place),
+            end=end,
+            records=end - behind[place],
+            seconds=max(0.0, now - came[place]) if place in came else None if place in waiting else 0.0,
+        )
+        for place, end in sorted(ends.items())
+    ]

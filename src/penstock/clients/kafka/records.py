@@ -1,0 +1,144 @@
+"""Records of Kafka as rows, in the words of Spark: decoded on the JVM, and what cannot be is marked, not lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.clients.formats import JSON_OPTIONS
+from penstock.keyed.operators import OP
+from penstock.sql.dialects import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+OPERATION_HEADER: Final = "dbz.op"
+"""The header that says whether a record is an insert, an update or a delete."""
+OPERATIONS: Final[Mapping[str, str]] = {"r": "i", "c": "i", "i": "i", "u": "u", "d": "d"}
+METADATA: Final[Mapping[str, str]] = {
+    "__kafka_partition": "partition",
+    "__kafka_offset": "offset",
+    "__kafka_timestamp": "timestamp",
+}
+"""The columns of `include_metadata`, and what they are made from."""
+METADATA_TYPES: Final = dict(zip(METADATA, ("INT", "BIGINT", "TIMESTAMP"), strict=True))
+CORRUPT: Final = "_corrupt"
+VALUE: Final = "_decoded"
+"""The column that has a value while rows are made of it."""
+
+FAULTS: Final[Mapping[str, str]] = {
+    "not-text": "its value is not text in UTF-8",
+    "not-json": "its value is not a JSON object",
+    "field-mismatch": "a field does not fit the type of its column",
+    "no-value": "it has no value, and no key that tells which row is deleted",
+    "unknown-operation": f"its header `{OPERATION_HEADER}` is none of r, c, u, d",
+    "not-avro": "its value does not begin as one that a schema registry knows",
+    "schema-id-unknown": "the schema registry does not know its schema",
+    "avro-unreadable": "its bytes do not fit its schema",
+}
+"""Why a record cannot be a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A value as a struct of columns, and what is wrong with it: one of `FAULTS`, or null."""
+
+    value: Column
+    fault: Column
+
+
+def json_value(columns: Mapping[str, str]) -> Decoded:
+    """JSON objects. A field that is not there is null; one that does not fit its type is a fault."""
+    from pyspark.sql import functions as f
+
+    schema = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items())
+    text = f.col("value").cast("string")
+    options = {**JSON_OPTIONS, "columnNameOfCorruptRecord": CORRUPT}
+    value = f.from_json(text, f"{schema}, {CORRUPT} STRING", options)
+    wrong = f.col(VALUE).isNull() | f.col(f"{VALUE}.{CORRUPT}").isNotNull()
+    is_object = f.get_json_object(text, "$").startswith("{")
+    fault = f.when(~f.is_valid_utf8(text), "not-text").when(
+        wrong, f.when(is_object, "field-mismatch").otherwise("not-json")
+    )
+    return Decoded(value, fault)
+
+
+def raw_value() -> Decoded:
+    """The bytes themselves, as the one column `value`."""
+    from pyspark.sql import functions as f
+
+    return Decoded(f.struct(f.col("value").alias("value")), f.lit(None).cast("string"))
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What rows are made of beside the columns of the value."""
+
+    key: Sequence[str] = ()
+    operation: bool = False
+    metadata: bool = False
+
+
+def json_columns(records: DataFrame) -> dict[str, str]:
+    """The columns of JSON objects, as Spark finds them; it looks at all of them."""
+    spark = records.sparkSession
+    jvm = spark._jvm
+    assert jvm is not None
+    texts = records.selectExpr("CAST(value AS STRING)")._jdf.as_(jvm.org.apache.spark.sql.Encoders.STRING())
+    schema = spark.read.option("columnNameOfCorruptRecord", CORRUPT)._jreader.json(texts).schema()
+    fields = [schema.apply(place) for place in range(schema.size())]
+    return {field.name(): field.dataType().sql() for field in fields if field.name() != CORRUPT}
+
+
+def rows(records: DataFrame, decoded: Decoded, shape: Shape, fault: str, kept: Sequence[str] = ()) -> DataFrame:
+    """The rows of records, with what is wrong with each in the column `fault`, and with these columns of theirs."""
+    from pyspark.sql import functions as f
+
+    fields: Any = records.select(decoded.value.alias(VALUE)).schema[0].dataType
+    types = {field.name: field.dataType for field in fields if field.name != CORRUPT}
+    gone = f.col("value").isNull() | (f.length("value") == 0)
+    deletes = bool(shape.key) and shape.operation
+    without_value = f.when(gone & f.col("key").isNull(), "no-value") if deletes else f.when(gone, "no-value")
+    wrong = without_value.when(~gone, decoded.fault)
+    if shape.operation:
+        wrong = f.coalesce(wrong, f.when(_operation().isNull(), "unknown-operation"))
+    keys = _key_parts(shape.key) if deletes else {}
+    columns = [
+        (
+            f.when(gone, keys[name].cast(types[name])).otherwise(f.col(f"{VALUE}.{quoted(name)}"))
+            if name in keys
+            else f.col(f"{VALUE}.{quoted(name)}")
+        ).alias(name)
+        for name in types
+    ]
+    if shape.operation and OP not in types:
+        columns.append((f.when(gone, "d").otherwise(_operation()) if deletes else _operation()).alias(OP))
+    if shape.metadata:
+        columns += [f.col(of).alias(name) for name, of in METADATA.items()]
+    return records.withColumn(VALUE, decoded.value).select(*columns, wrong.alias(fault), *kept)
+
+
+def _operation() -> Column:
+    """What the header says of a record: an insert without one, null if it is no word that we know."""
+    from pyspark.sql import functions as f
+
+    said = f.filter("headers", lambda header: header["key"] == OPERATION_HEADER)
+    word = f.try_element_at(said, f.lit(-1))["value"].cast("string")
+    known = f.create_map(*(f.lit(part) for pair in OPERATIONS.items() for part in pair))
+    return f.when(word.isNull(), "i").otherwise(f.try_element_at(known, word))
+
+
+def _key_parts(key: Sequence[str]) -> dict[str, Column]:
+    """The columns of a key as text: fields of a JSON object, or what stands between colons."""
+    from pyspark.sql import functions as f
+
+    text = f.col("key").cast("string")
+    as_json = f.coalesce(f.get_json_object(text, "$.payload"), text)
+    parts = f.split(text, ":", len(key)) if len(key) > 1 else f.array(text)
+    return {
+        name: f.when(text.startswith("{"), f.get_json_object(as_json, f"$['{name}']")).otherwise(
+            f.try_element_at(parts, f.lit(place + 1))
+        )
+        for place, name in enumerate(key)
+    }

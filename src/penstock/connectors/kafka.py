@@ -1,0 +1,298 @@
+"""Kafka: topics of a cluster, as a source and as a sink."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
+
+from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
+
+from penstock.clients.batches import BatchRef, PartRead, counted
+from penstock.clients.clusters import Cluster, Clusters
+from penstock.clients.formats import JSON_OPTIONS
+from penstock.clients.jars import Package
+from penstock.clients.kafka import records
+from penstock.clients.kafka.avro import AvroSchemas, avro_value, head
+from penstock.clients.kafka.records import OPERATION_HEADER, Decoded, Shape
+from penstock.clients.spark_packages import KAFKA
+from penstock.clients.topic_names import TOPIC_NAME
+from penstock.config import Frozen, Whole
+from penstock.connectors.contract import ERROR, ORIGIN, Sink, Source
+from penstock.errors import ServiceError
+from penstock.keyed.operators import OP, ORDER
+from penstock.sql.arrow_types import TYPE_NAMES, column_type
+from penstock.sql.avro_types import avro_record
+from penstock.sql.dialects import quoted
+from penstock.sql.types import Column, Columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame, SparkSession
+
+_SAMPLE: Final = 1000
+"""How many records are looked at where nobody says what columns they have."""
+
+
+def _text(value: object) -> object:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _type(value: object) -> object:
+    found = column_type(value) if isinstance(value, str) else None
+    if found is None:
+        raise ValueError(f"`{value}` is not a type; there are {', '.join(TYPE_NAMES)}")
+    return found
+
+
+ColumnType = Annotated[str, BeforeValidator(_type, json_schema_input_type=str)]
+
+
+class SchemaOverride(Frozen):
+    """Records of one schema that are to be read by another."""
+
+    from_: Whole = Field(alias="from")
+    """The number that records have."""
+    to: Whole
+    """The number of the schema to read them by."""
+
+
+class KafkaSource(Source):
+    """Reads a topic of Kafka."""
+
+    type: Literal["kafka"] = "kafka"
+    packages: ClassVar[tuple[Package, ...]] = KAFKA
+    topic: str = Field(pattern=f"^{TOPIC_NAME}$")
+    """The topic's name."""
+    data_format: Literal["avro", "json", "raw"] = "avro"
+    """What its values are: Avro of a schema registry, JSON objects, or bytes that are taken as they are."""
+    schema_: dict[str, ColumnType] | None = Field(None, alias="schema")
+    """The columns of JSON objects and their types, such as `int64`, `string`, `decimal128(20,4)`, or those of SQL."""
+    starting_offsets: Annotated[str, BeforeValidator(_text, json_schema_input_type=str | int)] = Field(
+        "earliest", pattern=r"^(earliest|latest|\d+)$"
+    )
+    """Where to begin the first time: `earliest`, `latest`, or a time in milliseconds since 1970."""
+    include_metadata: bool = False
+    """Whether rows have the columns `__kafka_partition`, `__kafka_offset` and `__kafka_timestamp`."""
+    operation: bool = True
+    """Whether rows have the column `_gs_op`, from the header `dbz.op`."""
+    schema_id_overrides: tuple[SchemaOverride, ...] = ()
+    """Numbers of schemas that stand for others."""
+    max_offsets_per_trigger: Whole | None = Field(None, ge=1)
+    """The most records of a batch; as many as there are when left out."""
+    _cluster: Cluster | None = PrivateAttr(None)
+    _split: bool = PrivateAttr(False)
+
+    @model_validator(mode="after")
+    def _schema_goes_with_json(self) -> Self:
+        if self.schema_ is not None and self.data_format != "json":
+            raise ValueError("`schema` is only supported with `data_format: json`")
+        numbers = [override.from_ for override in self.schema_id_overrides]
+        if len(set(numbers)) < len(numbers):
+            raise ValueError("`schema_id_overrides` has the same `from` twice")
+        return self
+
+    def reaching(self, clusters: Clusters) -> Self:
+        found = self.model_copy()
+        found._cluster = clusters.source
+        return found
+
+    def in_any_order(self) -> Self:
+        found = self.model_copy()
+        found._split = True
+        return found
+
+    def with_columns(self, columns: Columns) -> Self:
+        known = {c.name: c.type for c in columns if c.type is not None and c.name != OP}
+        has_operation = any(c.name == OP for c in columns)
+        return self.model_copy(update={"schema_": known, "operation": has_operation})
+
+    def known_columns(self) -> Columns | None:
+        if self.schema_ is None:
+            return None
+        metadata = records.METADATA_TYPES if self.include_metadata else {}
+        return tuple(Column(name, kind) for name, kind in {**self.schema_, **metadata}.items())
+
+    def read(self, spark: SparkSession, name: str) -> DataFrame:
+        return self._rows(self._stream(spark, name))
+
+    def read_in_order(self, spark: SparkSession, name: str) -> DataFrame:
+        """In the order of offsets. Between partitions there is none."""
+        return self._rows(_in_order(self._stream(spark, name)), *ORDER)
+
+    def read_again(
+        self, spark: SparkSession, name: str, parts: Mapping[str, PartRead], *, ordered: bool = False
+    ) -> DataFrame | None:
+        from pyspark.sql import functions as f
+
+        part = parts.get(name)
+        if part is None or part.after is None:
+            return None
+        found = self._between(spark, json.loads(part.before or "{}"), json.loads(part.after))
+        found = found.withColumn(ORIGIN, f.struct("topic", "partition", "offset", "timestamp", "key", "value"))
+        return self._rows(_in_order(found), ORIGIN, *ORDER) if ordered else self._rows(found, ORIGIN)
+
+    def peek(self, spark: SparkSession) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        rows = self._rows(self._table(spark, self._options()))
+        return rows.where(f.col(ERROR).isNull()).drop(ERROR)
+
+    def check(self) -> None:
+        from penstock.clients.kafka.admin import KafkaAdmin
+
+        found = KafkaAdmin(self._reached().kafka).topics()
+        if self.topic not in found:
+            servers = self._reached().kafka.servers
+            raise ServiceError("topic-missing", f"Kafka at {servers} has no topic `{self.topic}`")
+
+    def _rows(self, found: DataFrame, *kept: str) -> DataFrame:
+        """Rows, what is wrong with them, and these columns of theirs."""
+        decoded = self._decoded(found.sparkSession)
+        shape = Shape(self.primary_key, self.operation, self.include_metadata)
+        return records.rows(found, decoded, shape, ERROR, kept)
+
+    def _decoded(self, spark: SparkSession) -> Decoded:
+        match self.data_format:
+            case "json":
+                return records.json_value(self.schema_ or self._found_columns(spark))
+            case "raw":
+                return records.raw_value()
+            case "avro":
+                return avro_value(self._schemas())
+
+    def _schemas(self) -> AvroSchemas:
+        """The schemas of its records; one that was given another number is found by that."""
+        book = self._reached().schemas
+        if book is None:
+            hint = "name it in `runtime.schema_registry`"
+            raise ServiceError("schema-unknown", f"`{self.topic}` is Avro, and there is no schema registry", hint=hint)
+        known = book.schemas(self.topic)
+        for override in self.schema_id_overrides:
+            if override.to not in known.writers:
+                book.learn(override.to)
+        known = book.schemas(self.topic)
+        renamed = {o.from_: known.writers[o.to] for o in self.schema_id_overrides if o.to in known.writers}
+        return replace(known, writers={**known.writers, **renamed})
+
+    def _found_columns(self, spark: SparkSession) -> dict[str, str]:
+        """The columns of some records, where nobody has said what they are."""
+        first = self._table(spark, self._options()).select("value").limit(_SAMPLE)
+        found = records.json_columns(first)
+        if not found:
+            hint = "declare the columns, or put a record into it"
+            raise ServiceError(
+                "schema-unknown", f"the topic `{self.topic}` has no columns declared and no JSON objects", hint=hint
+            )
+        return found
+
+    def _stream(self, spark: SparkSession, name: str) -> DataFrame:
+        reader = spark.readStream.name(name).format("kafka").options(**self._options(), subscribe=self.topic)
+        if self.starting_offsets.isdigit():
+            reader = reader.options(
+                startingTimestamp=self.starting_offsets, startingOffsetsByTimestampStrategy="latest"
+            )
+        else:
+            reader = reader.option("startingOffsets", self.starting_offsets)
+        if self.max_offsets_per_trigger is not None:
+            reader = reader.option("maxOffsetsPerTrigger", self.max_offsets_per_trigger)
+        if self._split:  # a partition is read by several cores at once, and loses its order
+            reader = reader.option("minPartitions", spark.sparkContext.defaultParallelism)
+        return reader.load()
+
+    def _between(self, spark: SparkSession, before: dict[str, Any], after: dict[str, Any]) -> DataFrame:
+        """The records from one position to another; a partition that was not there before is read from its start."""
+        begun = {
+            topic: {number: before.get(topic, {}).get(number, -2) for number in ends} for topic, ends in after.items()
+        }
+        partitions = {topic: [int(number) for number in ends] for topic, ends in after.items()}
+        places = {"startingOffsets": json.dumps(begun), "endingOffsets": json.dumps(after)}
+        reader = spark.read.format("kafka").options(**self._options(), **places, assign=json.dumps(partitions))
+        return reader.load()
+
+    def _table(self, spark: SparkSession, options: Mapping[str, str]) -> DataFrame:
+        return spark.read.format("kafka").options(**options, subscribe=self.topic).load()
+
+    def _options(self) -> dict[str, str]:
+        headers = {"includeHeaders": "true"} if self.operation else {}
+        return {**self._reached().kafka.for_spark(), **headers}
+
+    def _reached(self) -> Cluster:
+        assert self._cluster is not None
+        return self._cluster
+
+
+class KafkaSink(Sink):
+    """Writes a topic of Kafka."""
+
+    type: Literal["kafka"] = "kafka"
+    packages: ClassVar[tuple[Package, ...]] = KAFKA
+    delivery = "at least once: a batch that was interrupted is written again"
+    topic: str = Field(pattern=f"^{TOPIC_NAME}$")
+    """The topic's name."""
+    data_format: Literal["avro", "json"]
+    """What its values are: Avro of a schema registry, or JSON objects."""
+    topic_partitions: Whole = Field(4, ge=1)
+    """How many partitions the topic gets if it is not there."""
+    compression: Literal["none", "gzip", "lz4", "snappy", "zstd"] = "lz4"
+    """How batches of records are packed."""
+    _cluster: Cluster | None = PrivateAttr(None)
+
+    def reaching(self, clusters: Clusters) -> Self:
+        found = self.model_copy()
+        found._cluster = clusters.sink
+        return found
+
+    def write(self, batch: DataFrame, ref: BatchRef) -> int:
+        rows, count = counted(self._records(batch))
+        rows.write.format("kafka").mode("append").options(**self._options(), topic=self.topic).save()
+        return count()
+
+    def _records(self, batch: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        whole = f.struct(*(quoted(name) for name in batch.columns if name != OP))
+        value = (
+            f.to_json(whole, JSON_OPTIONS).cast("binary") if self.data_format == "json" else self._avro(batch, whole)
+        )
+        columns = [value.alias("value")]
+        if self.primary_key:
+            parts = (f.col(quoted(name)).cast("string") for name in self.primary_key)
+            columns.append(f.concat_ws(":", *parts).alias("key"))
+        if OP in batch.columns:
+            header = f.struct(f.lit(OPERATION_HEADER).alias("key"), f.col(OP).cast("binary").alias("value"))
+            columns.append(f.array(header).alias("headers"))
+        return batch.select(*columns)
+
+    def _avro(self, batch: DataFrame, whole: SparkColumn) -> SparkColumn:
+        """Values as the schema registry wants them, by a schema that is made from the columns and registered."""
+        from pyspark.sql import functions as f
+        from pyspark.sql.avro.functions import to_avro
+
+        fields = batch.select(whole.alias("row")).schema[0].dataType
+        columns = [Column(field.name, field.dataType.simpleString()) for field in fields]  # type: ignore[attr-defined]
+        doc = json.dumps({"primaryKeys": list(self.primary_key)}) if self.primary_key else None
+        schema = json.dumps(avro_record(self.topic, columns, doc))
+        return f.concat(f.lit(head(self._registered(schema))), to_avro(whole, schema))
+
+    def _registered(self, schema: str) -> int:
+        book = self._cluster.schemas if self._cluster is not None else None
+        if book is None:
+            hint = "name it in `runtime.schema_registry`"
+            raise ServiceError("schema-unknown", f"`{self.topic}` is Avro, and there is no schema registry", hint=hint)
+        return book.register(f"{self.topic}-value", schema)
+
+    def _options(self) -> dict[str, str]:
+        assert self._cluster is not None
+        settings = {"kafka.compression.type": self.compression, "kafka.acks": "all", "kafka.enable.idempotence": "true"}
+        return {**settings, **self._cluster.kafka.for_spark(), "includeHeaders": "true"}
+
+
+def _in_order(found: DataFrame) -> DataFrame:
+    """The records with the columns of `ORDER`: by partition, and in it by offset."""
+    from pyspark.sql import functions as f
+
+    partition = f.concat_ws("/", f.col("topic"), f.lpad(f.col("partition").cast("string"), 9, "0"))
+    places = (f.lit(0).cast("bigint"), partition, f.col("offset"), f.lit(0).cast("bigint"))
+    return found.withColumns(dict(zip(ORDER, places, strict=True)))

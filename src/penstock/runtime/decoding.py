@@ -1,0 +1,49 @@
+"""Records that could not be made into rows: kept out of the query, counted, and known by why."""
+
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from penstock.clients.kafka.records import FAULTS
+from penstock.connectors.contract import ERROR, ORIGIN
+from penstock.manifest.model import Input
+from penstock.runtime.times import observed
+
+_UNREADABLE: Final = "unreadable"
+
+
+def readable(stream: DataFrame, entry: Input) -> DataFrame:
+    """The rows of a stream that could be made; the others are counted, or stop the query if that is wanted.
+
+    Counting keeps conditions of the query above it: below, Spark would decode twice.
+    """
+    if ERROR not in stream.columns:
+        return stream
+    counted = stream.observe(_metric(entry), f.count(f.col(ERROR)).alias(_UNREADABLE))
+    sound = f.col(ERROR).isNull()
+    if entry.on_error == "stop":
+        for code, why in FAULTS.items():
+            said = f.lit(f"{code}: a record of `{entry.node.partition('.')[2]}` cannot be read: {why}")
+            sound = f.when(f.col(ERROR) == code, f.raise_error(said)).otherwise(sound)
+    return counted.where(sound).drop(ERROR)
+
+
+def sound(rows: DataFrame) -> DataFrame:
+    """The rows of a batch that is read again, without those that could not be made."""
+    return rows.where(f.col(ERROR).isNull()).drop(ERROR) if ERROR in rows.columns else rows
+
+
+def plain(rows: DataFrame) -> DataFrame:
+    """The rows without where they came from."""
+    return rows.drop(ORIGIN)
+
+
+def unreadable_records(session: SparkSession, query: str, entry: Input) -> int:
+    """How many records of the batch under way were kept out. To be asked when the batch is worked through."""
+    row = observed(session, query, _metric(entry))
+    return int(row.getLong(0)) if row else 0
+
+
+def _metric(entry: Input) -> str:
+    return f"read {entry.view}"

@@ -1,0 +1,68 @@
+"""Where rows and records are kept that could not be used: a directory, or a topic of Kafka."""
+
+from functools import cached_property
+from pathlib import Path
+from typing import Final, Protocol
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from penstock.clients.batches import BatchRef, counted, publish
+from penstock.clients.clusters import Cluster
+from penstock.clients.formats import FORMATS
+from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.clients.topic_names import error_topic
+
+HEADER: Final = "penstock."
+"""What the headers of a record in a topic for errors begin with."""
+_ABOUT: Final = ("topic", "partition", "offset", "timestamp", "code", "message", "node", "time")
+_LARGEST: Final = 64 * 2**20
+
+
+class ErrorOutput(Protocol):
+    """Takes letters: rows with what was wrong with them, and where they came from."""
+
+    def write(self, node: str, letters: DataFrame, ref: BatchRef) -> int:
+        """Keep letters under the name of a node; how many there were."""
+
+
+class DirectoryErrors:
+    """Keeps them as Parquet files beside the embedded topics: once, also when a batch is done again."""
+
+    def __init__(self, topics: Path) -> None:
+        self._topics = topics
+
+    def write(self, node: str, letters: DataFrame, ref: BatchRef) -> int:
+        return publish(self._topics / error_topic(node), ref, letters, FORMATS["parquet"])
+
+
+class KafkaErrors:
+    """Keeps them in a topic: key and value as they were, everything else in headers.
+
+    A batch that is done again writes them again; by topic, partition and offset they are known for the same.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._made: set[str] = set()
+
+    def write(self, node: str, letters: DataFrame, ref: BatchRef) -> int:
+        topic = error_topic(node)
+        if topic not in self._made:
+            self._admin.create(topic, 1, -1, {"max.message.bytes": str(_LARGEST), "retention.ms": "-1"})
+            self._made.add(topic)
+        headers = f.filter(f.array(*map(_header, _ABOUT)), lambda header: header["value"].isNotNull())
+        found = letters.select(f.col("key").cast("binary"), f.col("value").cast("binary"), headers.alias("headers"))
+        rows, count = counted(found)
+        options = {**self._cluster.kafka.for_spark(), "kafka.max.request.size": str(_LARGEST), "includeHeaders": "true"}
+        rows.write.format("kafka").mode("append").options(**options, topic=topic).save()
+        return count()
+
+    @cached_property
+    def _admin(self) -> KafkaAdmin:
+        return KafkaAdmin(self._cluster.kafka)
+
+
+def _header(name: str) -> Column:
+    value = f.date_format(name, "yyyy-MM-dd'T'HH:mm:ss.SSSSSSX") if name in ("timestamp", "time") else f.col(name)
+    return f.struct(f.lit(HEADER + name).alias("key"), value.cast("string").cast("binary").alias("value"))

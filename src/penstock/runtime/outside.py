@@ -1,0 +1,73 @@
+"""The systems around the queries of a run: where topics are, who is told how far they are read, who knows schemas."""
+
+from collections.abc import Callable, Mapping
+from functools import cached_property, partial
+
+from penstock.clients.clusters import Clusters
+from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.clients.kafka.avro import asked_for
+from penstock.errors import ServiceError
+from penstock.manifest.model import QuerySpec, TopicSpec
+from penstock.plan.place import Place
+from penstock.plan.topics import wanted_config
+from penstock.runtime.error_output import DirectoryErrors, ErrorOutput, KafkaErrors
+from penstock.runtime.positions import Positions, PositionTeller
+
+
+class Outside:
+    """Asks the systems when they are needed, and not before."""
+
+    def __init__(self, clusters: Clusters, place: Place) -> None:
+        self._clusters = clusters
+        self._place = place
+        self._teller: PositionTeller | None = None
+
+    @cached_property
+    def errors(self) -> ErrorOutput:
+        sink = self._clusters.sink
+        return DirectoryErrors(self._place.topics) if sink is None else KafkaErrors(sink)
+
+    def create_topic(self, topic: TopicSpec) -> None:
+        if topic.on_kafka:
+            partitions, replication_factor = topic.partitions or -1, topic.replication_factor or -1
+            self._admin.create(topic.name, partitions, replication_factor, wanted_config(topic))
+            return
+        directory = self._place.topics / topic.name
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ServiceError("not-writable", f"cannot make {directory}: {error.strerror}") from error
+
+    def change_topic(self, topic: TopicSpec, partitions: int | None, config: Mapping[str, str]) -> None:
+        if partitions is not None:
+            self._admin.add_partitions(topic.name, partitions)
+        if config:
+            self._admin.set_config(topic.name, config)
+
+    def telling(self, spec: QuerySpec) -> Callable[[Positions], None] | None:
+        """How a query that reads Kafka tells it how far it is."""
+        source = self._clusters.source
+        if source is None or all(entry.source["type"] != "kafka" for entry in spec.inputs):
+            return None
+        self._teller = teller = self._teller or PositionTeller(source.kafka)
+        return partial(teller.tell, self._place.group(spec.name, source.group))
+
+    def learned(self, failure: str) -> bool:
+        """Whether a query failed for a schema that nobody had asked for, and that was asked for now."""
+        book = self._clusters.source.schemas if self._clusters.source is not None else None
+        number = asked_for(failure)
+        if book is None or number is None or book.knows(number):
+            return False
+        book.learn(number)
+        return True
+
+    def close(self) -> None:
+        if self._teller is not None:
+            self._teller.close()
+            self._teller = None
+
+    @cached_property
+    def _admin(self) -> KafkaAdmin:
+        """Of the Kafka that holds the topics that are written."""
+        assert self._clusters.sink is not None
+        return KafkaAdmin(self._clusters.sink.kafka)

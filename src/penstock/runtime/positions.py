@@ -1,0 +1,62 @@
+"""How far queries have read Kafka, told to Kafka itself: positions of a group of consumers, for everybody to see."""
+
+import json
+import threading
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.clients.kafka.cluster import KafkaCluster
+from penstock.errors import ServiceError
+
+Positions: TypeAlias = Mapping[tuple[str, int], int]
+_PAUSE_SECS: Final = 0.5
+"""Positions are told at most this often: only the last one counts."""
+
+
+class PositionTeller:
+    """Tells the newest positions of every group from a thread of its own. What Kafka does not take is told later."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self._cluster = cluster
+        self._news: dict[str, dict[tuple[str, int], int]] = {}
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="positions", daemon=True)
+        self._thread.start()
+
+    def tell(self, group: str, positions: Positions) -> None:
+        with self._lock:
+            self._news.setdefault(group, {}).update(positions)
+
+    def close(self) -> None:
+        """Tell what is left, and end."""
+        self._closing.set()
+        self._thread.join(timeout=30)
+
+    def _work(self) -> None:
+        admin: KafkaAdmin | None = None
+        while not self._closing.wait(_PAUSE_SECS) or self._news:
+            with self._lock:
+                news, self._news = self._news, {}
+            try:
+                admin = admin or KafkaAdmin(self._cluster)
+                for group, positions in news.items():
+                    admin.commit(group, positions)
+            except ServiceError:
+                if self._closing.is_set():
+                    return
+                with self._lock:
+                    later = {group: {**told, **self._news.get(group, {})} for group, told in news.items()}
+                    self._news = {**self._news, **later}
+
+
+def positions_in(offset: str | None) -> dict[tuple[str, int], int]:
+    """The positions that a reader of Kafka has come to; nothing if it is a reader of something else."""
+    try:
+        told = json.loads(offset or "{}")
+    except ValueError:
+        return {}
+    if not isinstance(told, dict) or not all(isinstance(ends, dict) for ends in told.values()):
+        return {}
+    return {(topic, int(number)): int(end) for topic, ends in told.items() for number, end in ends.items()}

@@ -1,0 +1,130 @@
+"""Avro through a real schema registry: many writers' schemas in one topic, and what does not fit any."""
+
+import io
+import json
+import struct
+from typing import Any
+
+import pytest
+
+from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.clients.schema_registry import Registry
+from penstock.errors import ServiceError
+from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
+from tests.spark.running import Running
+
+FIRST = {
+    "type": "record",
+    "name": "Order",
+    "fields": [{"name": "id", "type": "long"}, {"name": "name", "type": "string"}],
+}
+SECOND = {**FIRST, "fields": [*FIRST["fields"], {"name": "paid", "type": ["null", "double"], "default": None}]}
+PROJECT = """
+project: {{name: shop}}
+runtime:
+  kafka: {{bootstrap_servers: "{servers}"}}
+  schema_registry: {{url: "{registry}"}}
+sources:
+  - name: orders
+    topic: {topic}
+    schema: {{registry: confluent, format: avro}}
+models:
+  - name: seen
+    sql: SELECT * FROM {{{{ source("orders") }}}}
+    advanced: {{topic: {{name: {topic}.seen}}}}
+"""
+
+
+@pytest.fixture
+def topic(broker: Broker) -> str:
+    name = new_topic()
+    KafkaAdmin(broker.plain).create(name, 1, 1, {})
+    return name
+
+
+def given(running: Running, broker: Broker, registry: str, topic: str) -> Running:
+    text = PROJECT.format(servers=broker.plain.servers, registry=registry, topic=topic)
+    return running.write({"stream_project.yml": text})
+
+
+def value(number: int, *fields: Any) -> bytes:
+    """A record of longs, texts and optional doubles, as its writer would send it."""
+    out = io.BytesIO()
+    out.write(struct.pack(">bI", 0, number))
+    for field in fields:
+        match field:
+            case int():
+                out.write(_varint(field))
+            case str():
+                out.write(_varint(len(field.encode())) + field.encode())
+            case float():
+                out.write(_varint(1) + struct.pack("<d", field))
+            case None:
+                out.write(_varint(0))
+    return out.getvalue()
+
+
+def _varint(number: int) -> bytes:
+    zigzag, out = (number << 1) ^ (number >> 63), bytearray()
+    while zigzag > 0x7F:
+        out.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    return bytes([*out, zigzag])
+
+
+def test_each_record_is_read_by_its_own_writers_schema(
+    running: Running, broker: Broker, registry: str, topic: str
+) -> None:
+    asked = Registry([registry])
+    old, new = (asked.register(f"{topic}-value", json.dumps(schema)) for schema in (FIRST, SECOND))
+    produce(
+        broker.plain, topic, value(old, 1, "a"), value(new, 2, "b", 2.5), value(old, 3, "c"), value(new, 4, "d", None)
+    )
+    running = given(running, broker, registry, topic)
+    progress = running.run()["seen"]
+    assert (progress.rows_in, progress.rows_out, progress.rejected) == (4, 4, 0)
+    assert rows_of(consume(broker.plain, f"{topic}.seen")) == [
+        {"id": 1, "name": "a", "paid": None},
+        {"id": 2, "name": "b", "paid": 2.5},
+        {"id": 3, "name": "c", "paid": None},
+        {"id": 4, "name": "d", "paid": None},
+    ]
+
+
+def test_a_schema_that_appears_while_the_query_runs_loses_no_record(
+    running: Running, broker: Broker, registry: str, topic: str
+) -> None:
+    asked = Registry([registry])
+    old = asked.register(f"{topic}-value", json.dumps(FIRST))
+    elsewhere = asked.register(f"{topic}-other", json.dumps({**SECOND, "name": "Other"}))
+    produce(broker.plain, topic, value(old, 1, "a"), value(elsewhere, 2, "b", 1.5), value(old, 3, "c"))
+    progress = given(running, broker, registry, topic).run()["seen"]
+    assert (progress.rows_out, progress.rejected) == (3, 0)
+    seen = rows_of(consume(broker.plain, f"{topic}.seen"))  # at least once: the batch was begun twice
+    assert {(row["id"], row["name"]) for row in seen} == {(1, "a"), (2, "b"), (3, "c")}
+
+
+def test_what_no_schema_fits_is_kept(running: Running, broker: Broker, registry: str, topic: str) -> None:
+    known = Registry([registry]).register(f"{topic}-value", json.dumps(FIRST))
+    bad = [b"\x01hello", b"\x00\x00", value(424242, 1, "a"), value(known)]
+    produce(broker.plain, topic, value(known, 1, "a"), *bad, value(known, 2, "b"))
+    progress = given(running, broker, registry, topic).run()["seen"]
+    assert (progress.rows_out, progress.rejected) == (2, 4)
+    letters = [r for r in consume(broker.plain, "orders.errors") if r.headers["penstock.topic"] == topic]
+    assert [(r.headers["penstock.code"], r.value) for r in letters] == [
+        ("not-avro", bad[0]),
+        ("not-avro", bad[1]),
+        ("schema-id-unknown", bad[2]),
+        ("avro-unreadable", bad[3]),
+    ]
+
+
+def test_a_subject_without_a_schema_and_a_registry_that_is_not_there(
+    running: Running, broker: Broker, registry: str, topic: str
+) -> None:
+    with pytest.raises(ServiceError, match=f"no subject `{topic}-value`") as failed:
+        given(running, broker, registry, topic).run()
+    assert failed.value.code == "schema-unknown"
+    with pytest.raises(ServiceError, match="the schema registry cannot be asked") as failed:
+        given(running, broker, "http://127.0.0.1:9", topic).run()
+    assert failed.value.code == "unreachable"

@@ -1,0 +1,146 @@
+"""Pipelines on a real broker: operations in headers, deletes, positions to begin at, and Avro on the way out."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.clients.schema_registry import Registry
+from penstock.errors import ServiceError
+from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
+from tests.spark.running import Running
+
+PIPELINE = """
+sources:
+  events:
+    type: kafka
+    topic: {topic}
+    data_format: json
+    schema: {{id: int64, name: string}}
+    primary_key: id
+{source}
+transforms:
+  named:
+    type: sql
+    primary_key: id
+    sql: {sql}
+sinks:
+  out:
+    type: kafka
+    from: named
+    topic: {topic}.out
+    data_format: {form}
+    primary_key: id
+"""
+
+
+class Given:
+    """A pipeline from one topic to another, and what comes out of it."""
+
+    def __init__(self, running: Running, broker: Broker, monkeypatch: pytest.MonkeyPatch, registry: str) -> None:
+        self.running = Running(running.root, running.spark, "pipeline.yml")
+        self.broker = broker
+        self.topic = new_topic()
+        KafkaAdmin(broker.plain).create(self.topic, 1, 1, {})
+        monkeypatch.setenv("STREAMLING__KAFKA_SOURCE__BROKERS", broker.plain.servers)
+        monkeypatch.setenv("PENSTOCK__KAFKA_SINK__BROKERS", broker.plain.servers)
+        monkeypatch.setenv("PENSTOCK__KAFKA_SINK__SCHEMA_REGISTRY_URL", registry)
+
+    def written(self, source: str = "", sql: str = "SELECT id, name FROM events", form: str = "json") -> "Given":
+        lines = "".join(f"    {line}\n" for line in source.splitlines())
+        self.running.write({"pipeline.yml": PIPELINE.format(topic=self.topic, source=lines, sql=sql, form=form)})
+        return self
+
+    def sent(self, *records: Any) -> "Given":
+        produce(self.broker.plain, self.topic, *records)
+        return self
+
+    def changes(self) -> list[tuple[str, str | None, dict[str, Any]]]:
+        """The operation, the key and the row of every record that came out."""
+        self.running.run()
+        found = consume(self.broker.plain, f"{self.topic}.out")
+        rows = [(r.headers["dbz.op"], r.key, row) for r, row in zip(found, rows_of(found), strict=True)]
+        return sorted(rows, key=lambda change: str(change[1]))
+
+
+@pytest.fixture
+def given(running: Running, broker: Broker, monkeypatch: pytest.MonkeyPatch, registry: str) -> Given:
+    return Given(running, broker, monkeypatch, registry)
+
+
+def op(word: str) -> list[tuple[str, bytes]]:
+    return [("dbz.op", word.encode())]
+
+
+def test_operations_come_and_go_in_a_header(given: Given) -> None:
+    row = {"name": "a"}
+    given.written().sent(
+        ("1", {"id": 1, **row}),
+        ("2", {"id": 2, **row}, op("r")),
+        ("3", {"id": 3, **row}, op("c")),
+        ("4", {"id": 4, **row}, op("u")),
+        ("5", {"id": 5, **row}, op("d")),
+        ("6", {"id": 6, **row}, op("x")),
+    )
+    assert given.changes() == [(word, str(n), {"id": n, **row}) for n, word in enumerate("iiiud", 1)]
+    (letter,) = [r for r in consume(given.broker.plain, "events.errors") if r.headers["penstock.topic"] == given.topic]
+    assert letter.headers["penstock.code"] == "unknown-operation"
+
+
+def test_a_record_without_a_value_deletes_by_its_key(given: Given) -> None:
+    given.written().sent(("7", None), ('{"id": 8}', None), ('{"payload": {"id": 9}}', None))
+    assert given.changes() == [("d", str(n), {"id": n, "name": None}) for n in (7, 8, 9)]
+
+
+def test_the_topic_of_a_sink_is_made_and_left_alone(given: Given) -> None:
+    given.written().sent({"id": 1, "name": "a"})
+    given.running.run()
+    admin, name = KafkaAdmin(given.broker.plain), f"{given.topic}.out"
+    assert admin.topics()[name].partitions == 4
+    assert admin.chosen_config([name])[name] == {"retention.ms": "-1", "cleanup.policy": "compact"}
+
+
+def test_metadata_of_records(given: Given) -> None:
+    recent = "__kafka_timestamp > now() - interval '1 hour'"
+    sql = f"SELECT id, __kafka_partition AS p, __kafka_offset AS o, {recent} AS t FROM events"
+    given.written("include_metadata: true", sql).sent({"id": 5}, {"id": 6})
+    assert [row for _, _, row in given.changes()] == [
+        {"id": 5, "p": 0, "o": 0, "t": True},
+        {"id": 6, "p": 0, "o": 1, "t": True},
+    ]
+
+
+def test_where_to_begin(given: Given) -> None:
+    given.sent({"id": 1, "name": "early"})
+    time.sleep(0.05)
+    middle = round(time.time() * 1000)
+    time.sleep(0.05)
+    given.sent({"id": 2, "name": "late"})
+    assert [row["id"] for _, _, row in given.written(f"starting_offsets: {middle}").changes()] == [2]
+
+
+def test_avro_is_registered_and_read_back(given: Given, registry: str) -> None:
+    sql = "SELECT id, name, CAST(id AS DECIMAL(10, 2)) AS price, TIMESTAMP '2026-01-01 00:00:00' AS at FROM events"
+    given.written(sql=sql, form="avro").sent({"id": 1, "name": "ä"})
+    given.running.run()
+    (record,) = consume(given.broker.plain, f"{given.topic}.out")
+    ((version, found),) = Registry([registry]).versions(f"{given.topic}.out-value").items()
+    assert version == 1
+    assert record.value is not None
+    assert record.value[:5] == b"\0" + found.number.to_bytes(4, "big")
+    schema = json.loads(found.text)
+    assert [field["name"] for field in schema["fields"]] == ["id", "name", "price", "at"]
+    assert json.loads(schema["doc"]) == {"primaryKeys": ["id"]}
+
+
+def test_a_schema_that_does_not_fit_the_ones_before_is_refused(given: Given, registry: str) -> None:
+    asked, subject = Registry([registry]), f"{given.topic}.out-value"
+    first = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}]}
+    asked.register(subject, json.dumps(first))
+    asked.set_compatibility(subject, "BACKWARD")
+    given.written(form="avro").sent({"id": 1, "name": "a"})
+    with pytest.raises(ServiceError, match="does not take the new schema") as failed:
+        given.running.run()
+    assert failed.value.code == "schema-refused"

@@ -1,0 +1,144 @@
+"""Projects on a real broker: the same files that run on directories."""
+
+from typing import Any
+
+import pytest
+
+from penstock.cli.line import check, compiled, planned
+from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.errors import PlanRefused
+from penstock.plan.explain import explain
+from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
+from tests.spark.running import Running, order
+
+SHOP = """
+project: {{name: shop}}
+runtime: {{kafka: {{bootstrap_servers: "{servers}"}}}}
+sources:
+  - name: orders
+    topic: {orders}
+    columns:
+      - {{name: id, type: BIGINT}}
+      - {{name: country, type: STRING}}
+      - {{name: amount, type: DOUBLE}}
+      - {{name: at, type: TIMESTAMP(3)}}
+    event_time: {{column: at, watermark: {{max_out_of_orderness_ms: 0}}}}
+models:
+  - name: large
+    key: id
+    sql: SELECT id, country, amount, at FROM {{{{ source("orders") }}}} WHERE amount > 5
+    advanced: {{topic: {{name: {orders}.large, partitions: 2, config: {{retention.ms: 3600000}}}}}}
+  - name: by_country
+    sql: SELECT country, COUNT(*) AS n, SUM(amount) AS total FROM {{{{ ref("large") }}}} GROUP BY country
+    advanced: {{topic: {{name: {orders}.countries}}}}
+  - name: by_hour
+    sql: |
+      SELECT country, TUMBLE_START(at, INTERVAL '1' HOUR) AS hour, COUNT(*) AS n
+      FROM {{{{ ref("large") }}}} GROUP BY country, TUMBLE(at, INTERVAL '1' HOUR)
+    advanced: {{topic: {{name: {orders}.hours}}}}
+"""
+
+
+@pytest.fixture
+def shop(running: Running, broker: Broker) -> tuple[Running, str]:
+    topic = new_topic()
+    KafkaAdmin(broker.plain).create(topic, 2, 1, {})
+    return running.write({"stream_project.yml": SHOP.format(servers=broker.plain.servers, orders=topic)}), topic
+
+
+def steps(running: Running) -> list[str]:
+    checked = check(running.root)
+    return [str(explain(step)) for step in planned(checked, compiled(checked)).steps]
+
+
+def test_rows_go_from_topic_to_topic(shop: tuple[Running, str], broker: Broker) -> None:
+    running, topic = shop
+    rows = [order(1), order(2, amount=3.0), order(3, country="FR"), order(4, at="2026-01-01T02:00:00Z")]
+    produce(broker.plain, topic, *((str(row["id"]), row) for row in rows))
+    progress = running.run()
+    assert (progress["large"].rows_in, progress["large"].rows_out) == (4, 3)
+    large = consume(broker.plain, f"{topic}.large")
+    assert sorted((r.key or "", row["id"]) for r, row in zip(large, rows_of(large), strict=True)) == [
+        ("1", 1),
+        ("3", 3),
+        ("4", 4),
+    ]
+    assert {row["at"] for row in rows_of(large)} == {"2026-01-01T00:00:00.000000Z", "2026-01-01T02:00:00.000000Z"}
+    hours = rows_of(consume(broker.plain, f"{topic}.hours"))
+    assert sorted((row["country"], row["n"]) for row in hours) == [("DE", 1), ("FR", 1)]
+    countries = consume(broker.plain, f"{topic}.countries")
+    assert {r.key: (r.headers, row["n"]) for r, row in zip(countries, rows_of(countries), strict=True)} == {
+        "DE": ({"dbz.op": "i"}, 2),
+        "FR": ({"dbz.op": "i"}, 1),
+    }
+
+
+def test_a_second_run_goes_on_where_the_first_stopped(shop: tuple[Running, str], broker: Broker) -> None:
+    running, topic = shop
+    produce(broker.plain, topic, order(1), order(2))
+    running.run()
+    produce(broker.plain, topic, order(3))
+    progress = running.run()
+    assert progress["large"].rows_in == 1
+    assert len(consume(broker.plain, f"{topic}.large")) == 3
+    changes = consume(broker.plain, f"{topic}.countries")
+    assert [(r.headers["dbz.op"], row["n"]) for r, row in zip(changes, rows_of(changes), strict=True)] == [
+        ("i", 2),
+        ("u", 3),
+    ]
+
+
+def test_topics_are_made_grown_set_and_never_made_smaller(shop: tuple[Running, str], broker: Broker) -> None:
+    running, topic = shop
+    assert f"+ create topic {topic}.large: it does not exist yet" in steps(running)
+    produce(broker.plain, topic, order(1))
+    running.run()
+    admin = KafkaAdmin(broker.plain)
+    assert admin.topics()[f"{topic}.large"].partitions == 2
+    assert admin.chosen_config([f"{topic}.large"]) == {f"{topic}.large": {"retention.ms": "3600000"}}
+    assert not [line for line in steps(running) if "topic" in line.split(":")[0]]
+    written = (running.root / "stream_project.yml").read_text()
+    changed = written.replace("partitions: 2", "partitions: 3").replace(
+        "retention.ms: 3600000", "retention.ms: 7200000"
+    )
+    running.write({"stream_project.yml": changed})
+    assert f"~ change topic {topic}.large: 2 -> 3 partitions, retention.ms 3600000 -> 7200000" in steps(running)
+    running.run()
+    assert admin.topics()[f"{topic}.large"].partitions == 3
+    running.write({"stream_project.yml": written})
+    left = next(line for line in steps(running) if line.startswith("= leave"))
+    assert left == f"= leave topic {topic}.large: it has 3 partitions, not 2: none is ever taken away"
+
+
+def test_a_topic_that_is_only_read_is_never_made(running: Running, broker: Broker) -> None:
+    topic = new_topic()
+    running.write({"stream_project.yml": SHOP.format(servers=broker.plain.servers, orders=topic)})
+    with pytest.raises(PlanRefused, match=f"reads the topic `{topic}`, which Kafka does not have") as refused:
+        running.run()
+    assert refused.value.code == "topic-missing"
+    assert topic not in KafkaAdmin(broker.plain).topics()
+
+
+def test_what_cannot_be_read_is_kept_with_its_bytes_and_its_place(shop: tuple[Running, str], broker: Broker) -> None:
+    running, topic = shop
+    bad: list[Any] = [b"not json", b"\xff\xfe", b'{"id": "one", "amount": 9}', b"[]", b"", ("k", None)]
+    produce(broker.plain, topic, order(1), *bad, order(2))
+    progress = running.run()["large"]
+    assert (progress.rows_in, progress.rows_out, progress.rejected) == (8, 2, 6)
+    assert progress.kept_in == ("orders.errors",)
+    letters = [r for r in consume(broker.plain, "orders.errors") if r.headers["penstock.topic"] == topic]
+    assert sorted((r.headers["penstock.code"], r.value or b"") for r in letters) == [
+        ("field-mismatch", b'{"id": "one", "amount": 9}'),
+        ("no-value", b""),
+        ("no-value", b""),
+        ("not-json", b"[]"),
+        ("not-json", b"not json"),
+        ("not-text", b"\xff\xfe"),
+    ]
+    about = next(r for r in letters if r.value == b"[]").headers
+    assert about["penstock.node"] == "model.large"
+    assert about["penstock.offset"].isdigit()
+    assert about["penstock.message"] == "its value is not a JSON object"
+    assert set(about) == {
+        f"penstock.{name}" for name in ("topic", "partition", "offset", "timestamp", "code", "message", "node", "time")
+    }
