@@ -35,6 +35,7 @@ from penstock.manifest.model import SparkSpec
 from penstock.plan.state import SqliteStore
 from penstock.runtime.session import spark_session
 from penstock.runtime.start import start
+from streaming import plain
 
 SCHEMA = json.dumps(
     {
@@ -187,7 +188,7 @@ def compare(
     hand: list[float] = []
     own: list[float] = []
     for turn in range(repeat + 1):
-        hand_secs = timed(lambda: by_hand(spark.newSession(), cluster, topic, name, folder))
+        hand_secs = timed(lambda: by_hand(plain(spark), cluster, topic, name, folder))
         our_secs = timed(lambda: ours(spark, topic, name, folder))
         if turn:  # the first round warms the JVM up
             hand.append(hand_secs)
