@@ -7,8 +7,8 @@ from pyspark.sql import functions as f
 
 from penstock.clients.spark_expressions import tried
 from penstock.manifest.model import Check
+from penstock.runtime.counts import observed
 from penstock.runtime.rescue import MESSAGE
-from penstock.runtime.times import observed
 
 _SOUND: Final = "_sound"
 

@@ -8,18 +8,21 @@ from pyspark.sql import functions as f
 from penstock.clients.kafka.records import FAULTS
 from penstock.connectors.contract import ERROR, ORIGIN
 from penstock.manifest.model import Input
-from penstock.runtime.times import observed
+from penstock.runtime.counts import kept_out, observed, readable_mark
 
 _UNREADABLE: Final = "unreadable"
 
 
-def readable(stream: DataFrame, entry: Input) -> DataFrame:
+def readable(stream: DataFrame, entry: Input, *, alone: bool) -> DataFrame:
     """The rows of a stream that could be made; the others are counted, or stop the query if that is wanted.
 
-    Counting keeps conditions of the query above it: below, Spark would decode twice.
+    Counting keeps conditions of the query above it: below, Spark would decode twice. In an input that is `alone` in its
+    query, what every plan counts will do, which costs nothing.
     """
     if ERROR not in stream.columns:
         return stream
+    if alone and entry.on_error != "stop":
+        return stream.where(f.col(ERROR).isNull() & readable_mark()).drop(ERROR)
     counted = stream.observe(_metric(entry), f.count(f.col(ERROR)).alias(_UNREADABLE))
     sound = f.col(ERROR).isNull()
     if entry.on_error == "stop":
@@ -39,8 +42,10 @@ def plain(rows: DataFrame) -> DataFrame:
     return rows.drop(ORIGIN)
 
 
-def unreadable_records(session: SparkSession, query: str, entry: Input) -> int:
+def unreadable_records(session: SparkSession, query: str, entry: Input, *, alone: bool) -> int:
     """How many records of the batch under way were kept out. To be asked when the batch is worked through."""
+    if alone and entry.on_error != "stop":
+        return kept_out(session, query)
     row = observed(session, query, _metric(entry))
     return int(row.getLong(0)) if row else 0
 

@@ -94,7 +94,7 @@ class Frames:
                 source.peek(session).createOrReplaceTempView(quoted(entry.view))
                 continue
             read = source.read_in_order if entry.ordered else source.read
-            stream = prepared(readable(read(session, entry.name), entry), entry)
+            stream = prepared(readable(read(session, entry.name), entry, alone=len(query.inputs) == 1), entry)
             if query.timed and entry.event_time is not None:
                 stream = self._timed(query, entry, entry.event_time, stream)
             stream = self._sound(query, entry.view, stream)

@@ -1,13 +1,14 @@
 """Event time of an input: what counts as a time, how far it may be ahead, and rows whose time is none."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from penstock.keyed.operators import CLOCK
 from penstock.manifest.model import EventTimeSpec, Input, QuerySpec
+from penstock.runtime.counts import observed
 from penstock.sql.dialects import quoted
 
 FAULT: Final = "_fault"
@@ -106,41 +107,3 @@ def unusable_rows(session: SparkSession, query: str, entry: Input) -> int:
     """How many rows of the batch under way have a fault. To be asked when the batch is worked through."""
     row = observed(session, query, input_metric(entry))
     return int(row.getLong(0)) if row else 0
-
-
-def left_out(session: SparkSession, query: str) -> int:
-    """How many rows of the batch under way did not get as far as a watermark, in a query that is plain."""
-    execution = _execution(session, query)
-    if execution is None:
-        return 0
-    plan = execution.executedPlan()
-    read = sum(_rows_of(leaf) for leaf in _items(plan.collectLeaves()))
-    return read - sum(int(node.eventTimeStats().value().count()) for node in _watermarks(plan))
-
-
-def _rows_of(leaf: Any) -> int:
-    found = leaf.metrics().get("numOutputRows")
-    return int(found.get().value()) if found.isDefined() else 0
-
-
-def _watermarks(plan: Any) -> list[Any]:
-    """The nodes of a plan that take note of event time. There is none below another."""
-    if plan.nodeName() == "EventTimeWatermark":
-        return [plan]
-    return [node for child in _items(plan.children()) for node in _watermarks(child)]
-
-
-def _items(sequence: Any) -> list[Any]:
-    return [sequence.apply(place) for place in range(sequence.size())]
-
-
-def observed(session: SparkSession, query: str, metric: str) -> Any:
-    """What was counted in the batch under way, as a row of Spark's; None if nothing was, or nobody has counted yet."""
-    execution = _execution(session, query)
-    found = execution and execution.observedMetrics().get(metric)
-    return found.get() if found and found.isDefined() else None
-
-
-def _execution(session: SparkSession, query: str) -> Any:
-    running = next((q for q in session.streams.active if q.name == query), None)
-    return running and running._jsq.streamingQuery().lastExecution()

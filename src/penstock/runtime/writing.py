@@ -22,6 +22,7 @@ from penstock.runtime.checkpoint import (
     unfinished_batch,
 )
 from penstock.runtime.checks import failed_rows
+from penstock.runtime.counts import left_out, observed
 from penstock.runtime.decoding import sound, unreadable_records
 from penstock.runtime.error_output import ErrorOutput
 from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_rows
@@ -29,7 +30,7 @@ from penstock.runtime.frames import Frames, settled, split_read
 from penstock.runtime.keyed import turn_metric
 from penstock.runtime.progress import ProgressBoard
 from penstock.runtime.rescue import faulty, only, without
-from penstock.runtime.times import is_plain, left_out, observed, unusable_rows
+from penstock.runtime.times import is_plain, unusable_rows
 from penstock.sql.dialects import quoted
 
 
@@ -46,10 +47,12 @@ class Writing:
     board: ProgressBoard
     errors: ErrorOutput
     failures: list[PenstockError] = field(default_factory=list)
-    unfinished: int | None = None
+    unsure: set[int] = field(default_factory=set)
+    """Batches of which nobody may have counted everything: those that are begun once more."""
 
     def __post_init__(self) -> None:
-        self.unfinished = unfinished_batch(self.checkpoint)
+        begun = unfinished_batch(self.checkpoint)
+        self.unsure = set() if begun is None else {begun}
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         try:
@@ -106,6 +109,7 @@ class Writing:
         again = self._again(entry.view, ref, ordered=entry.ordered)
         if again is None:
             return None
+        self.unsure.add(ref.batch_id)
         session = again.rows.sparkSession
 
         def work(some: DataFrame) -> DataFrame:
@@ -128,9 +132,10 @@ class Writing:
     def _keep_unreadable(self, ref: BatchRef) -> None:
         """Deal with the records of a batch that could not be made into rows, now that it is written."""
         for entry in self.spec.inputs:
-            found = unreadable_records(self.session, self.spec.name, entry)
+            alone = len(self.spec.inputs) == 1
+            found = unreadable_records(self.session, self.spec.name, entry, alone=alone)
             self.board.rejected(self.spec.name, found)
-            if entry.on_error != "dead_letter" or not (found or ref.batch_id == self.unfinished):
+            if entry.on_error != "dead_letter" or not (found or ref.batch_id in self.unsure):
                 continue
             again = self._again(entry.view, ref)
             if again is not None and ERROR in again.rows.columns:
@@ -151,7 +156,7 @@ class Writing:
             together = sum(found.values())
         self.board.rejected(self.spec.name, together)
         for entry in timed:
-            if not found[entry.view] and ref.batch_id != self.unfinished:
+            if not found[entry.view] and ref.batch_id not in self.unsure:
                 continue
             again = self._again(entry.view, ref) if entry.on_error == "dead_letter" else None
             if again is not None:
@@ -162,7 +167,7 @@ class Writing:
         """Deal with the rows of a batch that were kept out because the SQL would have failed over them."""
         for check in self.spec.checks:
             found = failed_rows(self.session, self.spec.name, check)
-            if not found and ref.batch_id != self.unfinished:
+            if not found and ref.batch_id not in self.unsure:
                 continue
             self.board.rejected(self.spec.name, found)
             (output,) = self.spec.outputs
@@ -179,7 +184,7 @@ class Writing:
                 continue
             row = observed(self.session, self.spec.name, turn_metric(step.view))
             none_late = row is None or row.isNullAt(0) or row.getLong(0) == 0
-            if none_late and ref.batch_id != self.unfinished:
+            if none_late and ref.batch_id not in self.unsure:
                 continue
             again = self._again(step.late.input, ref)
             if again is not None:

@@ -46,7 +46,7 @@ def avro_value(schemas: AvroSchemas) -> Decoded:
         .when(begins.isin([head(number) for number in schemas.unknown]), "schema-id-unknown")
         .otherwise(f.raise_error(f.concat(f.lit(_MARK), f.hex(f.substring("value", 2, 4)))))
     )
-    return Decoded(value, fault)
+    return Decoded(value, f.col(VALUE).isNotNull(), fault)
 
 
 def asked_for(failure: str) -> int | None:

@@ -42,9 +42,13 @@ FAULTS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A value as a struct of columns, and what is wrong with it: one of `FAULTS`, or null."""
+    """A value as a struct of columns, whether that is plainly sound, and else what is wrong: one of `FAULTS`, or null.
+
+    Most records are sound, and nothing more should be asked of them.
+    """
 
     value: Column
+    sound: Column
     fault: Column
 
 
@@ -61,14 +65,14 @@ def json_value(columns: Mapping[str, str]) -> Decoded:
     fault = f.when(~f.is_valid_utf8(text), "not-text").when(
         wrong, f.when(is_object, "field-mismatch").otherwise("not-json")
     )
-    return Decoded(value, fault)
+    return Decoded(value, ~wrong & f.is_valid_utf8(text), fault)
 
 
 def raw_value() -> Decoded:
     """The bytes themselves, as the one column `value`."""
     from pyspark.sql import functions as f
 
-    return Decoded(f.struct(f.col("value").alias("value")), f.lit(None).cast("string"))
+    return Decoded(f.struct(f.col("value").alias("value")), f.lit(False), f.lit(None).cast("string"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +104,7 @@ def rows(records: DataFrame, decoded: Decoded, shape: Shape, fault: str, kept: S
     gone = f.col("value").isNull() | (f.length("value") == 0)
     deletes = bool(shape.key) and shape.operation
     without_value = f.when(gone & f.col("key").isNull(), "no-value") if deletes else f.when(gone, "no-value")
-    wrong = without_value.when(~gone, decoded.fault)
+    wrong = f.when(~decoded.sound, without_value.when(~gone, decoded.fault))
     if shape.operation:
         wrong = f.coalesce(wrong, f.when(_operation().isNull(), "unknown-operation"))
     keys = _key_parts(shape.key) if deletes else {}

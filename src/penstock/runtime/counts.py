@@ -1,0 +1,74 @@
+"""What Spark has counted in the batch under way: metrics that were asked for, and those that every plan has.
+
+To be asked when the batch is worked through.
+"""
+
+from typing import Any, Final
+
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as f
+
+_PLACE: Final = -1
+
+
+def readable_mark() -> Column:
+    """A condition that always holds, and by which `kept_out` finds the filter that it stands in.
+
+    Spark cannot know that it holds: it keeps the filter where it is, and conditions of the query above it.
+    """
+    return f.spark_partition_id() >= _PLACE
+
+
+def observed(session: SparkSession, query: str, metric: str) -> Any:
+    """What was counted under a name, as a row of Spark's; None if nothing was, or nobody has counted yet."""
+    execution = _execution(session, query)
+    found = execution and execution.observedMetrics().get(metric)
+    return found.get() if found and found.isDefined() else None
+
+
+def kept_out(session: SparkSession, query: str) -> int:
+    """How many rows did not pass the filters with the mark of `readable_mark`."""
+    execution = _execution(session, query)
+    marked = [] if execution is None else _nodes(execution.executedPlan(), _is_marked)
+    return sum(_read(node) - _rows_of(node) for node in marked)
+
+
+def left_out(session: SparkSession, query: str) -> int:
+    """How many rows did not get as far as a watermark, of those that could be read."""
+    execution = _execution(session, query)
+    if execution is None:
+        return 0
+    plan = execution.executedPlan()
+    marked = _nodes(plan, _is_marked)
+    read = sum(map(_rows_of, marked)) if marked else _read(plan)
+    watermarks = _nodes(plan, lambda node: node.nodeName() == "EventTimeWatermark")
+    return read - sum(int(node.eventTimeStats().value().count()) for node in watermarks)
+
+
+def _is_marked(node: Any) -> bool:
+    return node.nodeName() == "Filter" and f"(SPARK_PARTITION_ID() >= {_PLACE})" in node.condition().toString()
+
+
+def _read(plan: Any) -> int:
+    return sum(_rows_of(leaf) for leaf in _items(plan.collectLeaves()))
+
+
+def _rows_of(node: Any) -> int:
+    found = node.metrics().get("numOutputRows")
+    return int(found.get().value()) if found.isDefined() else 0
+
+
+def _nodes(plan: Any, wanted: Any) -> list[Any]:
+    """The nodes of a plan that are wanted. Below one of them there is no other."""
+    if wanted(plan):
+        return [plan]
+    return [node for child in _items(plan.children()) for node in _nodes(child, wanted)]
+
+
+def _items(sequence: Any) -> list[Any]:
+    return [sequence.apply(place) for place in range(sequence.size())]
+
+
+def _execution(session: SparkSession, query: str) -> Any:
+    running = next((q for q in session.streams.active if q.name == query), None)
+    return running and running._jsq.streamingQuery().lastExecution()
