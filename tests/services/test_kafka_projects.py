@@ -1,5 +1,6 @@
 """Projects on a real broker: the same files that run on directories."""
 
+import shutil
 from typing import Any
 
 import pytest
@@ -142,3 +143,28 @@ def test_what_cannot_be_read_is_kept_with_its_bytes_and_its_place(shop: tuple[Ru
     assert set(about) == {
         f"penstock.{name}" for name in ("topic", "partition", "offset", "timestamp", "code", "message", "node", "time")
     }
+
+
+WAYS = {
+    "with_password": "sasl_username: ada, sasl_password: '${KAFKA_PASSWORD}'",
+    "with_scram": "sasl_mechanism: SCRAM-SHA-256, sasl_username: ada, sasl_password: scrambled",
+    "with_certificate": (
+        "ssl_ca_location: ca.pem, ssl_certificate_location: certificate.pem, ssl_key_location: key.pem"
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_spark_comes_in_by_password_and_by_certificate(
+    shop: tuple[Running, str], broker: Broker, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    running, topic = shop
+    for file in ("ca", "certificate", "key"):
+        shutil.copy(broker.home / "certificates" / f"{file}.pem", running.root)
+    monkeypatch.setenv("KAFKA_PASSWORD", 'secret "of" ada')
+    written = (running.root / "stream_project.yml").read_text()
+    own = f'bootstrap_servers: "{getattr(broker, way).servers}", {WAYS[way]}'
+    running.write({"stream_project.yml": written.replace(f'bootstrap_servers: "{broker.plain.servers}"', own)})
+    produce(broker.plain, topic, order(1))
+    assert running.run(select=["large"])["large"].rows_out == 1
+    assert "secret" not in compiled(check(running.root)).to_json()

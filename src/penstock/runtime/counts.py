@@ -5,18 +5,22 @@ To be asked when the batch is worked through.
 
 from typing import Any, Final
 
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+_MARK: Final = "_here"
 _PLACE: Final = -1
 
 
-def readable_mark() -> Column:
-    """A condition that always holds, and by which `kept_out` finds the filter that it stands in.
+def marked_where(rows: DataFrame, condition: Column) -> DataFrame:
+    """The rows for which a condition holds, by a filter that stays where it is and that `kept_out` finds.
 
-    Spark cannot know that it holds: it keeps the filter where it is, and conditions of the query above it.
+    What is added always holds, but Spark cannot know that. It neither moves the filter below the columns that it
+    asks for, which would compute them twice, nor makes it one with conditions of the query above it.
     """
-    return f.spark_partition_id() >= _PLACE
+    here = f.spark_partition_id()
+    held = rows.withColumn(_MARK, here).where(condition & (f.col(_MARK) >= _PLACE) & (here >= _PLACE))
+    return held.drop(_MARK)
 
 
 def observed(session: SparkSession, query: str, metric: str) -> Any:
@@ -27,7 +31,7 @@ def observed(session: SparkSession, query: str, metric: str) -> Any:
 
 
 def kept_out(session: SparkSession, query: str) -> int:
-    """How many rows did not pass the filters with the mark of `readable_mark`."""
+    """How many rows did not pass the filters of `marked_where`."""
     execution = _execution(session, query)
     marked = [] if execution is None else _nodes(execution.executedPlan(), _is_marked)
     return sum(_read(node) - _rows_of(node) for node in marked)

@@ -8,7 +8,7 @@ from pyspark.sql import functions as f
 from penstock.clients.kafka.records import FAULTS
 from penstock.connectors.contract import ERROR, ORIGIN
 from penstock.manifest.model import Input
-from penstock.runtime.counts import kept_out, observed, readable_mark
+from penstock.runtime.counts import kept_out, marked_where, observed
 
 _UNREADABLE: Final = "unreadable"
 
@@ -22,7 +22,7 @@ def readable(stream: DataFrame, entry: Input, *, alone: bool) -> DataFrame:
     if ERROR not in stream.columns:
         return stream
     if alone and entry.on_error != "stop":
-        return stream.where(f.col(ERROR).isNull() & readable_mark()).drop(ERROR)
+        return marked_where(stream, f.col(ERROR).isNull()).drop(ERROR)
     counted = stream.observe(_metric(entry), f.count(f.col(ERROR)).alias(_UNREADABLE))
     sound = f.col(ERROR).isNull()
     if entry.on_error == "stop":
