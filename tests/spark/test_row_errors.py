@@ -4,7 +4,11 @@ import json
 
 import pytest
 
+from penstock.cli.errors import letters_of
+from penstock.cli.line import check, compiled
 from penstock.errors import QueryFailed
+from penstock.plan.state import SqliteStore
+from penstock.runtime.replay import Replayed, replayed
 from tests.spark.running import ORDERS, Running, order
 
 MODEL = """
@@ -146,3 +150,20 @@ def test_what_a_query_with_state_does_not_compute_keeps_no_row_out(running: Runn
     assert [row["n"] for row in running.topic("by_country")] == [3]
     assert [row["total"] for row in running.topic("shares")] == [0]
     assert [progress[name].rejected for name in ("by_country", "shares")] == [0, 0]
+
+
+def test_rows_are_delivered_again_when_the_sql_is_mended(running: Running) -> None:
+    given(running, "dead_letter")
+    running.run()
+    waiting = letters_of(check(running.root), None)
+    assert [letter.about["code"] for letter in waiting] == ["row-failed", "row-failed"]
+    mended = MODEL.replace("(id - 2)", "NULLIF(id - 2, 0)").replace("CAST(", "TRY_CAST(")
+    running.write({"stream_project.yml": f"project: {{name: p}}\n{ORDERS}{mended.format(on_error='dead_letter')}"})
+    checked = check(running.root)
+    manifest, store = compiled(checked), SqliteStore(checked.place.state_file)
+    done = replayed(
+        manifest, "model.shares", waiting, running.spark, checked.place, store, checked.environ, checked.clusters
+    )
+    assert done == Replayed(2, 0)
+    assert len(running.topic("shares")) == 200
+    assert letters_of(check(running.root), None) == []

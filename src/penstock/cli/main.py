@@ -24,6 +24,7 @@ COMMANDS: Final = (
     "plan",
     "run",
     "show",
+    "errors",
     "state",
     "status",
     "stop",

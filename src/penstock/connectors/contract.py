@@ -85,6 +85,13 @@ class Source(Connector):
         """
         return None
 
+    def rows_of(self, records: DataFrame) -> DataFrame | None:
+        """The rows of records that were kept: key, value, where they stood and their headers.
+
+        With `ERROR` and `ORIGIN` where a source has records; None where none can be made of them.
+        """
+        return None
+
     @abstractmethod
     def peek(self, spark: SparkSession) -> DataFrame:
         """What is there now, as a finite table."""

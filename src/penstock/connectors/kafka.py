@@ -124,14 +124,14 @@ class KafkaSource(Source):
     def read_again(
         self, spark: SparkSession, name: str, parts: Mapping[str, PartRead], *, ordered: bool = False
     ) -> DataFrame | None:
-        from pyspark.sql import functions as f
-
         part = parts.get(name)
         if part is None or part.after is None:
             return None
-        found = self._between(spark, json.loads(part.before or "{}"), json.loads(part.after))
-        found = found.withColumn(ORIGIN, f.struct("topic", "partition", "offset", "timestamp", "key", "value"))
+        found = _with_origin(self._between(spark, json.loads(part.before or "{}"), json.loads(part.after)))
         return self._rows(_in_order(found), ORIGIN, *ORDER) if ordered else self._rows(found, ORIGIN)
+
+    def rows_of(self, records: DataFrame) -> DataFrame | None:
+        return self._rows(_with_origin(records), ORIGIN)
 
     def peek(self, spark: SparkSession) -> DataFrame:
         from pyspark.sql import functions as f
@@ -287,6 +287,13 @@ class KafkaSink(Sink):
         assert self._cluster is not None
         settings = {"kafka.compression.type": self.compression, "kafka.acks": "all", "kafka.enable.idempotence": "true"}
         return {**settings, **self._cluster.kafka.for_spark(), "includeHeaders": "true"}
+
+
+def _with_origin(found: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    headers = ["headers"] if "headers" in found.columns else []
+    return found.withColumn(ORIGIN, f.struct("topic", "partition", "offset", "timestamp", "key", "value", *headers))
 
 
 def _in_order(found: DataFrame) -> DataFrame:

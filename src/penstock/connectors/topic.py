@@ -15,7 +15,16 @@ from pydantic import Field
 
 from penstock.clients import parquet
 from penstock.clients.batches import BatchRef, PartRead, publish
-from penstock.clients.formats import FORMATS, STREAM_OPTIONS, Format, files_under, from_address, known_columns, literal
+from penstock.clients.formats import (
+    FORMATS,
+    JSON_OPTIONS,
+    STREAM_OPTIONS,
+    Format,
+    files_under,
+    from_address,
+    known_columns,
+    literal,
+)
 from penstock.clients.topic_names import TOPIC_NAME
 from penstock.config import Frozen
 from penstock.connectors.contract import Sink, Source
@@ -105,6 +114,14 @@ class TopicSource(_Topic, Source):
         if ordered:
             tables = list(map(_in_order, tables))
         return reduce(lambda one, other: one.unionByName(other), tables) if tables else None
+
+    def rows_of(self, records: DataFrame) -> DataFrame | None:
+        """Records are kept as JSON here, whatever files they stood in."""
+        from pyspark.sql import functions as f
+
+        schema = self._schema(records.sparkSession)
+        options = {**JSON_OPTIONS, **FORMATS["json"].read_options}
+        return records.select(f.from_json(f.col("value").cast("string"), schema, options).alias("row")).select("row.*")
 
     def peek(self, spark: SparkSession) -> DataFrame:
         schema = self._schema(spark)

@@ -104,6 +104,7 @@ def _sink_topic(node: Node, sink: KafkaSink) -> TopicSpec:
 def _project_queries(graph: Graph, digests: Mapping[str, str]) -> Iterator[QuerySpec]:
     for node in graph.nodes.values():
         if isinstance(node.element, Model) and node.inputs and has_query(node):
+            on_kafka = graph.runtime.kafka is not None and node.topic is not None
             assembly = Assembly(graph, node, partial(_topic_source, graph=graph), digests)
             flow = assembly.add_model(node, node.id)
             within = [graph[step.node] for step in assembly.steps]
@@ -127,7 +128,7 @@ def _project_queries(graph: Graph, digests: Mapping[str, str]) -> Iterator[Query
                 conf=_conf(node.element, keyed=any(isinstance(s, KeyedStep) for s in assembly.steps)),
                 hindrances=tuple(dict.fromkeys(word for n in within for word in n.hindrances)),
                 asks=tuple(assembly.asks.values()),
-                checks=tuple(assembly.checks) if stateful or _streams(assembly) > 1 else (),
+                checks=tuple(assembly.checks) if stateful or _streams(assembly) > 1 or on_kafka else (),
                 trigger=_trigger(node.element),
             )
 

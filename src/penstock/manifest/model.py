@@ -133,7 +133,8 @@ class KeyedStep(Part):
 class Check(Part):
     """Expressions that a query computes from single rows of a view. Rows over which one fails are kept out.
 
-    That is so where a batch that failed cannot be worked through once more: with state, or with several inputs.
+    That is so where a batch that failed cannot be worked through once more: with state, or with several inputs. And
+    where a part of it is written before it fails, as in Kafka.
 
     The view is the input, or is made from it by the steps.
     """

@@ -151,6 +151,17 @@ def read_recorded(store: StateStore, place: Place) -> Recorded:
     return Recorded(documents.get("revision"), documents.get("run", {}), progress)
 
 
+def read_delivered(store: StateStore, place: Place) -> dict[tuple[str, str], dict[str, int]]:
+    """How far letters were delivered again: by the topic that keeps them and their node, then by part."""
+    found = store.get(place.namespace, "delivered:")
+    return {(document["topic"], document["node"]): document["parts"] for document in found.values()}
+
+
+def record_delivered(store: StateStore, place: Place, topic: str, node: str, parts: Mapping[str, int]) -> None:
+    document = {"topic": topic, "node": node, "parts": dict(parts)}
+    store.put(place.namespace, {f"delivered:{topic}:{node}": document})
+
+
 def record_query(store: StateStore, place: Place, revision: str, query: QuerySpec) -> None:
     documents = {"revision": revision, "root": str(place.root), f"query:{query.name}": query.to_document()}
     store.put(place.namespace, documents)

@@ -11,11 +11,11 @@ from penstock.clients.batches import BatchRef, counted, publish
 from penstock.clients.clusters import Cluster
 from penstock.clients.formats import FORMATS
 from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.clients.letters import HEADER
 from penstock.clients.topic_names import error_topic
 
-HEADER: Final = "penstock."
-"""What the headers of a record in a topic for errors begin with."""
 _ABOUT: Final = ("topic", "partition", "offset", "timestamp", "code", "message", "node", "time")
+_HEADERS: Final = "array<struct<key: string, value: binary>>"
 _LARGEST: Final = 64 * 2**20
 
 
@@ -33,7 +33,7 @@ class DirectoryErrors:
         self._topics = topics
 
     def write(self, node: str, letters: DataFrame, ref: BatchRef) -> int:
-        return publish(self._topics / error_topic(node), ref, letters, FORMATS["parquet"])
+        return publish(self._topics / error_topic(node), ref, letters.drop("headers"), FORMATS["parquet"])
 
 
 class KafkaErrors:
@@ -52,6 +52,8 @@ class KafkaErrors:
             self._admin.create(topic, 1, -1, {"max.message.bytes": str(_LARGEST), "retention.ms": "-1"})
             self._made.add(topic)
         headers = f.filter(f.array(*map(_header, _ABOUT)), lambda header: header["value"].isNotNull())
+        if "headers" in letters.columns:
+            headers = f.concat(headers, f.coalesce(f.col("headers"), f.array().cast(_HEADERS)))
         found = letters.select(f.col("key").cast("binary"), f.col("value").cast("binary"), headers.alias("headers"))
         rows, count = counted(found)
         options = {**self._cluster.kafka.for_spark(), "kafka.max.request.size": str(_LARGEST), "includeHeaders": "true"}

@@ -135,6 +135,8 @@ class Frames:
     def failing_rows(self, query: QuerySpec, check: Check, rows: DataFrame) -> DataFrame:
         """The rows of a batch that were kept out, of a batch of their input that is given once more."""
         entry = next(entry for entry in query.inputs if entry.view == check.input)
+        if not check.steps:
+            return checks.failing(self._usable(query, entry, sound(rows)), check)
         others = tuple(other for other in query.checks if other is not check)
         self._once_more(query.model_copy(update={"checks": others}), entry, rows, check.steps)
         return checks.failing(rows.sparkSession.table(quoted(check.view)), check)
@@ -148,12 +150,17 @@ class Frames:
     def _once_more(self, query: QuerySpec, entry: Input, rows: DataFrame, steps: Sequence[str]) -> None:
         """Make the views of some steps from rows of an input that are read again."""
         session = rows.sparkSession
-        usable = prepared(plain(sound(rows)), entry)
-        if query.timed and entry.event_time is not None:
-            usable = marked(usable, entry.event_time).where(f.col(FAULT).isNull()).drop(FAULT)
+        usable = self._usable(query, entry, plain(sound(rows)))
         self._sound(query, entry.view, usable).createOrReplaceTempView(quoted(entry.view))
         self._functions.register(query.asks, session)
         self._run(query, [step for step in query.steps if step.view in steps], session)
+
+    def _usable(self, query: QuerySpec, entry: Input, rows: DataFrame) -> DataFrame:
+        """Rows of an input that are read again, without those whose time is at fault."""
+        found = prepared(rows, entry)
+        if query.timed and entry.event_time is not None:
+            found = marked(found, entry.event_time).where(f.col(FAULT).isNull()).drop(FAULT)
+        return found
 
     def _run(self, query: QuerySpec, steps: Sequence[Step | KeyedStep], session: SparkSession) -> None:
         for step in steps:

@@ -71,6 +71,9 @@ def _addressed(wrong: DataFrame, entry: Input, node: str, message: Column | None
         unknown = ("int", "bigint", "timestamp", "string")
         nothing = [f.lit(None).cast(kind).alias(name) for name, kind in zip(_PLACES[1:-1], unknown, strict=True)]
         places = [f.lit(entry.source.get("topic")).alias("topic"), *nothing, f.col(_VALUE).alias("value")]
+    own = wrong.schema[ORIGIN].dataType if ORIGIN in wrong.columns else None
+    if own is not None and "headers" in own.names:  # type: ignore[attr-defined]
+        places.append(f.col(f"{ORIGIN}.headers"))
     return wrong.select(
         *places,
         f.col(FAULT).alias("code"),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -135,16 +136,45 @@ class KafkaAdmin:
         found = self._patiently(lambda: member.committed(places, timeout=SECONDS), said)
         return {(place.topic, place.partition): place.offset for place in found if place.offset >= 0}
 
+    def records(self, topics: Iterable[str]) -> Iterator[Any]:
+        """Every record that the topics hold now, as confluent-kafka gives it."""
+        names = [name for name in topics if name in self.topics()]
+        begins, ends = self.ends(names, earliest=True), self.ends(names)
+        left = {place: end for place, end in ends.items() if end > begins[place]}
+        with self._reading({place: begins[place] for place in left}) as reader:
+            while left:
+                message = reader.poll(SECONDS)
+                if message is None:
+                    text = f"Kafka at {self.cluster.servers} does not hand on its records"
+                    raise ServiceError("unreachable", text, retriable=True)
+                place = (message.topic(), message.partition())
+                if message.error() is not None:
+                    left.pop(place, None)  # its end
+                elif place in left and message.offset() < left[place]:
+                    yield message
+
+    @contextmanager
+    def _reading(self, positions: Mapping[tuple[str, int], int]) -> Iterator[Any]:
+        """A consumer that stands at these positions, and belongs to nobody."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        reader = self._tolerant(
+            Consumer, {"group.id": "penstock", "enable.auto.commit": False, "enable.partition.eof": True}
+        )
+        try:
+            reader.assign([TopicPartition(topic, number, at) for (topic, number), at in positions.items()])
+            yield reader
+        finally:
+            reader.close()
+
     def record_times(self, positions: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], float]:
         """When the record at each position was written, in seconds since 1970; those that do not come are left out."""
-        from confluent_kafka import Consumer, TopicPartition
+        from confluent_kafka import TopicPartition
 
         if not positions:
             return {}
-        reader = self._tolerant(Consumer, {"group.id": "penstock", "enable.auto.commit": False})
         found: dict[tuple[str, int], float] = {}
-        try:
-            reader.assign([TopicPartition(topic, number, at) for (topic, number), at in positions.items()])
+        with self._reading(positions) as reader:
             ends = time.monotonic() + SECONDS
             while len(found) < len(positions) and time.monotonic() < ends:
                 message = reader.poll(0.5)
@@ -154,8 +184,6 @@ class KafkaAdmin:
                 if place not in found:
                     found[place] = message.timestamp()[1] / 1000
                     reader.pause([TopicPartition(*place)])
-        finally:
-            reader.close()
         return found
 
     def _places(self, topics: Iterable[str]) -> list[TopicPartition]:
