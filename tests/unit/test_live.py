@@ -55,16 +55,16 @@ def test_late_and_rejected_are_shown_only_if_there_are_any() -> None:
         (QueryProgress("m", "finished", rows_in=5, rows_out=5), None),
         (
             QueryProgress("m", "finished", rows_in=9, rejected=7, kept_in=("m.errors",)),
-            ("m: 7 rows rejected; see `penstock show m.errors`", False),
+            ("m: 7 rows rejected; kept in m.errors: see `penstock errors list`", False),
         ),
         (
             QueryProgress("m", "finished", rows_in=9, rejected=1, late=2, kept_in=("s.errors", "m.errors")),
-            ("m: 1 row rejected, 2 rows too late; see `penstock show s.errors` and `penstock show m.errors`", False),
+            ("m: 1 row rejected, 2 rows too late; kept in s.errors and m.errors: see `penstock errors list`", False),
         ),
         (QueryProgress("m", "failed", rows_in=9, late=1), ("m: at least 1 row too late; not kept", False)),
         (
             QueryProgress("m", "finished", rows_in=7, rejected=7, kept_in=("m.errors",)),
-            ("m: all 7 rows rejected; see `penstock show m.errors`", True),
+            ("m: all 7 rows rejected; kept in m.errors: see `penstock errors list`", True),
         ),
         (QueryProgress("m", "finished", rows_in=1, rejected=1), ("m: 1 row rejected; not kept", True)),
     ],

@@ -98,5 +98,5 @@ def left_aside(row: "QueryProgress") -> tuple[str, bool] | None:
         return None
     none_taken = bool(row.rejected) and row.rejected >= row.rows_in > 0
     said = f"all {counts[0]}" if none_taken and row.rejected > 1 else ", ".join(counts)
-    see = " and ".join(f"`penstock show {topic}`" for topic in row.kept_in)
-    return f"{row.query}: {said}; {f'see {see}' if see else 'not kept'}", none_taken
+    kept = f"kept in {' and '.join(row.kept_in)}: see `penstock errors list`" if row.kept_in else "not kept"
+    return f"{row.query}: {said}; {kept}", none_taken

@@ -67,11 +67,18 @@ class Frames:
         """What the query reads; the topic of a model with the columns that its writer puts out."""
         return [self._source(entry) for entry in query.inputs]
 
+    def stream_of(self, node_id: str) -> Source:
+        """How the rows of a node are read; those of a model with the columns that its query puts out."""
+        source = self.filling.source(self.manifest.streams[node_id])
+        return self._with_columns(source, node_id) if source.known_columns() is None else source
+
     def _source(self, entry: Input) -> Source:
-        source = self.filling.source(entry.source)
-        source = source.in_any_order() if entry.any_order else source
-        producer = self.manifest.producer(entry.node)
-        return source if producer is None else source.with_columns(self._columns_of(entry.node, producer))
+        source = self._with_columns(self.filling.source(entry.source), entry.node)
+        return source.in_any_order() if entry.any_order else source
+
+    def _with_columns(self, source: Source, node_id: str) -> Source:
+        producer = self.manifest.producer(node_id)
+        return source if producer is None else source.with_columns(self._columns_of(node_id, producer))
 
     def _columns_of(self, node_id: str, producer: QuerySpec) -> Columns:
         if node_id not in self._columns:

@@ -35,7 +35,7 @@ def peek(
     frames = Frames(manifest, root, spark, filling)
     try:
         if node_id in manifest.streams:
-            frame = filling.source(manifest.streams[node_id]).peek(spark)
+            frame = frames.stream_of(node_id).peek(spark)
         else:
             frame = _computed(manifest, node_id, frames)
         rows = frame.limit(limit).select(f.to_json(f.struct("*"), JSON_OPTIONS).alias("row")).collect()

@@ -89,7 +89,8 @@ def json_columns(records: DataFrame) -> dict[str, str]:
     spark = records.sparkSession
     jvm = spark._jvm
     assert jvm is not None
-    texts = records.selectExpr("CAST(value AS STRING)")._jdf.as_(jvm.org.apache.spark.sql.Encoders.STRING())
+    as_texts = getattr(records.selectExpr("CAST(value AS STRING)")._jdf, "as")  # a word of Python's own
+    texts = as_texts(jvm.org.apache.spark.sql.Encoders.STRING())
     schema = spark.read.option("columnNameOfCorruptRecord", CORRUPT)._jreader.json(texts).schema()
     fields = [schema.apply(place) for place in range(schema.size())]
     return {field.name(): field.dataType().sql() for field in fields if field.name() != CORRUPT}
