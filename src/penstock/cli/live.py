@@ -14,7 +14,14 @@ from rich.text import Text
 if TYPE_CHECKING:
     from penstock.runtime.progress import QueryProgress
 
-STATES = {"waiting": "dim", "running": "cyan", "finished": "green", "stopped": "yellow", "failed": "red"}
+STATES = {
+    "waiting": "dim",
+    "running": "cyan",
+    "retrying": "yellow",
+    "finished": "green",
+    "stopped": "yellow",
+    "failed": "red",
+}
 
 WIDE = 240
 """A file or a pipe takes lines of any length."""

@@ -85,7 +85,7 @@ def _place_line(place: Mapping[str, Any]) -> str:
 
 def _settled(document: Mapping[str, Any], pid: int | None) -> dict[str, Any]:
     """A runner that was killed could not write that it had ended."""
-    dead = pid is None and document["state"] in ("running", "waiting")
+    dead = pid is None and document["state"] in ("running", "waiting", "retrying")
     return {**document, "state": "killed"} if dead else dict(document)
 
 

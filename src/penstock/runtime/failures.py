@@ -8,7 +8,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from penstock.codes import CODES
-from penstock.errors import QueryFailed
+from penstock.errors import QueryFailed, ServiceError
 
 SPARK_ERRORS: Final = (PySparkException, Py4JError)
 """What a call into Spark can raise. Errors that pyspark has no class for arrive as those of py4j."""
@@ -42,6 +42,20 @@ def is_for_rows(error: PySparkException | Py4JError) -> bool:
 
 
 _STATE: Final = re.compile(r"SQLSTATE: (\w+)")
+
+
+_PASSING: Final = re.compile(
+    r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|BrokerNotAvailable|NotLeaderOrFollower|"
+    r"LeaderNotAvailable|CoordinatorNotAvailable|CoordinatorLoadInProgress|NotEnoughReplicas\w*|KafkaStorage)Exception"
+)
+"""What Kafka's client says of things that pass by themselves: a broker that restarts, a network that is gone."""
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether what ended a query may be over when it begins again."""
+    if isinstance(error, ServiceError):
+        return error.retriable
+    return _PASSING.search(str(error)) is not None
 
 
 def _messages(error: PySparkException | Py4JError) -> Iterator[str]:

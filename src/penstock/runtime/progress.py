@@ -22,7 +22,7 @@ from penstock.runtime.keyed import turned_view
 from penstock.runtime.positions import Positions, positions_in
 from penstock.runtime.state import Counted, StateNotes
 
-State: TypeAlias = Literal["waiting", "running", "finished", "stopped", "failed"]
+State: TypeAlias = Literal["waiting", "running", "retrying", "finished", "stopped", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +85,8 @@ class ProgressBoard:
 
     def started(self, query: str) -> None:
         with self._changed:
-            self._started[query] = time.monotonic()
-            self._rows[query] = replace(self._rows[query], state="running")
+            self._started.setdefault(query, time.monotonic())
+            self._rows[query] = replace(self._rows[query], state="running", error=None)
 
     def written(self, query: str, rows: int) -> None:
         with self._changed:
@@ -129,9 +129,14 @@ class ProgressBoard:
             )
             self._changed.notify_all()
 
-    def has_batches(self, query: str) -> bool:
+    def batches(self, query: str) -> int:
         with self._changed:
-            return self._rows[query].batches > 0
+            return self._rows[query].batches
+
+    def put_off(self, query: str, error: str) -> None:
+        """Note that a query ended for a reason that may pass, and is to begin again."""
+        with self._changed:
+            self._rows[query] = replace(self._rows[query], state="retrying", error=error)
 
     def ended(self, query: str, state: State, *, last_batch: int = -1, error: str | None = None) -> None:
         """Close the books of a query. Spark's events come late, so this waits for that of its last batch."""

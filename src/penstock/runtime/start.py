@@ -29,11 +29,12 @@ from penstock.plan.steps import (
 from penstock.project.variables import Environ
 from penstock.runtime.beats import IdleWatch
 from penstock.runtime.checkpoint import reached_ms, set_aside, state_partitions
-from penstock.runtime.failures import SPARK_ERRORS, failure_of
+from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_passing
 from penstock.runtime.filling import Filling
 from penstock.runtime.frames import Frames, shared_read
 from penstock.runtime.outside import Outside
 from penstock.runtime.progress import ProgressBoard, QueryListener
+from penstock.runtime.retries import Retries
 from penstock.runtime.state import StateNotes
 from penstock.runtime.writing import Writing
 
@@ -74,6 +75,7 @@ class Run:
         self._filling = Filling(place.root, environ, clusters)
         self._frames = Frames(plan.manifest, place.root, spark, self._filling, now_ms, place.beats)
         self._live: dict[str, _Live] = {}
+        self._retries = Retries()
         self._recorded: set[str] = set()
         self._stopping = threading.Event()
 
@@ -149,6 +151,8 @@ class Run:
             self.board.ended(name, "stopped", last_batch=last_batch)
             self._record(live.spec)
         self._live.clear()
+        for name in self._retries.clear():
+            self.board.ended(name, "stopped")
         self._outside.close()
 
     def _wait(
@@ -157,7 +161,8 @@ class Run:
         failures: dict[str, PenstockError] | None = None,
         until_fewer_than: int = 1,
     ) -> None:
-        while len(self._live) >= until_fewer_than and not self._stopping.is_set():
+        while len(self._live) + len(self._retries) >= until_fewer_than and not self._stopping.is_set():
+            self._begin_again()
             for name, live in list(self._live.items()):
                 ended = not _is_active(live.query)
                 self._record(live.spec)
@@ -170,7 +175,7 @@ class Run:
 
     def _record(self, spec: QuerySpec) -> None:
         """Remember a definition once it has proved to run: a batch of it is committed."""
-        if spec.name not in self._recorded and self.board.has_batches(spec.name):
+        if spec.name not in self._recorded and self.board.batches(spec.name):
             self._recorded.add(spec.name)
             record_query(self._store, self._place, self.plan.manifest.revision, spec)
 
@@ -184,7 +189,24 @@ class Run:
             record_query(self._store, self._place, self.plan.manifest.revision, live.spec)
             return
         failure = live.failures[0] if live.failures else failure_of(error)
-        self._fail(live.spec.name, failure.during(f"query `{live.spec.name}`"), failures)
+        if not live.drain and (is_passing(error) or is_passing(failure)):
+            self._put_off(live.spec, failure)
+        else:
+            self._fail(live.spec.name, failure.during(f"query `{live.spec.name}`"), failures)
+
+    def _put_off(self, spec: QuerySpec, failure: PenstockError) -> None:
+        self._retries.add(spec, self.board.batches(spec.name))
+        self.board.put_off(spec.name, failure.message)
+
+    def _begin_again(self) -> None:
+        """Start the queries that have waited long enough."""
+        for spec in self._retries.due():
+            try:
+                self._start(spec, drain=False)
+            except PenstockError as failure:
+                if not is_passing(failure):
+                    raise
+                self._put_off(spec, failure)
 
     def _try(self, spec: QuerySpec) -> None:
         """Compare what the models of a query take and give with its SQL, before anything is changed."""

@@ -1,0 +1,131 @@
+"""What a project lives through: a broker that goes away for a while and comes back, a partition that is added."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.cli.line import check, compiled, planned
+from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.clients.kafka.cluster import KafkaCluster
+from penstock.dev import kafka as dev_kafka
+from penstock.dev import processes
+from penstock.plan.state import SqliteStore
+from penstock.runtime.start import Run, start
+from tests.services.kafka import consume, produce, rows_of
+from tests.spark.running import Running
+
+PROJECT = """
+project: {{name: faults}}
+runtime:
+  kafka:
+    bootstrap_servers: "{servers}"
+    config: {{default.api.timeout.ms: 5000, request.timeout.ms: 4000, delivery.timeout.ms: 5000, linger.ms: 0}}
+sources:
+  - {{name: events, topic: events, columns: [{{name: id, type: BIGINT}}]}}
+models:
+  - {{name: seen, sql: 'SELECT id FROM {{{{ source("events") }}}}'}}
+"""
+
+
+class Mortal:
+    """A broker of one test, which may end and come back."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.port = processes.free_port()
+        self.cluster = KafkaCluster(f"127.0.0.1:{self.port}")
+        self.up()
+
+    def up(self) -> None:
+        dev_kafka.up(self.home, port=self.port)
+
+    def down(self) -> None:
+        processes.stop(self.home)
+
+
+@pytest.fixture
+def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mortal]:
+    broker = Mortal(tmp_path_factory.mktemp("mortal"))
+    try:
+        KafkaAdmin(broker.cluster).create("events", 1, 1, {})
+        yield broker
+    finally:
+        broker.down()
+
+
+def seen(broker: Mortal) -> set[int]:
+    return {row["id"] for row in rows_of(consume(broker.cluster, "seen"))}
+
+
+def live(running: Running, broker: Mortal, story: list[Callable[[Run], Any]]) -> None:
+    """Run a project while a story unfolds: each step is tried again and again until it is true."""
+    running.write({"stream_project.yml": PROJECT.format(servers=broker.cluster.servers)})
+    checked = check(running.root)
+    plan = planned(checked, compiled(checked))
+    store = SqliteStore(checked.place.state_file)
+    run = start(plan, running.spark, checked.place, store, environ=checked.environ, clusters=checked.clusters)
+    left, ends = list(story), time.monotonic() + 120
+
+    def look() -> None:
+        assert time.monotonic() < ends, f"{len(left)} steps are left: {run.board.snapshot()}"
+        if not left:
+            run.stop()
+        elif left[0](run):
+            left.pop(0)
+        time.sleep(0.2)
+
+    try:
+        run.run_on(look)
+    finally:
+        run.close()
+    assert not left
+
+
+def done(action: Callable[[], Any]) -> Callable[[Run], bool]:
+    def step(_: Run) -> bool:
+        action()
+        return True
+
+    return step
+
+
+def sends(broker: Mortal, *ids: int) -> Callable[[Run], bool]:
+    return done(lambda: produce(broker.cluster, "events", *({"id": number} for number in ids)))
+
+
+def test_a_broker_that_is_gone_for_a_while_loses_nothing(running: Running, mortal: Mortal) -> None:
+    gone: list[float] = []
+    live(
+        running,
+        mortal,
+        [
+            sends(mortal, 1, 2),
+            lambda run: run.board.snapshot()[0].rows_out >= 2,
+            done(mortal.down),
+            done(lambda: gone.append(time.monotonic())),
+            lambda run: run.board.snapshot()[0].state == "retrying" or time.monotonic() > gone[0] + 20,
+            done(mortal.up),
+            sends(mortal, 3),
+            lambda _: seen(mortal) == {1, 2, 3},
+        ],
+    )
+
+
+def test_a_partition_that_is_added_is_read(running: Running, mortal: Mortal) -> None:
+    def into_the_new_one() -> None:
+        produce(mortal.cluster, "events", *((f"key {n}", {"id": n}) for n in range(10, 30)))
+
+    live(
+        running,
+        mortal,
+        [
+            sends(mortal, 1),
+            lambda run: run.board.snapshot()[0].rows_out >= 1,
+            done(lambda: KafkaAdmin(mortal.cluster).add_partitions("events", 3)),
+            done(into_the_new_one),
+            lambda _: seen(mortal) == {1, *range(10, 30)},
+        ],
+    )
