@@ -109,6 +109,7 @@ CODES: Final[Mapping[str, str]] = {
     "unreachable": "A system that the project names does not answer.",
     "topic-missing": "A topic that is only read does not exist. Its writer makes it, so it is not made here.",
     "schema-refused": "The schema registry does not take a schema: it does not fit the ones before it.",
+    "records-gone": "Kafka has deleted records that a query has not read yet, or the topic was made anew. Nothing is passed over in silence: the message has the ranges.",
     "kafka-refused": "The broker answers, but does not let us in, or not do this: a wrong password, a certificate that it does not know, a right that is missing.",
     "kafka-failed": "The broker could not do what was asked. The message has its own words.",
     "certificate-unreadable": "A file with a certificate or a key is not there, cannot be read, or is not PEM.",

@@ -49,6 +49,7 @@ ELSEWHERE = {
     "schema-id-unknown": "tests/services/test_kafka_avro.py",
     "avro-unreadable": "tests/services/test_kafka_avro.py",
     "schema-refused": "tests/services/test_kafka_pipelines.py",
+    "records-gone": "tests/services/test_kafka_faults.py",
     "topic-missing": "tests/services/test_kafka_projects.py",
     "event-time-null": "tests/spark/test_event_time.py",
     "event-time-future": "tests/spark/test_event_time.py",

@@ -6,12 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from penstock.cli.line import check, compiled, planned
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.dev import kafka as dev_kafka
 from penstock.dev import processes
+from penstock.errors import QueryFailed
 from penstock.plan.state import SqliteStore
 from penstock.runtime.start import Run, start
 from tests.services.kafka import consume, produce, rows_of
@@ -129,3 +132,31 @@ def test_a_partition_that_is_added_is_read(running: Running, mortal: Mortal) -> 
             lambda _: seen(mortal) == {1, *range(10, 30)},
         ],
     )
+
+
+def test_records_that_are_gone_before_they_are_read_stop_the_query(running: Running, mortal: Mortal) -> None:
+    running.write({"stream_project.yml": PROJECT.format(servers=mortal.cluster.servers)})
+    produce(mortal.cluster, "events", *({"id": number} for number in range(5)))
+    running.run()
+    produce(mortal.cluster, "events", *({"id": number} for number in range(5, 20)))
+    client = AdminClient(mortal.cluster.for_librdkafka())
+    (deleted,) = client.delete_records([TopicPartition("events", 0, 12)]).values()
+    deleted.result(timeout=30)
+    with pytest.raises(QueryFailed, match="events/0: the records 5 to 11 are gone and were never read") as failed:
+        running.run()
+    assert failed.value.code == "records-gone"
+    running.run(allow_rebuild=["seen"])
+    assert seen(mortal) == {*range(5), *range(12, 20)}
+
+
+def test_a_topic_that_is_made_anew_stops_the_query(running: Running, mortal: Mortal) -> None:
+    running.write({"stream_project.yml": PROJECT.format(servers=mortal.cluster.servers)})
+    produce(mortal.cluster, "events", *({"id": number} for number in range(5)))
+    running.run()
+    client = AdminClient(mortal.cluster.for_librdkafka())
+    client.delete_topics(["events"])["events"].result(timeout=30)
+    time.sleep(1)
+    KafkaAdmin(mortal.cluster).create("events", 1, 1, {})
+    produce(mortal.cluster, "events", {"id": 100})
+    with pytest.raises(QueryFailed, match="events/0 ends at 1, and was read up to 5: it was made anew"):
+        running.run()

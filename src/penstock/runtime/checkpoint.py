@@ -60,6 +60,12 @@ def _begun_at(log: Path) -> str | None:
     return lines[-1] if lines and lines[-1].startswith("{") else None
 
 
+def last_offsets(checkpoint: Path) -> list[str]:
+    """How far each reader has come by the last batch that was committed, in its own words."""
+    done = last_number(checkpoint / "commits")
+    return [] if done is None else [place for _, place in map(_named, _offsets(checkpoint, done))]
+
+
 def batch_header(checkpoint: Path, batch_id: int) -> Any:
     """What Spark notes of a batch beside its offsets: times and settings."""
     return json.loads((checkpoint / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()[1])

@@ -2,16 +2,18 @@
 
 from collections.abc import Callable, Mapping
 from functools import cached_property, partial
+from pathlib import Path
 
 from penstock.clients.clusters import Clusters
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.avro import asked_for
-from penstock.errors import ServiceError
+from penstock.errors import QueryFailed, ServiceError
 from penstock.manifest.model import QuerySpec, TopicSpec
 from penstock.plan.place import Place
 from penstock.plan.topics import wanted_config
+from penstock.runtime.checkpoint import last_offsets
 from penstock.runtime.error_output import DirectoryErrors, ErrorOutput, KafkaErrors
-from penstock.runtime.positions import Positions, PositionTeller
+from penstock.runtime.positions import Positions, PositionTeller, gone_records, positions_in
 
 
 class Outside:
@@ -51,6 +53,21 @@ class Outside:
             return None
         self._teller = teller = self._teller or PositionTeller(source.kafka)
         return partial(teller.tell, self._place.group(spec.name, source.group))
+
+    def check_positions(self, spec: QuerySpec, checkpoint: Path) -> None:
+        """Refuse to go on where records are gone that a query has not read: it would pass over them without a word."""
+        source = self._clusters.source
+        if source is None or all(entry.source["type"] != "kafka" for entry in spec.inputs):
+            return
+        reached = {place: at for offset in last_offsets(checkpoint) for place, at in positions_in(offset).items()}
+        topics = {topic for topic, _ in reached}
+        if not topics:
+            return
+        admin = KafkaAdmin(source.kafka)
+        gone = list(gone_records(reached, admin.ends(topics, earliest=True), admin.ends(topics)))
+        if gone:
+            hint = f"`--allow-rebuild {spec.name}` begins again with the earliest records that are there"
+            raise QueryFailed("records-gone", "; ".join(gone), hint=hint)
 
     def learned(self, failure: str) -> bool:
         """Whether a query failed for a schema that nobody had asked for, and that was asked for now."""

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
 
 from penstock.clients.kafka.admin import KafkaAdmin
@@ -60,3 +60,15 @@ def positions_in(offset: str | None) -> dict[tuple[str, int], int]:
     if not isinstance(told, dict) or not all(isinstance(ends, dict) for ends in told.values()):
         return {}
     return {(topic, int(number)): int(end) for topic, ends in told.items() for number, end in ends.items()}
+
+
+def gone_records(reached: Positions, begins: Positions, ends: Positions) -> Iterator[str]:
+    """Which records are gone that come after the positions, partition by partition."""
+    for place, position in sorted(reached.items()):
+        name = f"{place[0]}/{place[1]}"
+        if place not in ends:
+            yield f"{name} is gone, of which the records up to {position} were read"
+        elif begins[place] > position:
+            yield f"{name}: the records {position:,} to {begins[place] - 1:,} are gone and were never read"
+        elif ends[place] < position:
+            yield f"{name} ends at {ends[place]:,}, and was read up to {position:,}: it was made anew"

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.clients.clusters import EMBEDDED, Clusters
-from penstock.errors import PenstockError, PlanRefused, ServiceError
+from penstock.errors import PenstockError, PlanRefused, QueryFailed, ServiceError
 from penstock.manifest.model import Every, QuerySpec
 from penstock.plan.place import Place
 from penstock.plan.state import StateStore, forget_query, record_query
@@ -26,6 +26,7 @@ from penstock.plan.steps import (
     RetireQuery,
     StartQuery,
 )
+from penstock.plan.waves import waves
 from penstock.project.variables import Environ
 from penstock.runtime.beats import IdleWatch
 from penstock.runtime.checkpoint import reached_ms, set_aside, state_partitions
@@ -188,11 +189,21 @@ class Run:
             self.board.ended(live.spec.name, "finished", last_batch=_last_batch(live.query))
             record_query(self._store, self._place, self.plan.manifest.revision, live.spec)
             return
-        failure = live.failures[0] if live.failures else failure_of(error)
+        failure = self._failure(live, error)
         if not live.drain and (is_passing(error) or is_passing(failure)):
             self._put_off(live.spec, failure)
         else:
             self._fail(live.spec.name, failure.during(f"query `{live.spec.name}`"), failures)
+
+    def _failure(self, live: _Live, error: Exception) -> PenstockError:
+        """What ended a query, in our own words where we have some."""
+        try:
+            self._outside.check_positions(live.spec, self._place.checkpoint(live.spec.name))
+        except QueryFailed as gone:
+            return gone
+        except ServiceError:
+            pass  # Kafka is away, and the failure says so
+        return live.failures[0] if live.failures else failure_of(error)
 
     def _put_off(self, spec: QuerySpec, failure: PenstockError) -> None:
         self._retries.add(spec, self.board.batches(spec.name))
@@ -225,8 +236,9 @@ class Run:
             raise failure_of(error).during(f"query `{spec.name}`") from error
 
     def _launch(self, spec: QuerySpec, *, drain: bool) -> _Live:
-        sources = self._frames.sources(spec)
         checkpoint = self._place.checkpoint(spec.name).absolute()
+        self._outside.check_positions(spec, checkpoint)
+        sources = self._frames.sources(spec)
         streams_of = [source for entry, source in zip(spec.inputs, sources, strict=True) if not entry.static]
         poll_ms = min(source.poll_ms for source in streams_of)
         session = self._frames.session(poll_ms, state_partitions(checkpoint), spec.conf)
@@ -284,14 +296,3 @@ def _is_active(query: StreamingQuery) -> bool:
         raise ServiceError(
             "spark-lost", "Spark ended while queries ran", hint="its log is in .penstock/logs"
         ) from error
-
-
-def waves(queries: Collection[QuerySpec]) -> list[list[QuerySpec]]:
-    """Queries in groups: each group reads only from those before it."""
-    writer = {output.node: query.name for query in queries for output in query.outputs}
-    depth: dict[str, int] = {}
-    for query in queries:
-        upstream = [writer[i.node] for i in query.inputs if i.node in writer]
-        depth[query.name] = 1 + max((depth[name] for name in upstream), default=-1)
-    deepest = max(depth.values(), default=-1)
-    return [[q for q in queries if depth[q.name] == level] for level in range(deepest + 1)]
