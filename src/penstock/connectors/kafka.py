@@ -15,7 +15,7 @@ from penstock.clients.formats import JSON_OPTIONS
 from penstock.clients.jars import Package
 from penstock.clients.kafka import records
 from penstock.clients.kafka.avro import AvroSchemas, avro_value, head
-from penstock.clients.kafka.records import OPERATION_HEADER, Decoded, Shape
+from penstock.clients.kafka.records import OPERATION_HEADER, Decoded, Shape, in_order, with_origin
 from penstock.clients.spark_packages import KAFKA
 from penstock.clients.topic_names import TOPIC_NAME
 from penstock.config import Frozen, Whole
@@ -117,9 +117,9 @@ class KafkaSource(Source):
     def read(self, spark: SparkSession, name: str) -> DataFrame:
         return self._rows(self._stream(spark, name))
 
-    def read_in_order(self, spark: SparkSession, name: str) -> DataFrame:
+    def readin_order(self, spark: SparkSession, name: str) -> DataFrame:
         """In the order of offsets. Between partitions there is none."""
-        return self._rows(_in_order(self._stream(spark, name)), *ORDER)
+        return self._rows(in_order(self._stream(spark, name)), *ORDER)
 
     def read_again(
         self, spark: SparkSession, name: str, parts: Mapping[str, PartRead], *, ordered: bool = False
@@ -127,11 +127,11 @@ class KafkaSource(Source):
         part = parts.get(name)
         if part is None or part.after is None:
             return None
-        found = _with_origin(self._between(spark, json.loads(part.before or "{}"), json.loads(part.after)))
-        return self._rows(_in_order(found), ORIGIN, *ORDER) if ordered else self._rows(found, ORIGIN)
+        found = with_origin(self._between(spark, json.loads(part.before or "{}"), json.loads(part.after)), ORIGIN)
+        return self._rows(in_order(found), ORIGIN, *ORDER) if ordered else self._rows(found, ORIGIN)
 
     def rows_of(self, records: DataFrame) -> DataFrame | None:
-        return self._rows(_with_origin(records), ORIGIN)
+        return self._rows(with_origin(records, ORIGIN), ORIGIN)
 
     def peek(self, spark: SparkSession) -> DataFrame:
         from pyspark.sql import functions as f
@@ -287,19 +287,3 @@ class KafkaSink(Sink):
         assert self._cluster is not None
         settings = {"kafka.compression.type": self.compression, "kafka.acks": "all", "kafka.enable.idempotence": "true"}
         return {**settings, **self._cluster.kafka.for_spark(), "includeHeaders": "true"}
-
-
-def _with_origin(found: DataFrame) -> DataFrame:
-    from pyspark.sql import functions as f
-
-    headers = ["headers"] if "headers" in found.columns else []
-    return found.withColumn(ORIGIN, f.struct("topic", "partition", "offset", "timestamp", "key", "value", *headers))
-
-
-def _in_order(found: DataFrame) -> DataFrame:
-    """The records with the columns of `ORDER`: by partition, and in it by offset."""
-    from pyspark.sql import functions as f
-
-    partition = f.concat_ws("/", f.col("topic"), f.lpad(f.col("partition").cast("string"), 9, "0"))
-    places = (f.lit(0).cast("bigint"), partition, f.col("offset"), f.lit(0).cast("bigint"))
-    return found.withColumns(dict(zip(ORDER, places, strict=True)))

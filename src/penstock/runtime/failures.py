@@ -51,6 +51,14 @@ _PASSING: Final = re.compile(
 """What Kafka's client says of things that pass by themselves: a broker that restarts, a network that is gone."""
 
 
+_LOST: Final = re.compile(r"failOnDataLoss|data may have been lost|OffsetOutOfRange", re.IGNORECASE)
+
+
+def is_for_lost_records(error: Exception) -> bool:
+    """Whether Spark says that records are gone which it was to read."""
+    return _LOST.search(str(error)) is not None
+
+
 def is_passing(error: Exception) -> bool:
     """Whether what ended a query may be over when it begins again."""
     if isinstance(error, ServiceError):

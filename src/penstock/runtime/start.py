@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.clients.clusters import EMBEDDED, Clusters
-from penstock.errors import PenstockError, PlanRefused, QueryFailed, ServiceError
+from penstock.errors import PenstockError, PlanRefused, ServiceError
 from penstock.manifest.model import Every, QuerySpec
 from penstock.plan.place import Place
 from penstock.plan.state import StateStore, forget_query, record_query
@@ -30,7 +30,7 @@ from penstock.plan.waves import waves
 from penstock.project.variables import Environ
 from penstock.runtime.beats import IdleWatch
 from penstock.runtime.checkpoint import reached_ms, set_aside, state_partitions
-from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_passing
+from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_lost_records, is_passing
 from penstock.runtime.filling import Filling
 from penstock.runtime.frames import Frames, shared_read
 from penstock.runtime.outside import Outside
@@ -113,7 +113,7 @@ class Run:
                 if self._stopping.is_set() or self._reads_from(query, failures):
                     continue
                 try:
-                    self._start(query, drain=True)
+                    self._begin(query, drain=True)
                 except PenstockError as failure:
                     self._fail(query.name, failure, failures)
             self._wait(idle, failures)
@@ -136,7 +136,7 @@ class Run:
     def run_on(self, idle: Callable[[], None]) -> None:
         """Run all queries until `stop`, or until all of them came to an end by themselves."""
         for query in self.plan.queries:
-            self._start(query, drain=False)
+            self._begin(query, drain=False)
         self._wait(idle)
 
     def stop(self) -> None:
@@ -197,12 +197,11 @@ class Run:
 
     def _failure(self, live: _Live, error: Exception) -> PenstockError:
         """What ended a query, in our own words where we have some."""
-        try:
-            self._outside.check_positions(live.spec, self._place.checkpoint(live.spec.name))
-        except QueryFailed as gone:
-            return gone
-        except ServiceError:
-            pass  # Kafka is away, and the failure says so
+        if is_for_lost_records(error):
+            try:
+                self._outside.check_positions(live.spec, self._place.checkpoint(live.spec.name))
+            except PenstockError as failure:
+                return failure
         return live.failures[0] if live.failures else failure_of(error)
 
     def _put_off(self, spec: QuerySpec, failure: PenstockError) -> None:
@@ -229,6 +228,11 @@ class Run:
         except SPARK_ERRORS as error:
             raise failure_of(error).during(f"query `{spec.name}`") from error
 
+    def _begin(self, spec: QuerySpec, *, drain: bool) -> None:
+        """Start a query if nothing is gone of what it was to read."""
+        self._outside.check_positions(spec, self._place.checkpoint(spec.name))
+        self._start(spec, drain=drain)
+
     def _start(self, spec: QuerySpec, *, drain: bool) -> None:
         try:
             self._live[spec.name] = self._launch(spec, drain=drain)
@@ -237,7 +241,6 @@ class Run:
 
     def _launch(self, spec: QuerySpec, *, drain: bool) -> _Live:
         checkpoint = self._place.checkpoint(spec.name).absolute()
-        self._outside.check_positions(spec, checkpoint)
         sources = self._frames.sources(spec)
         streams_of = [source for entry, source in zip(spec.inputs, sources, strict=True) if not entry.static]
         poll_ms = min(source.poll_ms for source in streams_of)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.clients.formats import JSON_OPTIONS
-from penstock.keyed.operators import OP
+from penstock.keyed.operators import OP, ORDER
 from penstock.sql.dialects import quoted
 
 if TYPE_CHECKING:
@@ -147,3 +147,21 @@ def _key_parts(key: Sequence[str]) -> dict[str, Column]:
         )
         for place, name in enumerate(key)
     }
+
+
+def with_origin(records: DataFrame, name: str) -> DataFrame:
+    """The records with all that they are in one more column."""
+    from pyspark.sql import functions as f
+
+    headers = ["headers"] if "headers" in records.columns else []
+    whole = f.struct("topic", "partition", "offset", "timestamp", "key", "value", *headers)
+    return records.withColumn(name, whole)
+
+
+def in_order(records: DataFrame) -> DataFrame:
+    """The records with the columns of `ORDER`: by partition, and in it by offset."""
+    from pyspark.sql import functions as f
+
+    partition = f.concat_ws("/", f.col("topic"), f.lpad(f.col("partition").cast("string"), 9, "0"))
+    places = (f.lit(0).cast("bigint"), partition, f.col("offset"), f.lit(0).cast("bigint"))
+    return records.withColumns(dict(zip(ORDER, places, strict=True)))
