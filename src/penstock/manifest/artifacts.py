@@ -7,7 +7,8 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from penstock.keyed.operators import described
-from penstock.manifest.model import KeyedStep, Manifest, Part, QuerySpec, Step
+from penstock.manifest.model import KeyedStep, Manifest, QuerySpec, Step
+from penstock.manifest.part import Part
 from penstock.project.secrets import without_secrets
 from penstock.sql.clauses import laid_out
 

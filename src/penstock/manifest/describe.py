@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.graph.graph import Graph, Node
-from penstock.manifest.model import ColumnFrom, Dag, DagColumn, DagEdge, DagNode
+from penstock.manifest.graph_model import ColumnFrom, Dag, DagColumn, DagEdge, DagNode
 from penstock.project import stream_project as written
 from penstock.sql.origins import ColumnOrigin
 from penstock.sql.types import spelled

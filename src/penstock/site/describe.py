@@ -8,7 +8,8 @@ from penstock.graph.data_tests import columns_in
 from penstock.graph.graph import DataTest, Graph, Node
 from penstock.graph.lineage import changes_of
 from penstock.keyed.operators import described
-from penstock.manifest.model import DagColumn, KeyedStep, Manifest, Step
+from penstock.manifest.graph_model import DagColumn
+from penstock.manifest.model import KeyedStep, Manifest, Step
 from penstock.project import stream_project as written
 from penstock.project.secrets import without_secrets
 from penstock.site.model import Site, SiteColumn, SiteNode, SiteNote, SiteRule, SiteTest
