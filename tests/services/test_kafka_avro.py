@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from penstock.clients.clusters import Cluster, Clusters
 from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.clients.kafka.schema_book import SchemaBook
 from penstock.clients.schema_registry import Registry
+from penstock.connectors.kafka import KafkaSource
 from penstock.errors import ServiceError
 from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
 from tests.spark.running import Running
@@ -128,3 +131,12 @@ def test_a_subject_without_a_schema_and_a_registry_that_is_not_there(
     with pytest.raises(ServiceError, match="the schema registry cannot be asked") as failed:
         given(running, broker, "http://127.0.0.1:9", topic).run()
     assert failed.value.code == "unreachable"
+
+
+def test_a_number_that_stands_for_another_schema(running: Running, broker: Broker, registry: str, topic: str) -> None:
+    known = Registry([registry]).register(f"{topic}-value", json.dumps(FIRST))
+    produce(broker.plain, topic, value(777777, 1, "a"), value(known, 2, "b"))
+    source = KafkaSource.model_validate({"topic": topic, "schema_id_overrides": [{"from": 777777, "to": known}]})
+    cluster = Cluster(broker.plain, SchemaBook(Registry([registry])))
+    rows = source.reaching(Clusters(cluster, cluster)).peek(running.spark.newSession()).collect()
+    assert [(row["id"], row["name"]) for row in rows] == [(1, "a"), (2, "b")]

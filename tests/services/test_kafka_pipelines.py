@@ -10,6 +10,7 @@ from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.schema_registry import Registry
 from penstock.errors import ServiceError
 from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
+from tests.services.registry import set_compatibility
 from tests.spark.running import Running
 
 PIPELINE = """
@@ -139,8 +140,25 @@ def test_a_schema_that_does_not_fit_the_ones_before_is_refused(given: Given, reg
     asked, subject = Registry([registry]), f"{given.topic}.out-value"
     first = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}]}
     asked.register(subject, json.dumps(first))
-    asked.set_compatibility(subject, "BACKWARD")
+    set_compatibility(registry, subject, "BACKWARD")
     given.written(form="avro").sent({"id": 1, "name": "a"})
     with pytest.raises(ServiceError, match="does not take the new schema") as failed:
         given.running.run()
     assert failed.value.code == "schema-refused"
+
+
+def test_bytes_as_they_are(given: Given) -> None:
+    text = given.written(sql="SELECT hex(value) AS id FROM events").running.root / "pipeline.yml"
+    raw = text.read_text().replace(
+        "data_format: json\n    schema: {id: int64, name: string}\n    primary_key: id", "data_format: raw"
+    )
+    text.write_text(raw)
+    given.sent(b"\xff\x00", b"a")
+    assert [row for _, _, row in given.changes()] == [{"id": "61"}, {"id": "FF00"}]
+
+
+def test_only_what_comes_after_the_first_start(given: Given) -> None:
+    given.sent({"id": 1, "name": "before"}).written("starting_offsets: latest")
+    assert given.running.run()["events"].rows_in == 0
+    given.sent({"id": 2, "name": "after"})
+    assert [row["id"] for _, _, row in given.changes()] == [2]

@@ -61,27 +61,15 @@ class Registry:
         path = f"/subjects/{quote(subject, safe='')}/versions"
         return int(self._ask(path, {"schema": schema, "schemaType": kind})["id"])
 
-    def incompatibilities(self, subject: str, schema: str, kind: str = "AVRO") -> list[str]:
-        """Why a schema cannot follow the newest of a subject; nothing if it can, or is the first."""
-        path = f"/compatibility/subjects/{quote(subject, safe='')}/versions/latest?verbose=true"
-        try:
-            answer = self._ask(path, {"schema": schema, "schemaType": kind})
-        except LookupError:
-            return []
-        return [] if answer["is_compatible"] else [str(text) for text in answer.get("messages") or ["it is not"]]
-
-    def set_compatibility(self, subject: str, level: str) -> None:
-        self._ask(f"/config/{quote(subject, safe='')}", {"compatibility": level}, method="PUT")
-
     def _get(self, path: str) -> Any:
         return self._ask(path)
 
-    def _ask(self, path: str, body: Mapping[str, Any] | None = None, method: str | None = None) -> Any:
+    def _ask(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
         failures: list[str] = []
         data = None if body is None else json.dumps(body).encode()
         for url in self.urls:
             address = url.rstrip("/") + path
-            request = urllib.request.Request(address, data, self._headers(), method=method)
+            request = urllib.request.Request(address, data, self._headers())
             try:
                 with urllib.request.urlopen(request, timeout=TIMEOUT_SECS, context=self._trust(url)) as answer:
                     return json.load(answer)

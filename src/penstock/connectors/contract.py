@@ -52,6 +52,8 @@ class Connector(Frozen, ABC):
 class Source(Connector):
     """Rows come from here."""
 
+    has_records: ClassVar[bool] = False
+    """Whether its rows are made of records, which may not be readable: it has the columns `ERROR` and `ORIGIN` then."""
     primary_key: Names = ()
     """The columns that identify a row, separated by commas."""
 

@@ -63,6 +63,7 @@ class KafkaSource(Source):
 
     type: Literal["kafka"] = "kafka"
     packages: ClassVar[tuple[Package, ...]] = KAFKA
+    has_records = True
     topic: str = Field(pattern=f"^{TOPIC_NAME}$")
     """The topic's name."""
     data_format: Literal["avro", "json", "raw"] = "avro"

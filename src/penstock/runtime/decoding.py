@@ -9,6 +9,7 @@ from penstock.clients.kafka.records import FAULTS
 from penstock.connectors.contract import ERROR, ORIGIN
 from penstock.manifest.model import Input
 from penstock.runtime.counts import kept_out, marked_where, observed
+from penstock.runtime.failures import stopping
 
 _UNREADABLE: Final = "unreadable"
 
@@ -24,12 +25,9 @@ def readable(stream: DataFrame, entry: Input, *, alone: bool) -> DataFrame:
     if alone and entry.on_error != "stop":
         return marked_where(stream, f.col(ERROR).isNull()).drop(ERROR)
     counted = stream.observe(_metric(entry), f.count(f.col(ERROR)).alias(_UNREADABLE))
-    sound = f.col(ERROR).isNull()
-    if entry.on_error == "stop":
-        for code, why in FAULTS.items():
-            said = f.lit(f"{code}: a record of `{entry.node.partition('.')[2]}` cannot be read: {why}")
-            sound = f.when(f.col(ERROR) == code, f.raise_error(said)).otherwise(sound)
-    return counted.where(sound).drop(ERROR)
+    said = f"a record of `{entry.node.partition('.')[2]}` cannot be read"
+    stops = entry.on_error == "stop"
+    return counted.where(stopping(f.col(ERROR), FAULTS, said) if stops else f.col(ERROR).isNull()).drop(ERROR)
 
 
 def sound(rows: DataFrame) -> DataFrame:

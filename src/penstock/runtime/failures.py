@@ -1,11 +1,13 @@
 """Spark's errors in words: which file, which value, which rule; without the hundred lines around them."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.sql import Column
+from pyspark.sql import functions as f
 
 from penstock.codes import CODES
 from penstock.errors import QueryFailed, ServiceError
@@ -18,6 +20,14 @@ _TRACEBACK: Final = "Traceback (most recent call last):"
 _LONGEST: Final = 600
 _RAISED: Final = re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<code>[a-z0-9-]+): (?P<text>.*)")
 """What inputs say of a row that must stop the query."""
+
+
+def stopping(fault: Column, reasons: Mapping[str, str], said: str) -> Column:
+    """A condition that holds for rows without a fault, and stops the query at one that has: `failure_of` knows it."""
+    sound = fault.isNull()
+    for code, why in reasons.items():
+        sound = f.when(fault == code, f.raise_error(f.lit(f"{code}: {said}: {why}"))).otherwise(sound)
+    return sound
 
 
 def failure_of(error: PySparkException | Py4JError) -> QueryFailed:

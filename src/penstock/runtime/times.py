@@ -9,6 +9,7 @@ from pyspark.sql import functions as f
 from penstock.keyed.operators import CLOCK
 from penstock.manifest.model import EventTimeSpec, Input, QuerySpec
 from penstock.runtime.counts import observed
+from penstock.runtime.failures import stopping
 from penstock.sql.dialects import quoted
 
 FAULT: Final = "_fault"
@@ -85,12 +86,9 @@ def watermarked(stream: DataFrame, entry: Input, beats: DataFrame | None = None)
     unusable = f.count_if(f.col(FAULT).isin(list(FAULTS))).alias(UNUSABLE)
     own = f.when(f.col(FAULT).isNull(), f.unix_millis(f.col(quoted(time.column))))
     counted = timed.observe(input_metric(entry), unusable, f.max(own).alias(NEWEST))
-    sound = f.col(FAULT).isNull()
-    if entry.on_error == "stop":
-        for code, why in FAULTS.items():
-            said = f.lit(f"{code}: a row of `{entry.node.partition('.')[2]}` cannot take part: {why}")
-            sound = f.when(f.col(FAULT) == code, f.raise_error(said)).otherwise(sound)
-    return counted.where(sound).drop(FAULT)
+    said = f"a row of `{entry.node.partition('.')[2]}` cannot take part"
+    stops = entry.on_error == "stop"
+    return counted.where(stopping(f.col(FAULT), FAULTS, said) if stops else f.col(FAULT).isNull()).drop(FAULT)
 
 
 def _latest_ms(time: EventTimeSpec) -> Column:

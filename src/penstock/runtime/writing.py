@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.clients.batches import BatchRef
 from penstock.clients.topic_names import error_topic
-from penstock.connectors.contract import ERROR, Sink, Source
+from penstock.connectors.contract import Sink, Source
 from penstock.errors import PenstockError, QueryFailed
 from penstock.keyed.operators import ORDER
 from penstock.manifest.model import Input, KeyedStep, Output, QuerySpec
@@ -131,14 +131,16 @@ class Writing:
 
     def _keep_unreadable(self, ref: BatchRef) -> None:
         """Deal with the records of a batch that could not be made into rows, now that it is written."""
-        for entry in self.spec.inputs:
-            alone = len(self.spec.inputs) == 1
+        alone = len(self.spec.inputs) == 1
+        for entry, source in self._inputs():
+            if not source.has_records:
+                continue
             found = unreadable_records(self.session, self.spec.name, entry, alone=alone)
             self.board.rejected(self.spec.name, found)
             if entry.on_error != "dead_letter" or not (found or ref.batch_id in self.unsure):
                 continue
             again = self._again(entry.view, ref)
-            if again is not None and ERROR in again.rows.columns:
+            if again is not None:
                 own = replace(ref, output=f"{entry.view} unreadable")
                 self._keep(entry.node, rejects.unreadable(again.rows, entry, self.spec.outputs[0].node), own)
 

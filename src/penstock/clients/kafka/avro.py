@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from penstock.clients.kafka.records import VALUE, Decoded
 from penstock.clients.spark_expressions import tried
@@ -58,24 +57,3 @@ def asked_for(failure: str) -> int | None:
 def head(number: int) -> bytes:
     """What a value begins with that was written by the schema of this number."""
     return bytes([0, *number.to_bytes(4, "big")])
-
-
-def primary_key(schema: str) -> tuple[str, ...]:
-    """The columns that a schema names as its key: JSON in its documentation, with `primaryKeys`."""
-    return next((tuple(map(str, key)) for text in _docs(json.loads(schema)) if (key := _named_key(text))), ())
-
-
-def _docs(schema: Any) -> Iterable[str]:
-    parts = schema if isinstance(schema, list) else [schema]
-    for part in parts:
-        if isinstance(part, dict):
-            yield from (part[name] for name in ("doc", "connect.doc") if isinstance(part.get(name), str))
-
-
-def _named_key(text: str) -> list[Any] | None:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return None
-    key = found.get("primaryKeys") if isinstance(found, dict) else None
-    return key if isinstance(key, list) else None
