@@ -19,6 +19,7 @@ ELSEWHERE = {
     "destructive-refused": "tests/unit/test_codes_elsewhere.py",
     "not-runnable-here": "tests/unit/test_plan.py",
     "rebuild-refused": "tests/unit/test_plan.py",
+    "cores-missing": "tests/unit/test_trigger.py",
     "already-running": "tests/process/test_run.py",
     "schema-unknown": "tests/unit/test_connectors.py",
     "ml-model-unreadable": "tests/spark/test_ml.py",

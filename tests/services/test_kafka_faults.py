@@ -1,23 +1,20 @@
 """What a project lives through: a broker that goes away for a while and comes back, a partition that is added."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from penstock.cli.line import check, compiled, planned
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.dev import kafka as dev_kafka
 from penstock.dev import processes
 from penstock.errors import QueryFailed
-from penstock.plan.state import SqliteStore
-from penstock.runtime.start import Run, start
 from tests.services.kafka import consume, produce, rows_of
+from tests.services.stories import Step, done, live
 from tests.spark.running import Running
 
 PROJECT = """
@@ -63,57 +60,26 @@ def seen(broker: Mortal) -> set[int]:
     return {row["id"] for row in rows_of(consume(broker.cluster, "seen"))}
 
 
-def live(running: Running, broker: Mortal, story: list[Callable[[Run], Any]]) -> None:
-    """Run a project while a story unfolds: each step is tried again and again until it is true."""
-    running.write({"stream_project.yml": PROJECT.format(servers=broker.cluster.servers)})
-    checked = check(running.root)
-    plan = planned(checked, compiled(checked))
-    store = SqliteStore(checked.place.state_file)
-    run = start(plan, running.spark, checked.place, store, environ=checked.environ, clusters=checked.clusters)
-    left, ends = list(story), time.monotonic() + 120
-
-    def look() -> None:
-        assert time.monotonic() < ends, f"{len(left)} steps are left: {run.board.snapshot()}"
-        if not left:
-            run.stop()
-        elif left[0](run):
-            left.pop(0)
-        time.sleep(0.2)
-
-    try:
-        run.run_on(look)
-    finally:
-        run.close()
-    assert not left
+def written(running: Running, broker: Mortal) -> Running:
+    return running.write({"stream_project.yml": PROJECT.format(servers=broker.cluster.servers)})
 
 
-def done(action: Callable[[], Any]) -> Callable[[Run], bool]:
-    def step(_: Run) -> bool:
-        action()
-        return True
-
-    return step
-
-
-def sends(broker: Mortal, *ids: int) -> Callable[[Run], bool]:
+def sends(broker: Mortal, *ids: int) -> Step:
     return done(lambda: produce(broker.cluster, "events", *({"id": number} for number in ids)))
 
 
 def test_a_broker_that_is_gone_for_a_while_loses_nothing(running: Running, mortal: Mortal) -> None:
     gone: list[float] = []
     live(
-        running,
-        mortal,
-        [
-            sends(mortal, 1, 2),
-            lambda run: run.board.snapshot()[0].rows_out >= 2,
-            done(mortal.down),
-            done(lambda: gone.append(time.monotonic())),
-            lambda run: run.board.snapshot()[0].state == "retrying" or time.monotonic() > gone[0] + 20,
-            done(mortal.up),
-            sends(mortal, 3),
-            lambda _: seen(mortal) == {1, 2, 3},
-        ],
+        written(running, mortal),
+        sends(mortal, 1, 2),
+        lambda run: run.board.snapshot()[0].rows_out >= 2,
+        done(mortal.down),
+        done(lambda: gone.append(time.monotonic())),
+        lambda run: run.board.snapshot()[0].state == "retrying" or time.monotonic() > gone[0] + 20,
+        done(mortal.up),
+        sends(mortal, 3),
+        lambda _: seen(mortal) == {1, 2, 3},
     )
 
 
@@ -122,20 +88,17 @@ def test_a_partition_that_is_added_is_read(running: Running, mortal: Mortal) -> 
         produce(mortal.cluster, "events", *((f"key {n}", {"id": n}) for n in range(10, 30)))
 
     live(
-        running,
-        mortal,
-        [
-            sends(mortal, 1),
-            lambda run: run.board.snapshot()[0].rows_out >= 1,
-            done(lambda: KafkaAdmin(mortal.cluster).add_partitions("events", 3)),
-            done(into_the_new_one),
-            lambda _: seen(mortal) == {1, *range(10, 30)},
-        ],
+        written(running, mortal),
+        sends(mortal, 1),
+        lambda run: run.board.snapshot()[0].rows_out >= 1,
+        done(lambda: KafkaAdmin(mortal.cluster).add_partitions("events", 3)),
+        done(into_the_new_one),
+        lambda _: seen(mortal) == {1, *range(10, 30)},
     )
 
 
 def test_records_that_are_gone_before_they_are_read_stop_the_query(running: Running, mortal: Mortal) -> None:
-    running.write({"stream_project.yml": PROJECT.format(servers=mortal.cluster.servers)})
+    written(running, mortal)
     produce(mortal.cluster, "events", *({"id": number} for number in range(5)))
     running.run()
     produce(mortal.cluster, "events", *({"id": number} for number in range(5, 20)))
@@ -150,7 +113,7 @@ def test_records_that_are_gone_before_they_are_read_stop_the_query(running: Runn
 
 
 def test_a_topic_that_is_made_anew_stops_the_query(running: Running, mortal: Mortal) -> None:
-    running.write({"stream_project.yml": PROJECT.format(servers=mortal.cluster.servers)})
+    written(running, mortal)
     produce(mortal.cluster, "events", *({"id": number} for number in range(5)))
     running.run()
     client = AdminClient(mortal.cluster.for_librdkafka())

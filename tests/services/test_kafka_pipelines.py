@@ -162,3 +162,26 @@ def test_only_what_comes_after_the_first_start(given: Given) -> None:
     assert given.running.run()["events"].rows_in == 0
     given.sent({"id": 2, "name": "after"})
     assert [row["id"] for _, _, row in given.changes()] == [2]
+
+
+INTO_NOTHING = """
+sources:
+  events: {{type: kafka, topic: {topic}, data_format: json, schema: {{id: int64, n: int64}}}}
+transforms:
+  shares: {{type: sql, primary_key: id, sql: "SELECT id, 100 / n AS share FROM events"}}
+sinks:
+  out: {{type: blackhole, from: shares}}
+"""
+
+
+def test_what_spark_writes_by_itself_stops_at_nothing(given: Given) -> None:
+    given.running.write({"pipeline.yml": INTO_NOTHING.format(topic=given.topic)})
+    given.sent({"id": 1, "n": 4}, {"id": 2, "n": 5})
+    first = given.running.run()["events"]
+    assert (first.rows_in, first.rows_out, first.rejected) == (2, 2, 0)
+    given.sent({"id": 3, "n": 2}, b"gibberish", {"id": 4, "n": 0}, {"id": 5, "n": 1})
+    second = given.running.run()["events"]
+    assert (second.rows_in, second.rows_out, second.rejected) == (4, 2, 2)
+    letters = [r for r in consume(given.broker.plain, "events.errors") if r.headers["penstock.topic"] == given.topic]
+    letters += [r for r in consume(given.broker.plain, "out.errors") if r.headers["penstock.topic"] == given.topic]
+    assert sorted(r.headers["penstock.code"] for r in letters) == ["not-json", "row-failed"]

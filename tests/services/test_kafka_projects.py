@@ -168,3 +168,34 @@ def test_spark_comes_in_by_password_and_by_certificate(
     produce(broker.plain, topic, order(1))
     assert running.run(select=["large"])["large"].rows_out == 1
     assert "secret" not in compiled(check(running.root)).to_json()
+
+
+LATEST = """
+project: {{name: latest}}
+runtime: {{kafka: {{bootstrap_servers: "{servers}"}}}}
+sources:
+  - name: words
+    topic: {topic}
+    columns: [{{name: id, type: BIGINT}}, {{name: word, type: STRING}}, {{name: pt, proctime: true}}]
+models:
+  - name: {topic}-latest
+    key: id
+    sql: |
+      SELECT id, word FROM (
+        SELECT id, word, ROW_NUMBER() OVER (PARTITION BY id ORDER BY pt DESC) AS place
+        FROM {{{{ source("words") }}}}
+      ) WHERE place = 1
+"""
+
+
+def test_of_several_records_in_a_batch_the_one_with_the_highest_offset_is_the_last(
+    running: Running, broker: Broker
+) -> None:
+    topic = new_topic()
+    KafkaAdmin(broker.plain).create(topic, 2, 1, {})
+    running.write({"stream_project.yml": LATEST.format(servers=broker.plain.servers, topic=topic)})
+    rounds = [[(str(key), {"id": key, "word": f"{key}-{n:03}"}) for key in range(20)] for n in range(50)]
+    produce(broker.plain, topic, *(record for one in rounds for record in one))
+    running.run()
+    rows = rows_of(consume(broker.plain, f"{topic}-latest"))
+    assert {row["id"]: row["word"] for row in rows} == {key: f"{key}-049" for key in range(20)}

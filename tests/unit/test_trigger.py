@@ -2,9 +2,12 @@
 
 import pytest
 
+from penstock.clients.kafka.admin import TopicState
 from penstock.errors import Severity
 from penstock.graph.realtime import unqualified
-from penstock.manifest.model import Every
+from penstock.manifest.model import Every, RealTime
+from penstock.plan.brokers import Brokers
+from penstock.plan.cores import cores_of
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain
 from penstock.plan.state import NOTHING, Checkpoint, Deployed
@@ -93,10 +96,48 @@ def test_every_reason_is_in_one_warning_at_the_trigger_and_plan_refuses(
     assert (refusal.code, refusal.params["subject"]) == ("sql-unsupported", "real-time mode")
 
 
-def test_what_qualifies_is_refused_as_long_as_sinks_take_batches(check: Check, project_manifest: Compile) -> None:
+def test_what_qualifies_needs_a_core_for_every_partition(check: Check, project_manifest: Compile) -> None:
     assert check({MAIN: text(FILTER)})[1] == ()
-    refusals = diff(project_manifest(text(FILTER)), NOTHING).refusals
-    assert [r.code for r in refusals] == ["not-runnable-here"]
+    manifest = project_manifest(text(FILTER))
+    assert manifest.query("m").trigger == RealTime(checkpoint_ms=60_000)
+    brokers = Brokers(source={"s.v1": TopicState(3, 1)})
+    assert diff(manifest, NOTHING, brokers=brokers, cores=3).refusals == ()
+    (refusal,) = diff(manifest, NOTHING, brokers=brokers, cores=2).refusals
+    assert refusal.code == "cores-missing"
+    assert "3 partitions need a core each, and there are 2" in refusal.message
+
+
+def test_queries_in_batches_need_another_core(project_manifest: Compile) -> None:
+    other = "  - {name: n, sql: \"SELECT id FROM {{ ref('m') }}\"}\n"
+    manifest = project_manifest(text(FILTER, more=other))
+    brokers = Brokers(source={"s.v1": TopicState(2, 1)})
+    (refusal,) = diff(manifest, NOTHING, brokers=brokers, cores=2).refusals
+    assert "2 partitions need a core each, queries in batches another one, and there are 2" in refusal.message
+    assert diff(manifest, NOTHING, brokers=brokers, cores=2, select=["m"]).refusals == ()
+
+
+def test_a_topic_that_will_be_made_has_the_partitions_that_it_gets(project_manifest: Compile) -> None:
+    made = "  - {name: n, sql: \"SELECT id FROM {{ source('s') }}\", advanced: {topic: {partitions: 7}}}\n"
+    manifest = project_manifest(text(FILTER.replace("source('s')", "ref('n')"), more=made))
+    (refusal,) = diff(manifest, NOTHING, brokers=Brokers(source={"s.v1": TopicState(1, 1)}), cores=6).refusals
+    assert "7 partitions need a core each" in refusal.message
+
+
+@pytest.mark.parametrize(
+    ("master", "cores"), [("local", 1), ("local[3]", 3), ("local[4,2]", 4), ("spark://h:7077", None)]
+)
+def test_how_many_cores_a_master_has(master: str, cores: int | None) -> None:
+    assert cores_of(master) == cores
+
+
+def test_progress_is_kept_as_often_as_it_says(check: Check, project_manifest: Compile) -> None:
+    written = text(FILTER).replace("trigger: realtime", "trigger: realtime, checkpoint_interval_ms: 5000")
+    assert check({MAIN: written})[1] == ()
+    assert project_manifest(written).query("m").trigger == RealTime(checkpoint_ms=5000)
+    found = only(check({MAIN: written.replace("5000", "4999")})[1])
+    assert "`checkpoint_interval_ms` is 4999, and must be at least 5000" in found.message
+    (note,) = check({MAIN: written.replace("trigger: realtime, ", "")})[1]
+    assert (note.code, note.severity) == ("no-effect", Severity.INFO)
 
 
 def test_a_trigger_on_a_view_has_no_effect(check: Check) -> None:

@@ -17,6 +17,7 @@ from penstock.graph.schemas import ask_registry, discover
 from penstock.manifest.compile import compile
 from penstock.manifest.model import Manifest
 from penstock.plan.brokers import ask_brokers
+from penstock.plan.cores import cores_of
 from penstock.plan.diff import diff
 from penstock.plan.place import Place
 from penstock.plan.state import SqliteStore, read_deployed
@@ -116,8 +117,14 @@ def compiled(checked: Checked) -> Manifest:
 
 
 def planned(
-    checked: Checked, manifest: Manifest, *, select: Collection[str] = (), allow_rebuild: Collection[str] = ()
+    checked: Checked,
+    manifest: Manifest,
+    *,
+    select: Collection[str] = (),
+    allow_rebuild: Collection[str] = (),
+    once: bool = False,
 ) -> Plan:
+    """`once` is whether queries are to end with what is there now."""
     names = [q.name for q in manifest.queries]
     for name in (*select, *allow_rebuild):
         if name not in names:
@@ -126,7 +133,13 @@ def planned(
     deployed = read_deployed(SqliteStore(checked.place.state_file), checked.place)
     brokers = ask_brokers(manifest, checked.clusters)
     return diff(
-        manifest, deployed, select=select, allow_rebuild=allow_rebuild, environ=checked.environ, brokers=brokers
+        manifest,
+        deployed,
+        select=select,
+        allow_rebuild=allow_rebuild,
+        environ=checked.environ,
+        brokers=brokers,
+        cores=None if once else cores_of(manifest.spark.master),
     )
 
 

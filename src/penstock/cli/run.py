@@ -41,7 +41,7 @@ def command(
 ) -> None:
     """Run the project until Ctrl-C. Creates what must exist, then starts every query."""
     checked = check(target(path, directory, env, var))
-    plan = planned(checked, compiled(checked), select=select or (), allow_rebuild=allow_rebuild or ())
+    plan = planned(checked, compiled(checked), select=select or (), allow_rebuild=allow_rebuild or (), once=once)
     if plan.refusals:
         raise PlanRefused.because(plan.refusals)
     if checked.environment is not None:

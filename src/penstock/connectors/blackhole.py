@@ -9,6 +9,7 @@ from penstock.connectors.contract import Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
 class BlackholeSink(Sink):
@@ -18,8 +19,12 @@ class BlackholeSink(Sink):
     delivery = "nothing is kept"
     ordered = False
     changes = False
+    written_by_spark = "repeatably"
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         rows, count = counted(batch)
         rows.write.format("noop").mode("append").save()
         return count()
+
+    def write_stream(self, rows: DataFrame) -> DataStreamWriter:
+        return rows.writeStream.format("noop")

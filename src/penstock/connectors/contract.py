@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field
 
@@ -22,6 +22,7 @@ from penstock.sql.types import Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
 ERROR: Final = "_error"
@@ -102,6 +103,13 @@ class Source(Connector):
         """The same source, for readers to whom the order of rows is all one."""
         return self
 
+    def with_only(self, names: frozenset[str]) -> Self:
+        """The same source, for readers that ask for no columns but those of these names, in lower case.
+
+        It may leave others out where that makes it faster.
+        """
+        return self
+
     @property
     def poll_ms(self) -> int:
         """How long to wait before looking again when there was nothing new."""
@@ -130,6 +138,9 @@ class Sink(Connector):
     changes: ClassVar[bool] = True
     """Whether it matters what is an insert, an update or a delete."""
 
+    written_by_spark: ClassVar[Literal["once", "repeatably"] | None] = None
+    """Whether Spark can write its rows by itself, as `write_stream` says; also if it is all one how often."""
+
     from_: str = Field(alias="from")
     """The source or transform whose rows are written."""
     primary_key: Names = ()
@@ -141,3 +152,7 @@ class Sink(Connector):
 
         The batch must be worked through even if nothing is written: operators with state depend on it.
         """
+
+    def write_stream(self, rows: DataFrame) -> DataStreamWriter:
+        """How Spark writes these rows, of a stream, by itself; where it can."""
+        raise NotImplementedError

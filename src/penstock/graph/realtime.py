@@ -15,6 +15,7 @@ from penstock.project.declared import Declared
 from penstock.sql.query import tables
 
 REALTIME: Final = "real-time mode"
+_SHORTEST_MS: Final = 5_000
 _PLACE: Final = ("advanced", "spark", "trigger")
 
 
@@ -31,6 +32,10 @@ def _reasons(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> Iterator[
         yield "its topics are directories, and only those of Kafka can be read and written so"
     if isinstance(node.element, written.Model) and not node.writes_topic and node.element.advanced.connector:
         yield f"it writes with `{node.element.advanced.connector.type}`, and not into a topic"
+    if isinstance(node.element, written.Model):
+        interval = node.element.advanced.spark.checkpoint_interval_ms
+        if interval is not None and interval < _SHORTEST_MS:
+            yield f"`checkpoint_interval_ms` is {interval}, and must be at least {_SHORTEST_MS}"
     within = list(_within(node, nodes))
     for operator in dict.fromkeys(name for part in within for name in part.operators):
         yield f"{operator} keeps state"

@@ -21,6 +21,7 @@ from penstock.manifest.model import (
     Manifest,
     Output,
     QuerySpec,
+    RealTime,
     SparkSpec,
     Step,
     TopicSpec,
@@ -155,12 +156,18 @@ def _conf(model: Model, *, keyed: bool) -> dict[str, str]:
     return conf
 
 
-def _trigger(model: Model) -> Every | Literal["realtime"] | None:
+_REALTIME_MS: Final = 60_000
+"""How often progress is kept in real-time mode. Whatever came since is written again after a stop."""
+
+
+def _trigger(model: Model) -> Every | RealTime | None:
     match model.advanced.spark.trigger:
         case Interval(interval_ms=interval_ms):
             return Every(interval_ms=interval_ms)
-        case trigger:
-            return trigger
+        case "realtime":
+            return RealTime(checkpoint_ms=model.advanced.spark.checkpoint_interval_ms or _REALTIME_MS)
+        case None:
+            return None
 
 
 def _topic_source(node: Node, graph: Graph) -> dict[str, Any]:

@@ -134,6 +134,12 @@ class Every(Part):
     interval_ms: int
 
 
+class RealTime(Part):
+    """No batches: rows go through one by one. Progress is kept at regular times."""
+
+    checkpoint_ms: int
+
+
 class QuerySpec(Part):
     """One streaming query: one checkpoint, one offset log.
 
@@ -153,7 +159,7 @@ class QuerySpec(Part):
     hindrances: tuple[str, ...] = ()
     """Constructs of its SQL that cannot be run."""
     checks: tuple[Check, ...] = ()
-    trigger: Every | Literal["realtime"] | None = None
+    trigger: Every | RealTime | None = None
     """When a batch begins; None for at once."""
     asks: tuple[AskedModel, ...] = ()
 

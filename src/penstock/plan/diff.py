@@ -9,6 +9,7 @@ from penstock.errors import Diagnostic
 from penstock.manifest.model import Manifest, Output, Parameter, QuerySpec
 from penstock.manifest.model import Step as SqlStep
 from penstock.plan.brokers import NO_BROKERS, Brokers
+from penstock.plan.cores import missing_cores
 from penstock.plan.reasons import differences
 from penstock.plan.state import Checkpoint, Deployed
 from penstock.plan.steps import (
@@ -32,10 +33,12 @@ def diff(
     allow_rebuild: Collection[str] = (),
     environ: Environ | None = None,
     brokers: Brokers = NO_BROKERS,
+    cores: int | None = None,
 ) -> Plan:
     """The steps from what is deployed to what the manifest says. `select` restricts them to queries by name.
 
-    With `environ`, queries that need a variable which is not in it are refused. `brokers` are what Kafka holds.
+    With `environ`, queries that need a variable which is not in it are refused. `brokers` are what Kafka holds. With
+    `cores`, queries that hold cores for as long as they run must get by with so many.
     """
     chosen = [q for q in manifest.queries if not select or q.name in select]
     steps: list[Step] = [
@@ -54,6 +57,8 @@ def diff(
     refusals = [*_not_runnable(manifest, chosen, bool(select)), *missing, *_not_allowed(steps)]
     if environ is not None:
         refusals += [refusal for query in chosen for refusal in _unset(query, environ)]
+    if cores is not None:
+        refusals += missing_cores(manifest, chosen, brokers, cores)
     return Plan(manifest, tuple(steps), tuple(refusals))
 
 
@@ -163,10 +168,6 @@ def _not_runnable(manifest: Manifest, chosen: list[QuerySpec], restricted: bool)
             hint = "`penstock validate` tells what to do about each; or choose others with --select"
             params = {"query": query.name, "subject": query.hindrances[0]}
             yield Diagnostic("sql-unsupported", text, hint=hint, params=params)
-        if query.trigger == "realtime" and not query.hindrances:
-            text = f"`{query.name}` asks for real-time mode, which has no batches, and all sinks here take batches"
-            hint = "leave `trigger` out, or choose others with --select"
-            yield Diagnostic("not-runnable-here", text, hint=hint, params={"query": query.name})
         for asked in query.asks:
             if asked.content is None:
                 text = f"`{query.name}` asks `{asked.model}`, and its file `{asked.path}` is not there"

@@ -4,7 +4,7 @@ A document may say the same thing in several ways. Each way is one line of a tab
 that the models know before they look at it, and `written_path` leads a diagnostic back to where it stands in the file.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -87,6 +87,18 @@ INERT: Final[Mapping[str, Mapping[Path, str]]] = {
     },
 }
 """Fields that are understood, and why they change nothing here."""
+_UNLESS: Final[Mapping[Path, tuple[Path, str]]] = {
+    (*_SPARK_JOB, "checkpoint_interval_ms"): ((*_SPARK_JOB, "trigger"), "realtime"),
+}
+"""Fields that mean something after all if another one has a value."""
+
+
+def inert(section: str, raw: Any) -> Iterator[tuple[Path, str]]:
+    """Fields of a section that are given and change nothing, and why."""
+    for field, why in INERT.get(section, {}).items():
+        other, value = _UNLESS.get(field, ((), None))
+        if has(raw, field) and not (other and look_up(raw, other) == value):
+            yield field, why
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Any
 from penstock.errors import Severity
 from penstock.project.declared import Declared
 from penstock.project.documents import Document, Step
-from penstock.project.forms import INERT, Form, has, written_path
+from penstock.project.forms import Form, inert, written_path
 from penstock.project.reader import Reader
 from penstock.project.secrets import SECRET_HINT, is_secret
 from penstock.project.variables import references
@@ -64,13 +64,12 @@ class RemarkingReader(Reader):
         forms: tuple[Form, ...],
     ) -> None:
         """Say of every field that changes nothing here that it does not, and why."""
-        for field, why in INERT.get(section, {}).items():
-            if has(raw, field):
-                steps = written_path(document, path, field, forms)
-                shown = ".".join([label, *map(str, steps)])
-                origin = document.origin(*path, *steps, key=True)
-                text = f"this changes nothing: {why}"
-                self.note("no-effect", origin, shown, text, severity=Severity.INFO, field=field[-1])
+        for field, why in inert(section, raw):
+            steps = written_path(document, path, field, forms)
+            shown = ".".join([label, *map(str, steps)])
+            origin = document.origin(*path, *steps, key=True)
+            text = f"this changes nothing: {why}"
+            self.note("no-effect", origin, shown, text, severity=Severity.INFO, field=field[-1])
 
     def distinct_columns(self, element: Declared[Any]) -> None:
         seen: set[str] = set()

@@ -53,8 +53,12 @@ def _part(log: Path, before: str | None, after: str) -> PartRead:
     return PartRead(files=tuple(path for n in numbers for path in _logged(log, n) or ()))
 
 
-def _begun_at(log: Path) -> str | None:
+def begun_at(checkpoint: Path, name: str) -> str | None:
     """Where a reader that goes by offsets began; files have no such thing."""
+    return _begun_at(checkpoint / "sources" / name)
+
+
+def _begun_at(log: Path) -> str | None:
     first = log / "0"
     lines = first.read_text(encoding="utf-8").splitlines() if first.is_file() else []
     return lines[-1] if lines and lines[-1].startswith("{") else None
@@ -79,6 +83,11 @@ def last_number(log: Path) -> int | None:
 def batch_time(checkpoint: Path, batch_id: int) -> BatchTime:
     header = batch_header(checkpoint, batch_id)
     return BatchTime(int(header["batchTimestampMs"]), int(header["batchWatermarkMs"]))
+
+
+def last_batch_time(checkpoint: Path) -> BatchTime:
+    """The time of the last batch that was committed; there must be one."""
+    return batch_time(checkpoint, last_number(checkpoint / "commits") or 0)
 
 
 def reached_ms(checkpoint: Path) -> int | None:

@@ -16,7 +16,7 @@ _SOUND: Final = "_sound"
 def sound(rows: DataFrame, check: Check) -> DataFrame:
     """The rows over which nothing fails; the others are counted."""
     marked = rows.withColumn(_SOUND, _fails(*check.expressions).isNull())
-    counted = marked.observe(_metric(check), f.count_if(~f.col(_SOUND)))
+    counted = marked.observe(failed_metric(check), f.count_if(~f.col(_SOUND)))
     return counted.where(_SOUND).drop(_SOUND)
 
 
@@ -28,11 +28,12 @@ def failing(rows: DataFrame, check: Check) -> DataFrame:
 
 def failed_rows(session: SparkSession, query: str, check: Check) -> int:
     """How many rows of the batch under way were kept out. To be asked when the batch is worked through."""
-    row = observed(session, query, _metric(check))
+    row = observed(session, query, failed_metric(check))
     return int(row.getLong(0)) if row else 0
 
 
-def _metric(check: Check) -> str:
+def failed_metric(check: Check) -> str:
+    """The name under which they are counted."""
     return f"fails {check.view}"
 
 

@@ -22,12 +22,13 @@ def readable(stream: DataFrame, entry: Input, *, alone: bool) -> DataFrame:
     """
     if ERROR not in stream.columns:
         return stream
-    if alone and entry.on_error != "stop":
+    if entry.on_error == "stop":
+        said = f"a record of `{entry.node.partition('.')[2]}` cannot be read"
+        return marked_where(stream, stopping(f.col(ERROR), FAULTS, said)).drop(ERROR)
+    if alone:
         return marked_where(stream, f.col(ERROR).isNull()).drop(ERROR)
-    counted = stream.observe(_metric(entry), f.count(f.col(ERROR)).alias(_UNREADABLE))
-    said = f"a record of `{entry.node.partition('.')[2]}` cannot be read"
-    stops = entry.on_error == "stop"
-    return counted.where(stopping(f.col(ERROR), FAULTS, said) if stops else f.col(ERROR).isNull()).drop(ERROR)
+    counted = stream.observe(unreadable_metric(entry), f.count(f.col(ERROR)).alias(_UNREADABLE))
+    return counted.where(f.col(ERROR).isNull()).drop(ERROR)
 
 
 def sound(rows: DataFrame) -> DataFrame:
@@ -42,11 +43,14 @@ def plain(rows: DataFrame) -> DataFrame:
 
 def unreadable_records(session: SparkSession, query: str, entry: Input, *, alone: bool) -> int:
     """How many records of the batch under way were kept out. To be asked when the batch is worked through."""
-    if alone and entry.on_error != "stop":
+    if entry.on_error == "stop":
+        return 0
+    if alone:
         return kept_out(session, query)
-    row = observed(session, query, _metric(entry))
+    row = observed(session, query, unreadable_metric(entry))
     return int(row.getLong(0)) if row else 0
 
 
-def _metric(entry: Input) -> str:
+def unreadable_metric(entry: Input) -> str:
+    """The name under which they are counted."""
     return f"read {entry.view}"

@@ -9,8 +9,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 
+from penstock.clients.kafka.records import FAULTS
 from penstock.codes import CODES
-from penstock.errors import QueryFailed, ServiceError
+from penstock.errors import PenstockError, QueryFailed, ServiceError
 
 SPARK_ERRORS: Final = (PySparkException, Py4JError)
 """What a call into Spark can raise. Errors that pyspark has no class for arrive as those of py4j."""
@@ -45,10 +46,26 @@ def failure_of(error: PySparkException | Py4JError) -> QueryFailed:
     return QueryFailed("query-failed", text if len(text) <= _LONGEST else text[:_LONGEST] + " …")
 
 
+def failure_in_python(error: Exception) -> PenstockError:
+    """Whatever our own code may raise while a query runs, as an error of ours."""
+    if isinstance(error, PenstockError):
+        return error
+    if isinstance(error, SPARK_ERRORS):
+        return failure_of(error)
+    return QueryFailed("query-failed", f"{type(error).__name__}: {error}")
+
+
 def is_for_rows(error: PySparkException | Py4JError) -> bool:
     """Whether Spark gave up because of what a row holds: standard SQL has a class of states for that."""
     said = [str(error), *_causes(error)]
     return any(state.startswith("22") for message in said for state in _STATE.findall(message))
+
+
+def is_for_input(error: Exception) -> bool:
+    """Whether a row cannot be used: it cannot be read, or the SQL fails over it."""
+    if not isinstance(error, SPARK_ERRORS):
+        return False
+    return is_for_rows(error) or failure_of(error).code in FAULTS
 
 
 _STATE: Final = re.compile(r"SQLSTATE: (\w+)")

@@ -20,6 +20,7 @@ from penstock.runtime.times import FAULT, converted, is_plain, marked, passed, w
 from penstock.sql.carving.stages import ORDERED
 from penstock.sql.dialects import quoted
 from penstock.sql.types import Column, Columns
+from penstock.sql.words import names_in
 
 
 class Frames:
@@ -65,7 +66,9 @@ class Frames:
 
     def sources(self, query: QuerySpec) -> list[Source]:
         """What the query reads; the topic of a model with the columns that its writer puts out."""
-        return [self._source(entry) for entry in query.inputs]
+        names = _names_in(query)
+        found = [self._source(entry) for entry in query.inputs]
+        return found if names is None else [source.with_only(names) for source in found]
 
     def stream_of(self, node_id: str) -> Source:
         """How the rows of a node are read; those of a model with the columns that its query puts out."""
@@ -93,15 +96,21 @@ class Frames:
         self.open_inputs(query, self.sources(query), session)
         return self.run_steps(query, session)[query.outputs[0].view]
 
-    def open_inputs(self, query: QuerySpec, sources: Sequence[Source], session: SparkSession) -> dict[str, DataFrame]:
-        """The query's streams by view name, each registered as that view."""
+    def open_inputs(
+        self, query: QuerySpec, sources: Sequence[Source], session: SparkSession, *, observed: bool = False
+    ) -> dict[str, DataFrame]:
+        """The query's streams by view name, each registered as that view.
+
+        If they are to be `observed`, Spark's progress tells how much of them could not be read.
+        """
+        alone = len(query.inputs) == 1 and not observed
         streams = {}
         for entry, source in zip(query.inputs, sources, strict=True):
             if entry.static:
                 source.peek(session).createOrReplaceTempView(quoted(entry.view))
                 continue
             read = source.read_in_order if entry.ordered else source.read
-            stream = prepared(readable(read(session, entry.name), entry, alone=len(query.inputs) == 1), entry)
+            stream = prepared(readable(read(session, entry.name), entry, alone=alone), entry)
             if query.timed and entry.event_time is not None:
                 stream = self._timed(query, entry, entry.event_time, stream)
             stream = self._sound(query, entry.view, stream)
@@ -181,6 +190,16 @@ class Frames:
             rows.createOrReplaceTempView(quoted(step.view))
             if query.asks:
                 self._functions.check(rows, query.asks)
+
+
+def _names_in(query: QuerySpec) -> frozenset[str] | None:
+    """The names of all columns that a query can mean; None if it may mean any."""
+    inputs, steps = {entry.view for entry in query.inputs}, [s for s in query.steps if isinstance(s, Step)]
+    if len(steps) < len(query.steps) or any(output.view in inputs for output in query.outputs):
+        return None
+    named = names_in(step.sql for step in steps)
+    times = (entry.event_time.column.lower() for entry in query.inputs if entry.event_time is not None)
+    return None if named is None else named.union(times)
 
 
 def _ddl(data_type: DataType) -> str:

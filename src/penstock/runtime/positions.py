@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator, Mapping
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.cluster import KafkaCluster
@@ -54,9 +54,13 @@ class PositionTeller:
 def positions_in(offset: str | None) -> dict[tuple[str, int], int]:
     """The positions that a reader of Kafka has come to; nothing if it is a reader of something else."""
     try:
-        told = json.loads(offset or "{}")
+        return positions_of(json.loads(offset or "{}"))
     except ValueError:
         return {}
+
+
+def positions_of(told: Any) -> dict[tuple[str, int], int]:
+    """The same of what a reader says, as values."""
     if not isinstance(told, dict) or not all(isinstance(ends, dict) for ends in told.values()):
         return {}
     return {(topic, int(number)): int(end) for topic, ends in told.items() for number, end in ends.items()}

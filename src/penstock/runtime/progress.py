@@ -1,26 +1,9 @@
 """How far each query is, counted as its batches end."""
 
-import json
-import math
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
-
-from pyspark.sql import Row
-from pyspark.sql.streaming.listener import (
-    QueryIdleEvent,
-    QueryProgressEvent,
-    QueryStartedEvent,
-    QueryTerminatedEvent,
-    StreamingQueryListener,
-    StreamingQueryProgress,
-)
-
-from penstock.runtime.keyed import turned_view
-from penstock.runtime.positions import Positions, positions_in
-from penstock.runtime.state import Counted, StateNotes
 
 State: TypeAlias = Literal["waiting", "running", "retrying", "finished", "stopped", "failed"]
 
@@ -138,67 +121,14 @@ class ProgressBoard:
         with self._changed:
             self._rows[query] = replace(self._rows[query], state="retrying", error=error)
 
-    def ended(self, query: str, state: State, *, last_batch: int = -1, error: str | None = None) -> None:
-        """Close the books of a query. Spark's events come late, so this waits for that of its last batch."""
+    def heard(self, query: str, last_batch: int) -> None:
+        """Wait for what Spark says of a batch: its events come late."""
         with self._changed:
             self._changed.wait_for(lambda: self._last_batch[query] >= last_batch, timeout=5)
+
+    def ended(self, query: str, state: State, *, error: str | None = None) -> None:
+        """Close the books of a query."""
+        with self._changed:
             now = time.monotonic()
             seconds = now - self._started.get(query, now)
             self._rows[query] = replace(self._rows[query], state=state, seconds=seconds, error=error)
-
-
-class QueryListener(StreamingQueryListener):
-    """Hears one query's session and notes its batches, and the state that they leave."""
-
-    def __init__(
-        self, board: ProgressBoard, query: str, notes: StateNotes, tell: Callable[[Positions], None] | None = None
-    ) -> None:
-        """`tell` is given the positions in Kafka after every batch."""
-        self._board = board
-        self._query = query
-        self._notes = notes
-        self._tell = tell
-
-    def onQueryStarted(self, event: QueryStartedEvent) -> None:  # noqa: N802 - Spark's name
-        pass
-
-    def onQueryProgress(self, event: QueryProgressEvent) -> None:  # noqa: N802 - Spark's name
-        progress = event.progress
-        rate = progress.processedRowsPerSecond
-        operators = [Counted(int(o.numRowsTotal), int(o.memoryUsedBytes)) for o in progress.stateOperators]
-        self._notes.add(progress.batchId, operators, _cells(progress))
-        self._board.batch(
-            self._query,
-            progress.batchId,
-            progress.numInputRows,
-            progress.batchDuration,
-            0.0 if math.isnan(rate) else rate,
-            _late(progress),
-        )
-        if self._tell is not None:
-            for source in progress.sources:
-                self._tell(positions_in(source.endOffset))
-
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802 - Spark's name
-        pass
-
-    def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802 - Spark's name
-        pass
-
-
-def _late(progress: StreamingQueryProgress) -> int:
-    """Rows that came too late: those that Spark's operators dropped, and those that ours did."""
-    dropped = sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
-    return int(dropped + sum(row["late"] or 0 for row in _turns(progress).values()))
-
-
-def _cells(progress: StreamingQueryProgress) -> dict[str, dict[str, dict[str, int]]]:
-    """The rows of every cell of our operators that the batch touched, by view, cell and table."""
-    told = {view: json.loads(row["kept"]) for view, row in _turns(progress).items()}
-    return {view: {cell: rows for entry in entries for cell, rows in entry.items()} for view, entries in told.items()}
-
-
-def _turns(progress: StreamingQueryProgress) -> dict[str, Row]:
-    """What our operators tell of a batch, by view."""
-    told = ((turned_view(name), row) for name, row in progress.observedMetrics.items())
-    return {view: row for view, row in told if view is not None}

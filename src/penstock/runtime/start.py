@@ -4,7 +4,6 @@ import os
 import threading
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Final, assert_never
 
 from pyspark.sql import SparkSession
@@ -12,7 +11,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.clients.clusters import EMBEDDED, Clusters
 from penstock.errors import PenstockError, PlanRefused, ServiceError
-from penstock.manifest.model import Every, QuerySpec
+from penstock.manifest.model import QuerySpec
 from penstock.plan.place import Place
 from penstock.plan.state import StateStore, forget_query, record_query
 from penstock.plan.steps import (
@@ -28,30 +27,17 @@ from penstock.plan.steps import (
 )
 from penstock.plan.waves import waves
 from penstock.project.variables import Environ
-from penstock.runtime.beats import IdleWatch
-from penstock.runtime.checkpoint import reached_ms, set_aside, state_partitions
+from penstock.runtime.checkpoint import set_aside
 from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_lost_records, is_passing
 from penstock.runtime.filling import Filling
-from penstock.runtime.frames import Frames, shared_read
+from penstock.runtime.frames import Frames
+from penstock.runtime.launching import Launcher, Live
 from penstock.runtime.outside import Outside
-from penstock.runtime.progress import ProgressBoard, QueryListener
+from penstock.runtime.progress import ProgressBoard
 from penstock.runtime.retries import Retries
-from penstock.runtime.state import StateNotes
-from penstock.runtime.writing import Writing
 
 AT_ONCE: Final = max(2, os.cpu_count() or 2)
 """How many queries are drained at a time."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Live:
-    """A query that Spark is running, and the error of our own that ended it, if one did."""
-
-    spec: QuerySpec
-    query: StreamingQuery
-    failures: list[PenstockError]
-    idle: IdleWatch | None
-    drain: bool
 
 
 class Run:
@@ -73,9 +59,11 @@ class Run:
         self._place = place
         self._store = store
         self._outside = Outside(clusters, place)
-        self._filling = Filling(place.root, environ, clusters)
-        self._frames = Frames(plan.manifest, place.root, spark, self._filling, now_ms, place.beats)
-        self._live: dict[str, _Live] = {}
+        self._frames = Frames(
+            plan.manifest, place.root, spark, Filling(place.root, environ, clusters), now_ms, place.beats
+        )
+        self._launcher = Launcher(self._frames, self._outside, place, board)
+        self._live: dict[str, Live] = {}
         self._retries = Retries()
         self._recorded: set[str] = set()
         self._stopping = threading.Event()
@@ -145,11 +133,9 @@ class Run:
     def close(self) -> None:
         """End whatever still runs. A batch that is under way is thrown away and done again next time."""
         for name, live in self._live.items():
-            last_batch = -1
             with suppress(*SPARK_ERRORS, OSError):  # Spark may be gone, and the query with it
-                live.query.stop()
-                last_batch = _last_batch(live.query)
-            self.board.ended(name, "stopped", last_batch=last_batch)
+                live.stop()
+            self.board.ended(name, "stopped")
             self._record(live.spec)
         self._live.clear()
         for name in self._retries.clear():
@@ -165,7 +151,7 @@ class Run:
         while len(self._live) + len(self._retries) >= until_fewer_than and not self._stopping.is_set():
             self._begin_again()
             for name, live in list(self._live.items()):
-                ended = not _is_active(live.query)
+                ended = live.is_lost or not _is_active(live.query)
                 self._record(live.spec)
                 if not ended and live.idle is not None:
                     live.idle.look(live.query)
@@ -180,13 +166,14 @@ class Run:
             self._recorded.add(spec.name)
             record_query(self._store, self._place, self.plan.manifest.revision, spec)
 
-    def _settle(self, live: _Live, failures: dict[str, PenstockError] | None) -> None:
-        error = live.query.exception()
-        if error is not None and self._outside.learned(str(error)):
-            self._live[live.spec.name] = self._launch(live.spec, drain=live.drain)
+    def _settle(self, live: Live, failures: dict[str, PenstockError] | None) -> None:
+        live.stop()
+        error = live.query.exception() or next(iter(live.failures), None)
+        if error is not None and (self._outside.learned(str(error)) or self._launcher.goes_on(live, error)):
+            self._live[live.spec.name] = self._launcher.launch(live.spec, drain=live.drain)
             return
         if error is None:
-            self.board.ended(live.spec.name, "finished", last_batch=_last_batch(live.query))
+            self.board.ended(live.spec.name, "finished")
             record_query(self._store, self._place, self.plan.manifest.revision, live.spec)
             return
         failure = self._failure(live, error)
@@ -195,14 +182,16 @@ class Run:
         else:
             self._fail(live.spec.name, failure.during(f"query `{live.spec.name}`"), failures)
 
-    def _failure(self, live: _Live, error: Exception) -> PenstockError:
+    def _failure(self, live: Live, error: Exception) -> PenstockError:
         """What ended a query, in our own words where we have some."""
         if is_for_lost_records(error):
             try:
                 self._outside.check_positions(live.spec, self._place.checkpoint(live.spec.name))
             except PenstockError as failure:
                 return failure
-        return live.failures[0] if live.failures else failure_of(error)
+        if live.failures:
+            return live.failures[0]
+        return error if isinstance(error, PenstockError) else failure_of(error)
 
     def _put_off(self, spec: QuerySpec, failure: PenstockError) -> None:
         self._retries.add(spec, self.board.batches(spec.name))
@@ -235,33 +224,9 @@ class Run:
 
     def _start(self, spec: QuerySpec, *, drain: bool) -> None:
         try:
-            self._live[spec.name] = self._launch(spec, drain=drain)
+            self._live[spec.name] = self._launcher.launch(spec, drain=drain)
         except SPARK_ERRORS as error:
             raise failure_of(error).during(f"query `{spec.name}`") from error
-
-    def _launch(self, spec: QuerySpec, *, drain: bool) -> _Live:
-        checkpoint = self._place.checkpoint(spec.name).absolute()
-        sources = self._frames.sources(spec)
-        streams_of = [source for entry, source in zip(spec.inputs, sources, strict=True) if not entry.static]
-        poll_ms = min(source.poll_ms for source in streams_of)
-        session = self._frames.session(poll_ms, state_partitions(checkpoint), spec.conf)
-        notes = StateNotes(checkpoint)
-        session.streams.addListener(QueryListener(self.board, spec.name, notes, self._outside.telling(spec)))
-        streams = self._frames.open_inputs(spec, sources, session)
-        whole = shared_read(streams) if spec.fan_out else self._frames.run_steps(spec, session)[spec.outputs[0].view]
-        sinks = {o.node: self._filling.sink(o.sink) for o in spec.outputs}
-        errors = self._outside.errors
-        writing = Writing(spec, tuple(sources), sinks, session, checkpoint, self._frames, self.board, errors)
-        writer = (
-            whole.writeStream.queryName(spec.name).option("checkpointLocation", str(checkpoint)).foreachBatch(writing)
-        )
-        if drain or all(source.bounded for source in streams_of):
-            writer = writer.trigger(availableNow=True)
-        elif isinstance(spec.trigger, Every):
-            writer = writer.trigger(processingTime=f"{spec.trigger.interval_ms} milliseconds")
-        self.board.started(spec.name)
-        idle = None if drain else IdleWatch(spec, self._place.beats(spec.name), reached_ms(checkpoint))
-        return _Live(spec, writer.start(), writing.failures, idle, drain)
 
 
 def start(
@@ -285,11 +250,6 @@ def start(
     run = Run(plan, spark, place, store, board, environ, now_ms, clusters)
     run.prepare()
     return run
-
-
-def _last_batch(query: StreamingQuery) -> int:
-    progress = query.lastProgress
-    return -1 if progress is None else int(progress["batchId"])
 
 
 def _is_active(query: StreamingQuery) -> bool:

@@ -1,20 +1,18 @@
 """What becomes of the batches of a query: rows to their sinks, and rows that cannot be used to where they are kept."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.clients.batches import BatchRef
-from penstock.clients.topic_names import error_topic
-from penstock.connectors.contract import Sink, Source
-from penstock.errors import PenstockError, QueryFailed
+from penstock.connectors.contract import Sink
+from penstock.errors import PenstockError
 from penstock.keyed.operators import ORDER
 from penstock.manifest.model import Input, KeyedStep, Output, QuerySpec
 from penstock.runtime import rejects
 from penstock.runtime.checkpoint import (
-    BatchTime,
     batch_offsets,
     batch_parts,
     batch_time,
@@ -24,9 +22,9 @@ from penstock.runtime.checkpoint import (
 from penstock.runtime.checks import failed_rows
 from penstock.runtime.counts import left_out, observed
 from penstock.runtime.decoding import sound, unreadable_records
-from penstock.runtime.error_output import ErrorOutput
-from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_rows
+from penstock.runtime.failures import SPARK_ERRORS, failure_in_python, is_for_rows
 from penstock.runtime.frames import Frames, settled, split_read
+from penstock.runtime.keeping import Batch, Keeping
 from penstock.runtime.keyed import turn_metric
 from penstock.runtime.progress import ProgressBoard
 from penstock.runtime.rescue import faulty, only, without
@@ -39,16 +37,17 @@ class Writing:
     """Takes one batch after the other. `failures` has the errors of our own that ended the query."""
 
     spec: QuerySpec
-    sources: tuple[Source, ...]
     sinks: Mapping[str, Sink]
     session: SparkSession
     checkpoint: Path
     frames: Frames
     board: ProgressBoard
-    errors: ErrorOutput
+    keeping: Keeping
     failures: list[PenstockError] = field(default_factory=list)
     unsure: set[int] = field(default_factory=set)
     """Batches of which nobody may have counted everything: those that are begun once more."""
+    rescued: dict[int, int] = field(default_factory=dict)
+    """Batches that were read once more to write them, and how many of their records could not be read."""
 
     def __post_init__(self) -> None:
         begun = unfinished_batch(self.checkpoint)
@@ -65,14 +64,8 @@ class Writing:
             self._keep_untimed(ref)
             self._keep_failing(ref)
             self._keep_late(ref)
-        except PenstockError as error:
-            self.failures.append(error)
-            raise
-        except SPARK_ERRORS as error:
-            self.failures.append(failure_of(error))
-            raise
         except Exception as error:
-            self.failures.append(QueryFailed("query-failed", f"{type(error).__name__}: {error}"))
+            self.failures.append(failure_in_python(error))
             raise
 
     def _rows(self, batch: DataFrame) -> Iterator[tuple[Output, DataFrame]]:
@@ -95,36 +88,37 @@ class Writing:
         try:
             return self.sinks[output.node].write(rows, ref)
         except SPARK_ERRORS as error:
-            streams = [pair for pair in self._inputs() if not pair[0].static]
+            streams = [entry for entry in self.spec.inputs if not entry.static]
             alone = len(streams) == 1 and not self.spec.stateful and not self.spec.fan_out
             if output.on_error == "stop" or not alone or not is_for_rows(error):
                 raise
-            written = self._rescue(output, streams[0][0], ref)
+            written = self._rescue(output, streams[0], ref)
             if written is None:
                 raise
             return written
 
     def _rescue(self, output: Output, entry: Input, ref: BatchRef) -> int | None:
         """Write a batch without the rows that make it fail; those are kept, if that is wanted."""
-        again = self._again(entry.view, ref, ordered=entry.ordered)
+        again = self.keeping.again(entry.view, self._batch(ref), ordered=entry.ordered)
         if again is None:
             return None
         self.unsure.add(ref.batch_id)
-        session = again.rows.sparkSession
+        session = again.sparkSession
 
         def work(some: DataFrame) -> DataFrame:
-            worked = self.frames.worked(self.spec, self.sources, entry, some, session)[output.view]
+            worked = self.frames.worked(self.spec, self.keeping.sources, entry, some, session)[output.view]
             return settled(worked, output)
 
-        numbered, found = faulty(sound(again.rows), work)
+        numbered, found = faulty(sound(again), work)
         try:
             written = self.sinks[output.node].write(work(without(numbered, list(found))), ref)
-            self.board.read_otherwise(self.spec.name, ref.batch_id, numbered.count())
+            read = again.count()
+            self.rescued[ref.batch_id] = read - numbered.count()
+            self.board.read_otherwise(self.spec.name, ref.batch_id, read)
             self.board.rejected(self.spec.name, len(found))
             if output.on_error == "dead_letter" and found:
-                own = replace(ref, output=f"{output.view} errors")
-                failed = only(numbered, found).drop(*ORDER)
-                self._keep(output.node, rejects.failed(failed, entry, output.node), own)
+                failed = rejects.failed(only(numbered, found).drop(*ORDER), entry, output.node)
+                self.keeping.keep(output.node, failed, ref, f"{output.view} errors")
             return written
         finally:
             numbered.unpersist()
@@ -132,17 +126,15 @@ class Writing:
     def _keep_unreadable(self, ref: BatchRef) -> None:
         """Deal with the records of a batch that could not be made into rows, now that it is written."""
         alone = len(self.spec.inputs) == 1
-        for entry, source in self._inputs():
+        for entry, source in self.keeping.inputs():
             if not source.has_records:
                 continue
-            found = unreadable_records(self.session, self.spec.name, entry, alone=alone)
+            found = self.rescued.pop(ref.batch_id, None)
+            if found is None:
+                found = unreadable_records(self.session, self.spec.name, entry, alone=alone)
             self.board.rejected(self.spec.name, found)
-            if entry.on_error != "dead_letter" or not (found or ref.batch_id in self.unsure):
-                continue
-            again = self._again(entry.view, ref)
-            if again is not None:
-                own = replace(ref, output=f"{entry.view} unreadable")
-                self._keep(entry.node, rejects.unreadable(again.rows, entry, self.spec.outputs[0].node), own)
+            if entry.on_error == "dead_letter" and (found or ref.batch_id in self.unsure):
+                self.keeping.unreadable(entry, self._batch(ref))
 
     def _keep_untimed(self, ref: BatchRef) -> None:
         """Deal with the rows of a batch that had no usable event time, now that it is written.
@@ -158,26 +150,16 @@ class Writing:
             together = sum(found.values())
         self.board.rejected(self.spec.name, together)
         for entry in timed:
-            if not found[entry.view] and ref.batch_id not in self.unsure:
-                continue
-            again = self._again(entry.view, ref) if entry.on_error == "dead_letter" else None
-            if again is not None:
-                own = replace(ref, output=f"{entry.view} errors")
-                self._keep(entry.node, rejects.untimed(again.rows, entry, self.spec.outputs[0].node), own)
+            if entry.on_error == "dead_letter" and (found[entry.view] or ref.batch_id in self.unsure):
+                self.keeping.untimed(entry, self._batch(ref))
 
     def _keep_failing(self, ref: BatchRef) -> None:
         """Deal with the rows of a batch that were kept out because the SQL would have failed over them."""
         for check in self.spec.checks:
             found = failed_rows(self.session, self.spec.name, check)
-            if not found and ref.batch_id not in self.unsure:
-                continue
             self.board.rejected(self.spec.name, found)
-            (output,) = self.spec.outputs
-            again = self._again(check.input, ref) if output.on_error == "dead_letter" else None
-            if again is not None:
-                failing = self.frames.failing_rows(self.spec, check, again.rows)
-                own = replace(ref, output=f"{check.view} fails")
-                self._keep(output.node, rejects.failed(failing, again.entry, output.node), own)
+            if self.spec.outputs[0].on_error == "dead_letter" and (found or ref.batch_id in self.unsure):
+                self.keeping.failing(check, self._batch(ref))
 
     def _keep_late(self, ref: BatchRef) -> None:
         """Keep the rows of a batch that came too late, where that is wanted."""
@@ -186,35 +168,8 @@ class Writing:
                 continue
             row = observed(self.session, self.spec.name, turn_metric(step.view))
             none_late = row is None or row.isNullAt(0) or row.getLong(0) == 0
-            if none_late and ref.batch_id not in self.unsure:
-                continue
-            again = self._again(step.late.input, ref)
-            if again is not None:
-                found = self.frames.late_rows(self.spec, step.late, again.rows)
-                own = replace(ref, output=f"{step.view} late")
-                self._keep(again.entry.node, rejects.late(found, step, again.entry, again.time.watermark_ms), own)
+            if not none_late or ref.batch_id in self.unsure:
+                self.keeping.late(step, self._batch(ref))
 
-    def _keep(self, node: str, letters: DataFrame, ref: BatchRef) -> None:
-        if self.errors.write(node, letters, ref):
-            self.board.kept(self.spec.name, error_topic(node))
-
-    def _inputs(self) -> list[tuple[Input, Source]]:
-        return list(zip(self.spec.inputs, self.sources, strict=True))
-
-    def _again(self, view: str, ref: BatchRef, *, ordered: bool = False) -> "_Again | None":
-        """An input's part of a batch once more, if it can be read again."""
-        entry, source = next(pair for pair in self._inputs() if pair[0].view == view)
-        time = batch_time(self.checkpoint, ref.batch_id)
-        session = self.frames.session(now_ms=time.began_ms)
-        parts = batch_parts(self.checkpoint, ref.batch_id)
-        rows = source.read_again(session, entry.name, parts, ordered=ordered)
-        return None if rows is None else _Again(entry, rows, time)
-
-
-@dataclass(frozen=True, slots=True)
-class _Again:
-    """The rows of an input in a batch, read once more, in a session whose clock stands where it stood."""
-
-    entry: Input
-    rows: DataFrame
-    time: BatchTime
+    def _batch(self, ref: BatchRef) -> Batch:
+        return Batch(ref, batch_parts(self.checkpoint, ref.batch_id), batch_time(self.checkpoint, ref.batch_id))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from penstock.clients.kafka.records import VALUE, Decoded
 from penstock.clients.spark_expressions import tried
-
-if TYPE_CHECKING:
-    pass
 
 _HEAD: Final = 5
 _MARK: Final = "is not known yet: schema "
@@ -46,6 +44,34 @@ def avro_value(schemas: AvroSchemas) -> Decoded:
         .otherwise(f.raise_error(f.concat(f.lit(_MARK), f.hex(f.substring("value", 2, 4)))))
     )
     return Decoded(value, f.col(VALUE).isNotNull(), fault)
+
+
+def narrowed(schema: str, names: Collection[str]) -> str:
+    """A record's schema with only those fields whose names are wanted, in lower case: Avro passes over the others.
+
+    Fields whose types have names stay, since others may refer to them.
+    """
+    record = json.loads(schema)
+    if not isinstance(record, dict) or record.get("type") != "record":
+        return schema
+    fields = record["fields"]
+    kept = [field for field in fields if field["name"].lower() in names or _defines(field["type"])] or fields[:1]
+    return json.dumps({**record, "fields": kept})
+
+
+def _defines(kind: Any) -> bool:
+    """Whether a type, or one within it, has a name that others can use."""
+    match kind:
+        case list():
+            return any(map(_defines, kind))
+        case {"type": "array", "items": within} | {"type": "map", "values": within}:
+            return _defines(within)
+        case {"type": "record" | "enum" | "fixed"}:
+            return True
+        case {"type": dict() | list() as within}:
+            return _defines(within)
+        case _:
+            return False
 
 
 def asked_for(failure: str) -> int | None:

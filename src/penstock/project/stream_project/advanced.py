@@ -77,7 +77,7 @@ class SparkJob(Frozen):
 
     trigger: Trigger | None = None
     """When a batch begins: as soon as the one before is done, or every `{interval_ms: …}`. `realtime` is Spark's
-    real-time mode, without batches; `validate` says why a query cannot have it."""
+    real-time mode, without batches; `validate` says why a query cannot have it, and `plan` that cores are missing."""
     parallelism: Whole | None = Field(None, ge=1)
     """How many tasks work on grouped or joined rows at once (`spark.sql.shuffle.partitions` of this query)."""
     state_backend: Literal["rocksdb", "hashmap"] | None = None
@@ -86,7 +86,8 @@ class SparkJob(Frozen):
     """How long a key is remembered after the last row for it, in milliseconds: groups, DISTINCT, deduplication, joins.
     Windows and joins within a time do not need it."""
     checkpoint_interval_ms: Whole | None = Field(None, ge=1)
-    """How often Flink would take a checkpoint."""
+    """How often progress is kept with `trigger: realtime`, at least 5000; a minute if left out. Without it, progress is
+    kept after every batch."""
     checkpoint_timeout_ms: Whole | None = Field(None, ge=1)
     """How long Flink would wait for one."""
     checkpoint_min_pause_ms: Whole | None = Field(None, ge=0)

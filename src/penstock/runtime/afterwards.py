@@ -1,0 +1,128 @@
+"""What a stream left out, kept after Spark has written and committed the rest.
+
+A stream has no batch of ours in which that could be done. A mark in the checkpoint says how far it was looked through,
+so that nothing is forgotten when the process dies in between.
+"""
+
+import json
+import queue
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from penstock.clients.batches import BatchRef, PartRead
+from penstock.errors import PenstockError
+from penstock.manifest.model import Input
+from penstock.runtime.checkpoint import BatchTime, begun_at, checkpoint_id, last_batch_time, last_number, last_offsets
+from penstock.runtime.checks import failed_metric
+from penstock.runtime.decoding import unreadable_metric
+from penstock.runtime.failures import failure_in_python
+from penstock.runtime.keeping import Batch, Keeping
+from penstock.runtime.listening import Committed
+
+Offsets: TypeAlias = Mapping[str, Mapping[str, int]]
+"""Positions by topic and partition, as Spark writes them."""
+_MARK: Final = "looked-through.json"
+
+
+class Afterwards:
+    """Looks through what one query has done, in a thread of its own. What goes wrong with that is in `failures`."""
+
+    def __init__(self, keeping: Keeping, checkpoint: Path, failures: list[PenstockError]) -> None:
+        self._keeping = keeping
+        self._checkpoint = checkpoint
+        self._failures = failures
+        self._done: queue.SimpleQueue[Committed | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """Look through what was committed when nobody looked any more, and begin to listen."""
+        self.catch_up()
+        self._note(_reached(self._checkpoint))
+        self._thread = threading.Thread(target=self._work, name=f"after {self._keeping.spec.name}", daemon=True)
+        self._thread.start()
+
+    def catch_up(self) -> None:
+        """Look through what was committed and not looked through. The query does not run."""
+        mark = self._checkpoint / _MARK
+        done = last_number(self._checkpoint / "commits")
+        if mark.is_file() and done is not None:
+            seen: Offsets = json.loads(mark.read_text(encoding="utf-8"))
+            reached = _reached(self._checkpoint)
+            if _is_behind(seen, reached):
+                self._look(seen, reached, None, done, last_batch_time(self._checkpoint))
+        mark.unlink(missing_ok=True)
+
+    def committed(self, batch: Committed) -> None:
+        """To be told of every batch that Spark has committed."""
+        self._done.put(batch)
+
+    def close(self) -> None:
+        """Look through what is left. The query does not run any more."""
+        if self._thread is not None:
+            self._done.put(None)
+            self._thread.join()
+
+    def _work(self) -> None:
+        while (batch := self._done.get()) is not None:
+            try:
+                self._look_at(batch)
+            except Exception as error:  # noqa: BLE001 - nobody else would hear of it
+                self._failures.append(failure_in_python(error))
+                return
+
+    def _look_at(self, batch: Committed) -> None:
+        found = {name: int(next(iter(counted.values())) or 0) for name, counted in batch.observed.items()}
+        after = _merged(batch.ends)
+        self._look(_merged(batch.starts), after, found, batch.batch_id, BatchTime(batch.began_ms, 0))
+        self._note(after)
+
+    def _look(
+        self, before: Offsets, after: Offsets, found: Mapping[str, int] | None, batch_id: int, time: BatchTime
+    ) -> None:
+        """Keep what was left out between two positions; `found` is how much that was, as far as somebody counted."""
+        spec, board = self._keeping.spec, self._keeping.board
+        parts = {entry.name: self._part(entry, before, after) for entry in spec.inputs if not entry.static}
+        offsets = (json.dumps(after, sort_keys=True),)
+        ref = BatchRef(spec.name, spec.outputs[0].node, checkpoint_id(self._checkpoint), batch_id, offsets)
+        batch = Batch(ref, parts, time)
+        for entry, source in self._keeping.inputs():
+            count = None if found is None else found.get(unreadable_metric(entry), 0)
+            board.rejected(spec.name, count or 0)
+            if source.has_records and entry.on_error == "dead_letter" and count != 0:
+                self._keeping.unreadable(entry, batch)
+        for check in spec.checks:
+            count = None if found is None else found.get(failed_metric(check), 0)
+            board.rejected(spec.name, count or 0)
+            if spec.outputs[0].on_error == "dead_letter" and count != 0:
+                self._keeping.failing(check, batch)
+
+    def _part(self, entry: Input, before: Offsets, after: Offsets) -> PartRead:
+        topic = str(entry.source["topic"])
+        begun = json.dumps({topic: before[topic]}) if topic in before else begun_at(self._checkpoint, entry.name)
+        return PartRead(before=begun, after=json.dumps({topic: after.get(topic, {})}))
+
+    def _note(self, reached: Offsets) -> None:
+        self._checkpoint.mkdir(parents=True, exist_ok=True)
+        new = self._checkpoint / f".{_MARK}"
+        new.write_text(json.dumps(reached), encoding="utf-8")
+        new.replace(self._checkpoint / _MARK)
+
+
+def _merged(told: Iterable[Offsets | None]) -> dict[str, Mapping[str, int]]:
+    """The positions of several readers together. Before its first batch, a reader has none."""
+    return {topic: places for positions in told if positions for topic, places in positions.items()}
+
+
+def _reached(checkpoint: Path) -> dict[str, Mapping[str, int]]:
+    return _merged(json.loads(offset) for offset in last_offsets(checkpoint))
+
+
+def _is_behind(seen: Offsets, reached: Offsets) -> bool:
+    """Whether anything was read after the positions that were seen."""
+    return any(at > seen.get(topic, {}).get(number, -1) for topic, number, at in _flat(reached))
+
+
+def _flat(offsets: Offsets) -> Iterator[tuple[str, str, int]]:
+    return ((topic, number, at) for topic, places in offsets.items() for number, at in places.items())

@@ -1,0 +1,86 @@
+"""Rows and records of a batch that could not be used, read once more and kept where they can be looked at."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame
+
+from penstock.clients.batches import BatchRef, PartRead
+from penstock.clients.topic_names import error_topic
+from penstock.connectors.contract import Source
+from penstock.manifest.model import Check, Input, KeyedStep, QuerySpec
+from penstock.runtime import rejects
+from penstock.runtime.checkpoint import BatchTime
+from penstock.runtime.error_output import ErrorOutput
+from penstock.runtime.frames import Frames
+from penstock.runtime.progress import ProgressBoard
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A batch that was read: what each reader has read of it, and when it was."""
+
+    ref: BatchRef
+    parts: Mapping[str, PartRead]
+    time: BatchTime
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """Keeps what a query leaves out, each in a topic for errors of the node that it belongs to."""
+
+    spec: QuerySpec
+    sources: Sequence[Source]
+    frames: Frames
+    board: ProgressBoard
+    errors: ErrorOutput
+
+    def again(self, view: str, batch: Batch, *, ordered: bool = False) -> DataFrame | None:
+        """An input's part of a batch once more, if it can be read again. The clock stands where it stood."""
+        entry, source = next(pair for pair in self.inputs() if pair[0].view == view)
+        session = self.frames.session(now_ms=batch.time.began_ms)
+        return source.read_again(session, entry.name, batch.parts, ordered=ordered)
+
+    def inputs(self) -> list[tuple[Input, Source]]:
+        return list(zip(self.spec.inputs, self.sources, strict=True))
+
+    def unreadable(self, entry: Input, batch: Batch) -> None:
+        """Keep the records of an input that could not be made into rows."""
+        rows = self.again(entry.view, batch)
+        if rows is not None:
+            self.keep(entry.node, rejects.unreadable(rows, entry, self._writer), batch.ref, f"{entry.view} unreadable")
+
+    def untimed(self, entry: Input, batch: Batch) -> None:
+        """Keep the rows of an input that had no usable event time."""
+        rows = self.again(entry.view, batch)
+        if rows is not None:
+            self.keep(entry.node, rejects.untimed(rows, entry, self._writer), batch.ref, f"{entry.view} errors")
+
+    def failing(self, check: Check, batch: Batch) -> None:
+        """Keep the rows that were kept out because the SQL would have failed over them."""
+        rows = self.again(check.input, batch)
+        if rows is not None:
+            found = self.frames.failing_rows(self.spec, check, rows)
+            letters = rejects.failed(found, self._entry(check.input), self._writer)
+            self.keep(self._writer, letters, batch.ref, f"{check.view} fails")
+
+    def late(self, step: KeyedStep, batch: Batch) -> None:
+        """Keep the rows that came too late for an operator."""
+        assert step.late is not None
+        rows = self.again(step.late.input, batch)
+        if rows is not None:
+            entry = self._entry(step.late.input)
+            found = self.frames.late_rows(self.spec, step.late, rows)
+            letters = rejects.late(found, step, entry, batch.time.watermark_ms)
+            self.keep(entry.node, letters, batch.ref, f"{step.view} late")
+
+    def keep(self, node: str, letters: DataFrame, ref: BatchRef, kind: str) -> None:
+        if self.errors.write(node, letters, replace(ref, output=kind)):
+            self.board.kept(self.spec.name, error_topic(node))
+
+    def _entry(self, view: str) -> Input:
+        return next(entry for entry in self.spec.inputs if entry.view == view)
+
+    @property
+    def _writer(self) -> str:
+        return self.spec.outputs[0].node

@@ -1,0 +1,161 @@
+"""One query, started, in one of three shapes.
+
+In batches, rows come to us batch by batch: to any sink, to several, with everything kept that could not be used. As a
+stream, Spark writes them itself, which is faster. An observed stream counts the rows that cannot be used, and they are
+kept afterwards. A bare one does not even count: it stops at the first of them, and batches go on from there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from penstock.connectors.contract import Sink, Source
+from penstock.errors import PenstockError
+from penstock.manifest.model import Every, Output, QuerySpec, RealTime
+from penstock.plan.place import Place
+from penstock.runtime.afterwards import Afterwards
+from penstock.runtime.beats import IdleWatch
+from penstock.runtime.checkpoint import reached_ms, state_partitions
+from penstock.runtime.failures import is_for_input
+from penstock.runtime.frames import Frames, shared_read
+from penstock.runtime.keeping import Keeping
+from penstock.runtime.listening import QueryListener
+from penstock.runtime.outside import Outside
+from penstock.runtime.progress import ProgressBoard
+from penstock.runtime.state import StateNotes
+from penstock.runtime.writing import Writing
+
+Shape: TypeAlias = Literal["batches", "observed", "bare"]
+
+
+@dataclass(frozen=True, slots=True)
+class Live:
+    """A query that Spark is running, and the error of our own that ended it, if one did."""
+
+    spec: QuerySpec
+    query: StreamingQuery
+    failures: list[PenstockError]
+    idle: IdleWatch | None
+    drain: bool
+    shape: Shape
+    board: ProgressBoard
+    afterwards: Afterwards | None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it must end although Spark would go on: what it left out cannot be kept."""
+        return self.afterwards is not None and bool(self.failures)
+
+    def stop(self) -> None:
+        """End it, unless it has ended, and wait until everything is heard of what it did.
+
+        A batch that is under way is thrown away and done again next time.
+        """
+        self.query.stop()
+        progress = self.query.lastProgress
+        if progress is not None:
+            self.board.heard(self.spec.name, int(progress["batchId"]))
+        if self.afterwards is not None:
+            self.afterwards.close()
+
+
+class Launcher:
+    """Starts the queries of a run. It remembers which of them had rows that could not be used."""
+
+    def __init__(self, frames: Frames, outside: Outside, place: Place, board: ProgressBoard) -> None:
+        self._frames = frames
+        self._outside = outside
+        self._place = place
+        self._board = board
+        self._careful: set[str] = set()
+
+    def goes_on(self, live: Live, error: Exception) -> bool:
+        """Whether a query that ended is to go on in batches, which keep what it stopped at."""
+        if live.shape == "batches" or not is_for_input(error) or live.spec.outputs[0].on_error == "stop":
+            return False
+        self._careful.add(live.spec.name)
+        return True
+
+    def launch(self, spec: QuerySpec, *, drain: bool) -> Live:
+        checkpoint = self._place.checkpoint(spec.name).absolute()
+        sources = self._frames.sources(spec)
+        streams_of = [source for entry, source in zip(spec.inputs, sources, strict=True) if not entry.static]
+        poll_ms = min(source.poll_ms for source in streams_of)
+        session = self._frames.session(poll_ms, state_partitions(checkpoint), spec.conf)
+        keeping = Keeping(spec, sources, self._frames, self._board, self._outside.errors)
+        shape, failures = self._shape(spec, streams_of), list[PenstockError]()
+        afterwards = Afterwards(keeping, checkpoint, failures)
+        match shape:
+            case "batches":
+                afterwards.catch_up()
+                writer = self._in_batches(keeping, session, failures)
+            case "observed":
+                afterwards.begin()
+                writer = self._as_stream(spec, keeping, session, observed=True)
+            case "bare":
+                writer = self._as_stream(_stopping(spec), keeping, session)
+        listener = QueryListener(
+            self._board,
+            spec.name,
+            StateNotes(checkpoint),
+            self._outside.telling(spec),
+            counts=shape != "batches",
+            committed=afterwards.committed if shape == "observed" else None,
+        )
+        listener.listen(session)
+        writer = writer.queryName(spec.name).option("checkpointLocation", str(checkpoint))
+        if drain or all(source.bounded for source in streams_of):
+            writer = writer.trigger(availableNow=True)
+        elif isinstance(spec.trigger, Every):
+            writer = writer.trigger(processingTime=f"{spec.trigger.interval_ms} milliseconds")
+        elif isinstance(spec.trigger, RealTime) and shape == "observed":
+            writer = writer.trigger(realTime=f"{spec.trigger.checkpoint_ms} milliseconds")  # type: ignore[call-overload]
+        self._board.started(spec.name)
+        idle = None if drain else IdleWatch(spec, self._place.beats(spec.name), reached_ms(checkpoint))
+        left = afterwards if shape == "observed" else None
+        return Live(spec, writer.start(), failures, idle, drain, shape, self._board, left)
+
+    def _shape(self, spec: QuerySpec, sources: Sequence[Source]) -> Shape:
+        plain = len(spec.outputs) == 1 and _is_whole(spec.outputs[0]) and not (spec.fan_out or spec.stateful)
+        if not plain or spec.timed or spec.name in self._careful:
+            return "batches"
+        sink = self._sink(spec.outputs[0])
+        if sink.written_by_spark == "repeatably" and not spec.checks:
+            return "bare"
+        known = all(source.has_records for source in sources)
+        return "observed" if sink.written_by_spark is not None and known else "batches"
+
+    def _in_batches(self, keeping: Keeping, session: SparkSession, failures: list[PenstockError]) -> DataStreamWriter:
+        spec, checkpoint = keeping.spec, self._place.checkpoint(keeping.spec.name).absolute()
+        streams = self._frames.open_inputs(spec, keeping.sources, session)
+        whole = shared_read(streams) if spec.fan_out else self._rows(spec, session)
+        sinks = {output.node: self._sink(output) for output in spec.outputs}
+        writing = Writing(spec, sinks, session, checkpoint, self._frames, self._board, keeping, failures)
+        return whole.writeStream.foreachBatch(writing)
+
+    def _as_stream(
+        self, spec: QuerySpec, keeping: Keeping, session: SparkSession, *, observed: bool = False
+    ) -> DataStreamWriter:
+        self._frames.open_inputs(spec, keeping.sources, session, observed=observed)
+        return self._sink(spec.outputs[0]).write_stream(self._rows(spec, session))
+
+    def _rows(self, spec: QuerySpec, session: SparkSession) -> DataFrame:
+        return self._frames.run_steps(spec, session)[spec.outputs[0].view]
+
+    def _sink(self, output: Output) -> Sink:
+        return self._frames.filling.sink(output.sink)
+
+
+def _is_whole(output: Output) -> bool:
+    """Whether rows are written as they are, and not one for each key."""
+    return output.fold is None and output.latest_by is None
+
+
+def _stopping(spec: QuerySpec) -> QuerySpec:
+    """The query, which stops at the first record that cannot be read."""
+    inputs = tuple(entry.model_copy(update={"on_error": "stop"}) for entry in spec.inputs)
+    return spec.model_copy(update={"inputs": inputs})

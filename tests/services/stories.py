@@ -1,0 +1,46 @@
+"""A project that runs while something happens around it."""
+
+import time
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from penstock.cli.line import check, compiled, planned
+from penstock.plan.state import SqliteStore
+from penstock.runtime.start import Run, start
+from tests.spark.running import Running
+
+Step: TypeAlias = Callable[[Run], Any]
+"""Tried again and again until it is true."""
+
+
+def live(running: Running, *story: Step, within: float = 120) -> None:
+    """Run what is written until every step of a story has come true, one after the other."""
+    checked = check(running.root)
+    plan = planned(checked, compiled(checked))
+    store = SqliteStore(checked.place.state_file)
+    run = start(plan, running.spark, checked.place, store, environ=checked.environ, clusters=checked.clusters)
+    left, ends = list(story), time.monotonic() + within
+
+    def look() -> None:
+        assert time.monotonic() < ends, f"{len(left)} steps are left: {run.board.snapshot()}"
+        if not left:
+            run.stop()
+        elif left[0](run):
+            left.pop(0)
+        time.sleep(0.2)
+
+    try:
+        run.run_on(look)
+    finally:
+        run.close()
+    assert not left
+
+
+def done(action: Callable[[], Any]) -> Step:
+    """A step that is done once."""
+
+    def step(_: Run) -> bool:
+        action()
+        return True
+
+    return step

@@ -1,0 +1,88 @@
+"""Real-time mode: rows go through one by one, and what could not be used is kept all the same."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.line import check, compiled, planned
+from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.errors import PlanRefused
+from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
+from tests.services.stories import done, live
+from tests.spark.running import Running
+
+PROJECT = """
+project: {{name: quick}}
+runtime: {{kafka: {{bootstrap_servers: "{servers}"}}}}
+sources:
+  - {{name: {topic}, topic: {topic}, columns: [{{name: id, type: BIGINT}}, {{name: n, type: INT}}]}}
+models:
+  - name: {topic}-out
+    key: id
+    sql: SELECT id, 100 / n AS share FROM {{{{ source("{topic}") }}}}
+    advanced: {{spark: {{trigger: realtime, checkpoint_interval_ms: 5000}}}}
+"""
+
+
+@pytest.fixture
+def topic(running: Running, broker: Broker) -> str:
+    name = new_topic()
+    KafkaAdmin(broker.plain).create(name, 1, 1, {})
+    running.write({"stream_project.yml": PROJECT.format(servers=broker.plain.servers, topic=name)})
+    return name
+
+
+def out(broker: Broker, topic: str) -> list[tuple[int, int]]:
+    return sorted((row["id"], row["share"]) for row in rows_of(consume(broker.plain, f"{topic}-out")))
+
+
+def letters(broker: Broker, topic: str) -> list[str]:
+    topics = KafkaAdmin(broker.plain).topics()
+    kept = [name for name in (f"{topic}.errors", f"{topic}-out.errors") if name in topics]
+    return sorted(r.headers["penstock.code"] for name in kept for r in consume(broker.plain, name))
+
+
+def mark_of(running: Running) -> Path:
+    (found,) = running.root.glob(".penstock/**/looked-through.json")
+    return found
+
+
+def test_rows_go_through_at_once_and_what_is_left_out_is_kept(running: Running, broker: Broker, topic: str) -> None:
+    live(
+        running,
+        done(lambda: produce(broker.plain, topic, {"id": 1, "n": 4})),
+        lambda run: out(broker, topic) == [(1, 25)] and not run.board.batches(f"{topic}-out"),
+        done(lambda: produce(broker.plain, topic, b"gibberish", {"id": 2, "n": 0}, {"id": 3, "n": 5})),
+        lambda _: out(broker, topic) == [(1, 25), (3, 20)],
+        lambda _: letters(broker, topic) == ["not-json", "row-failed"],
+        lambda run: run.board.snapshot()[0].rejected == 2,
+    )
+
+
+def test_what_nobody_looked_through_is_looked_through_later(running: Running, broker: Broker, topic: str) -> None:
+    live(
+        running,
+        done(lambda: produce(broker.plain, topic, {"id": 1, "n": 4}, b"gibberish")),
+        lambda run: run.board.batches(f"{topic}-out") > 1 and letters(broker, topic) == ["not-json"],
+    )
+    mark = mark_of(running)
+    assert json.loads(mark.read_text()) == {topic: {"0": 2}}
+    mark.write_text(json.dumps({topic: {"0": 1}}))  # as if the process had died before it looked
+    produce(broker.plain, topic, {"id": 2, "n": 2}, {"id": 3, "n": 0})
+    progress = running.run()[f"{topic}-out"]
+    assert (progress.rows_out, progress.rejected) == (1, 1)
+    assert letters(broker, topic) == ["not-json", "not-json", "row-failed"]
+    assert json.loads(mark.read_text()) == {topic: {"0": 4}}
+    assert out(broker, topic) == [(1, 25), (2, 50)]
+
+
+def test_cores_that_are_missing_are_asked_for(running: Running, broker: Broker, topic: str) -> None:
+    KafkaAdmin(broker.plain).add_partitions(topic, 40)
+    checked = check(running.root)
+    (refusal,) = planned(checked, compiled(checked)).refusals
+    assert (refusal.code, refusal.params["needed"]) == ("cores-missing", "40")
+    assert "40 partitions need a core each" in refusal.message
+    with pytest.raises(PlanRefused):
+        live(running)
+    assert planned(checked, compiled(checked), once=True).refusals == ()

@@ -1,0 +1,33 @@
+"""Which names a query can mean, so that other columns need not be read."""
+
+import pytest
+
+from penstock.sql.words import names_in
+
+
+def test_every_name_is_found_wherever_it_stands() -> None:
+    found = names_in(
+        [
+            "SELECT a.Id, lower(`Da Te`) AS x, row.field FROM orders AS a WHERE NOT flag GROUP BY g HAVING max(h) > 1",
+            "SELECT count(*) FROM o JOIN p USING (u) ORDER BY z",
+        ]
+    )
+    assert found is not None
+    assert found >= {"id", "da te", "row", "field", "flag", "g", "h", "u", "z"}
+    assert "amount" not in found
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM t",
+        "SELECT a.*, 1 FROM t AS a",
+        "SELECT x FROM (SELECT * FROM t)",
+        "SELECT x FROM t NATURAL JOIN u",
+        "SELECT struct(*) FROM t",
+        "SELECT count(x), named.* FROM t",
+        "SELECT FROM WHERE",
+    ],
+)
+def test_queries_that_may_mean_any_column(sql: str) -> None:
+    assert names_in([sql]) is None
