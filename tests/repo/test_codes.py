@@ -20,6 +20,8 @@ ELSEWHERE = {
     "not-runnable-here": "tests/unit/test_plan.py",
     "rebuild-refused": "tests/unit/test_plan.py",
     "cores-missing": "tests/unit/test_trigger.py",
+    "connector-refused": "tests/services/test_kafka_connect.py",
+    "connect-failed": "tests/services/test_kafka_connect.py",
     "already-running": "tests/process/test_run.py",
     "schema-unknown": "tests/unit/test_connectors.py",
     "ml-model-unreadable": "tests/spark/test_ml.py",

@@ -4,16 +4,16 @@ import sys
 
 from penstock.cli import output
 from penstock.errors import Diagnostic, PlanRefused
-from penstock.plan.steps import Plan, RebuildQuery, RetireQuery
+from penstock.plan.steps import DeleteConnector, Plan, RebuildQuery, RetireQuery
 from penstock.project.parse_project import Environment
 
 
 def guard(environment: Environment, plan: Plan, *, confirmed: bool, forced: bool) -> None:
     """Refuse what the environment forbids, and ask before changing one that is protected."""
-    destructive = [step for step in plan.steps if isinstance(step, RebuildQuery | RetireQuery)]
+    destructive = [step for step in plan.steps if isinstance(step, RebuildQuery | RetireQuery | DeleteConnector)]
     if destructive and not environment.allow_destructive and not forced:
-        names = [step.name if isinstance(step, RetireQuery) else step.query.name for step in destructive]
-        text = f"`{environment.name}` forbids to rebuild or retire queries: {', '.join(names)}"
+        names = [step.query.name if isinstance(step, RebuildQuery) else step.name for step in destructive]
+        text = f"`{environment.name}` forbids to rebuild, retire or delete: {', '.join(names)}"
         raise PlanRefused.because([Diagnostic("destructive-refused", text, hint="add --force to do it once")])
     if not environment.asks_first or confirmed or not plan.changes:
         return

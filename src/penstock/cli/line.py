@@ -22,6 +22,7 @@ from penstock.plan.diff import diff
 from penstock.plan.place import Place
 from penstock.plan.state import SqliteStore, read_deployed
 from penstock.plan.steps import Plan
+from penstock.plan.workers import NO_WORKERS, ask_workers
 from penstock.project.load import load
 from penstock.project.parse import parse
 from penstock.project.parse_project import Environment, StreamProject
@@ -132,6 +133,7 @@ def planned(
             raise PlanRefused("unknown-node", text, hint=did_you_mean(name, names))
     deployed = read_deployed(SqliteStore(checked.place.state_file), checked.place)
     brokers = ask_brokers(manifest, checked.clusters)
+    workers = NO_WORKERS if select else ask_workers(manifest, checked.clusters, deployed.connectors, checked.environ)
     return diff(
         manifest,
         deployed,
@@ -139,6 +141,7 @@ def planned(
         allow_rebuild=allow_rebuild,
         environ=checked.environ,
         brokers=brokers,
+        workers=workers,
         cores=None if once else cores_of(manifest.spark.master),
     )
 

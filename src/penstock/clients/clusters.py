@@ -1,8 +1,10 @@
 """The systems that sources read from and sinks write to. A manifest does not name them: it is the same everywhere."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
+from penstock.clients.connect import Connect
 from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.clients.kafka.schema_book import SchemaBook
 
@@ -18,10 +20,14 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """Where sources read, and where sinks write. None where nothing is said: topics are directories then."""
+    """Where sources read, and where sinks write. None where nothing is said: topics are directories then.
+
+    `connect` are clusters of Kafka Connect, by name.
+    """
 
     source: Cluster | None = None
     sink: Cluster | None = None
+    connect: Mapping[str, Connect] = field(default_factory=dict)
 
 
 EMBEDDED: Final = Clusters()

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from penstock.connectors import registry
 from penstock.errors import Diagnostic
-from penstock.manifest.model import Manifest, Output, Parameter, QuerySpec
+from penstock.manifest.model import ConnectorSpec, Manifest, Output, Parameter, QuerySpec
 from penstock.manifest.model import Step as SqlStep
 from penstock.plan.brokers import NO_BROKERS, Brokers
 from penstock.plan.cores import missing_cores
@@ -22,6 +22,7 @@ from penstock.plan.steps import (
     Step,
 )
 from penstock.plan.topics import missing_topics, topic_steps
+from penstock.plan.workers import NO_WORKERS, Workers, connector_refusals, connector_steps
 from penstock.project.variables import Environ, references
 
 
@@ -33,12 +34,14 @@ def diff(
     allow_rebuild: Collection[str] = (),
     environ: Environ | None = None,
     brokers: Brokers = NO_BROKERS,
+    workers: Workers = NO_WORKERS,
     cores: int | None = None,
 ) -> Plan:
     """The steps from what is deployed to what the manifest says. `select` restricts them to queries by name.
 
-    With `environ`, queries that need a variable which is not in it are refused. `brokers` are what Kafka holds. With
-    `cores`, queries that hold cores for as long as they run must get by with so many.
+    With `environ`, queries that need a variable which is not in it are refused. `brokers` are what Kafka holds,
+    `workers` what Kafka Connect does. With `cores`, queries that hold cores for as long as they run must get by with so
+    many.
     """
     chosen = [q for q in manifest.queries if not select or q.name in select]
     steps: list[Step] = [
@@ -52,11 +55,15 @@ def diff(
     if not select:
         present = {q.name for q in manifest.queries}
         steps += [RetireQuery(name) for name in deployed.queries if name not in present]
+        steps += connector_steps(manifest, deployed.connectors, workers)
     own = [topic.name for topic in manifest.topics]
     missing = missing_topics(chosen, own, brokers.source)
-    refusals = [*_not_runnable(manifest, chosen, bool(select)), *missing, *_not_allowed(steps)]
+    refusals = [*_not_runnable(manifest, chosen), *missing, *_not_allowed(steps)]
+    if not select:
+        refusals += connector_refusals(manifest, workers)
     if environ is not None:
         refusals += [refusal for query in chosen for refusal in _unset(query, environ)]
+        refusals += [refusal for c in manifest.connectors if not select for refusal in _unset_in(c, environ)]
     if cores is not None:
         refusals += missing_cores(manifest, chosen, brokers, cores)
     return Plan(manifest, tuple(steps), tuple(refusals))
@@ -143,9 +150,18 @@ def _unset(query: QuerySpec, environ: Environ) -> Iterator[Diagnostic]:
         *(name for o in query.outputs for name, default, _ in references(o.sink) if not default),
         *(name for i in query.inputs for name, default, _ in references(i.source) if not default),
     ]
+    yield from _missing(query.name, needed, environ)
+
+
+def _unset_in(connector: ConnectorSpec, environ: Environ) -> Iterator[Diagnostic]:
+    needed = [name for name, default, _ in references(connector.config) if not default]
+    yield from _missing(connector.name, needed, environ)
+
+
+def _missing(of: str, needed: Collection[str], environ: Environ) -> Iterator[Diagnostic]:
     for name in dict.fromkeys(needed):
         if not environ.get(name):
-            text = f"`{query.name}` needs the environment variable `{name}`, which is not set"
+            text = f"`{of}` needs the environment variable `{name}`, which is not set"
             yield Diagnostic("unset-variable", text, hint="set it, or put it into `.env`", params={"name": name})
 
 
@@ -161,7 +177,7 @@ def _variables(parameter: Parameter) -> list[str]:
     return [parameter.of]
 
 
-def _not_runnable(manifest: Manifest, chosen: list[QuerySpec], restricted: bool) -> Iterator[Diagnostic]:
+def _not_runnable(manifest: Manifest, chosen: list[QuerySpec]) -> Iterator[Diagnostic]:
     for query in chosen:
         if query.hindrances:
             text = f"`{query.name}` cannot run as a stream here: {', '.join(query.hindrances)}"
@@ -175,10 +191,6 @@ def _not_runnable(manifest: Manifest, chosen: list[QuerySpec], restricted: bool)
                 yield Diagnostic(
                     "ml-model-missing", text, hint=hint, params={"query": query.name, "model": asked.model}
                 )
-    for connector in manifest.connectors if not restricted else ():
-        text = f"`{connector.name}` needs Kafka Connect, which cannot be run from here"
-        hint = f"`penstock compile` writes its configuration for {connector.connector_class}; or use --select"
-        yield Diagnostic("not-runnable-here", text, hint=hint, params={"connector": connector.name})
     available = {*registry.types("source"), *registry.types("sink")}
     for query in chosen:
         types = {

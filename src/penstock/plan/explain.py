@@ -4,11 +4,15 @@ from dataclasses import dataclass
 from typing import Any, assert_never
 
 from penstock.plan.steps import (
+    ChangeConnector,
     ChangeTopic,
+    CreateConnector,
     CreateTopic,
+    DeleteConnector,
     LeaveTopic,
     Plan,
     RebuildQuery,
+    RestartConnector,
     RestartQuery,
     ResumeQuery,
     RetireQuery,
@@ -51,6 +55,14 @@ def explain(step: Step) -> Line:
             return Line("!", "rebuild", "query", query.name, f"{reason}; begins again with the earliest rows", risk)
         case RetireQuery(name):
             return Line("-", "retire", "query", name, "no longer in the project; its checkpoint and output stay")
+        case CreateConnector(connector):
+            return Line("+", "create", "connector", connector.name, f"Kafka Connect `{connector.cluster}` has none")
+        case ChangeConnector(connector, reason):
+            return Line("~", "change", "connector", connector.name, reason)
+        case RestartConnector(connector, reason):
+            return Line("~", "restart", "connector", connector.name, f"it has failed: {reason}")
+        case DeleteConnector(name, _):
+            return Line("-", "delete", "connector", name, "no longer in the project; what it has written stays")
     assert_never(step)
 
 

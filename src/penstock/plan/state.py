@@ -96,7 +96,7 @@ class Deployed:
     """What earlier runs recorded and left: queries with their full definition, topics, checkpoints by query name.
 
     `filled` are topics that hold rows of a query. `moved_from` is where the project was when its checkpoints began, if
-    that is not here.
+    that is not here. `connectors` are those made for the project, with the cluster that runs each.
     """
 
     queries: Mapping[str, QuerySpec] = field(default_factory=dict)
@@ -104,6 +104,7 @@ class Deployed:
     filled: frozenset[str] = frozenset()
     checkpoints: Mapping[str, Checkpoint] = field(default_factory=dict)
     moved_from: str | None = None
+    connectors: Mapping[str, str] = field(default_factory=dict)
 
 
 NOTHING: Final = Deployed()
@@ -128,6 +129,7 @@ def read_deployed(store: StateStore, place: Place) -> Deployed:
         frozenset(place.filled_topics()),
         {name: _checkpoint(place, name) for name in place.existing_checkpoints()},
         root if root is not None and root != str(place.root) else None,
+        {key.removeprefix("connector:"): d["cluster"] for key, d in documents.items() if key.startswith("connector:")},
     )
 
 
@@ -165,6 +167,14 @@ def record_delivered(store: StateStore, place: Place, topic: str, node: str, par
 def record_query(store: StateStore, place: Place, revision: str, query: QuerySpec) -> None:
     documents = {"revision": revision, "root": str(place.root), f"query:{query.name}": query.to_document()}
     store.put(place.namespace, documents)
+
+
+def record_connector(store: StateStore, place: Place, name: str, cluster: str) -> None:
+    store.put(place.namespace, {f"connector:{name}": {"cluster": cluster}})
+
+
+def forget_connector(store: StateStore, place: Place, name: str) -> None:
+    store.remove(place.namespace, [f"connector:{name}"])
 
 
 def record_progress(

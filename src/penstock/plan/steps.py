@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from penstock.errors import Diagnostic
-from penstock.manifest.model import Manifest, QuerySpec, TopicSpec
+from penstock.manifest.model import ConnectorSpec, Manifest, QuerySpec, TopicSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,41 @@ class RetireQuery:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class CreateConnector:
+    """Kafka Connect does not have the connector yet."""
+
+    connector: ConnectorSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeConnector:
+    """The connector is there with other settings."""
+
+    connector: ConnectorSpec
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class RestartConnector:
+    """The connector is as it should be, but has failed."""
+
+    connector: ConnectorSpec
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteConnector:
+    """The connector was made for the project, and is no longer in it. What it has written stays."""
+
+    name: str
+    cluster: str
+
+
+ConnectorStep: TypeAlias = CreateConnector | ChangeConnector | RestartConnector | DeleteConnector
 TopicStep: TypeAlias = CreateTopic | ChangeTopic | LeaveTopic
-Step: TypeAlias = TopicStep | StartQuery | ResumeQuery | RestartQuery | RebuildQuery | RetireQuery
+QueryStep: TypeAlias = StartQuery | ResumeQuery | RestartQuery | RebuildQuery
+Step: TypeAlias = TopicStep | QueryStep | RetireQuery | ConnectorStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,4 +123,4 @@ class Plan:
     @property
     def queries(self) -> tuple[QuerySpec, ...]:
         """What will be running afterwards, every query after those it reads from."""
-        return tuple(s.query for s in self.steps if not isinstance(s, TopicStep | RetireQuery))
+        return tuple(s.query for s in self.steps if isinstance(s, QueryStep))

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
 from penstock.clients.clusters import EMBEDDED, Cluster, Clusters
+from penstock.clients.connect import Connect
 from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.clients.kafka.schema_book import SchemaBook
 from penstock.clients.schema_registry import Registry
@@ -153,6 +154,9 @@ class ConnectCluster(Frozen):
     password: SecretStr | None = None
     """The password; never shown again."""
 
+    def connect(self) -> Connect:
+        return Connect(self.rest_url, self.username, self.password.get_secret_value() if self.password else None)
+
 
 class ConnectClusters(Frozen):
     """Kafka Connect clusters by name, one of them the default."""
@@ -253,7 +257,8 @@ class Runtime(Frozen):
             return EMBEDDED
         schemas = SchemaBook(self.schema_registry.registry()) if self.schema_registry else None
         both = Cluster(self.kafka.cluster(root), schemas)
-        return Clusters(both, both)
+        workers = self.connect.clusters if self.connect else {}
+        return Clusters(both, both, {name: cluster.connect() for name, cluster in workers.items()})
 
     @property
     def has_gateway(self) -> bool:

@@ -8,9 +8,11 @@ from penstock.clients.clusters import Clusters
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.avro import asked_for
 from penstock.errors import QueryFailed, ServiceError
-from penstock.manifest.model import QuerySpec, TopicSpec
+from penstock.manifest.model import ConnectorSpec, QuerySpec, TopicSpec
 from penstock.plan.place import Place
 from penstock.plan.topics import wanted_config
+from penstock.plan.workers import filled_settings
+from penstock.project.variables import Environ
 from penstock.runtime.checkpoint import last_offsets
 from penstock.runtime.error_output import DirectoryErrors, ErrorOutput, KafkaErrors
 from penstock.runtime.positions import Positions, PositionTeller, gone_records, positions_in
@@ -19,9 +21,10 @@ from penstock.runtime.positions import Positions, PositionTeller, gone_records, 
 class Outside:
     """Asks the systems when they are needed, and not before."""
 
-    def __init__(self, clusters: Clusters, place: Place) -> None:
+    def __init__(self, clusters: Clusters, place: Place, environ: Environ) -> None:
         self._clusters = clusters
         self._place = place
+        self._environ = environ
         self._teller: PositionTeller | None = None
 
     @cached_property
@@ -45,6 +48,20 @@ class Outside:
             self._admin.add_partitions(topic.name, partitions)
         if config:
             self._admin.set_config(topic.name, config)
+
+    def put_connector(self, connector: ConnectorSpec) -> str:
+        """Make a connector, or change it. Its secrets are filled in here, and kept nowhere; the cluster that has it."""
+        cluster = str(connector.cluster)
+        self._clusters.connect[cluster].put(connector.name, filled_settings(connector, self._environ))
+        return cluster
+
+    def restart_connector(self, connector: ConnectorSpec) -> None:
+        self._clusters.connect[str(connector.cluster)].restart(connector.name)
+
+    def delete_connector(self, name: str, cluster: str) -> None:
+        """Take a connector away that was made for the project. A cluster that nobody names any more is left alone."""
+        if cluster in self._clusters.connect:
+            self._clusters.connect[cluster].delete(name)
 
     def telling(self, spec: QuerySpec) -> Callable[[Positions], None] | None:
         """How a query that reads Kafka tells it how far it is."""

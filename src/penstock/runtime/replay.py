@@ -145,7 +145,7 @@ def replayed(
         raise refusal
     filling = Filling(place.root, environ, clusters)
     frames = Frames(manifest, place.root, spark, filling)
-    work = Replay(query, frames, filling, Outside(clusters, place).errors)
+    work = Replay(query, frames, filling, Outside(clusters, place, environ).errors)
     done = Replayed(0, 0)
     for begin in range(0, len(letters), _AT_ONCE):
         some = letters[begin : begin + _AT_ONCE]

@@ -13,13 +13,17 @@ from penstock.clients.clusters import EMBEDDED, Clusters
 from penstock.errors import PenstockError, PlanRefused, ServiceError
 from penstock.manifest.model import QuerySpec
 from penstock.plan.place import Place
-from penstock.plan.state import StateStore, forget_query, record_query
+from penstock.plan.state import StateStore, forget_connector, forget_query, record_connector, record_query
 from penstock.plan.steps import (
+    ChangeConnector,
     ChangeTopic,
+    CreateConnector,
     CreateTopic,
+    DeleteConnector,
     LeaveTopic,
     Plan,
     RebuildQuery,
+    RestartConnector,
     RestartQuery,
     ResumeQuery,
     RetireQuery,
@@ -58,7 +62,7 @@ class Run:
         self.board = board
         self._place = place
         self._store = store
-        self._outside = Outside(clusters, place)
+        self._outside = Outside(clusters, place, environ)
         self._frames = Frames(
             plan.manifest, place.root, spark, Filling(place.root, environ, clusters), now_ms, place.beats
         )
@@ -83,6 +87,14 @@ class Run:
                     set_aside(self._place.checkpoint(query.name))
                 case RetireQuery(name):
                     forget_query(self._store, self._place, name)
+                case CreateConnector(connector) | ChangeConnector(connector):
+                    cluster = self._outside.put_connector(connector)
+                    record_connector(self._store, self._place, connector.name, cluster)
+                case RestartConnector(connector):
+                    self._outside.restart_connector(connector)
+                case DeleteConnector(name, cluster):
+                    self._outside.delete_connector(name, cluster)
+                    forget_connector(self._store, self._place, name)
                 case LeaveTopic() | StartQuery() | ResumeQuery() | RestartQuery():
                     pass
                 case _:

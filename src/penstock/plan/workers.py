@@ -1,0 +1,115 @@
+"""The connectors that Kafka Connect has, and what it has to say of those that it is to have."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from penstock.clients.clusters import Clusters
+from penstock.clients.connect import ConnectorState
+from penstock.errors import Diagnostic
+from penstock.manifest.model import ConnectorSpec, Manifest
+from penstock.plan.steps import ChangeConnector, ConnectorStep, CreateConnector, DeleteConnector, RestartConnector
+from penstock.project.secrets import COVER, looks_secret, without_secrets
+from penstock.project.variables import Environ, resolved
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Connectors by cluster and name; what is wrong with those that are wanted, and their settings, by name.
+
+    Settings may hold passwords.
+    """
+
+    there: Mapping[str, Mapping[str, ConnectorState]] = field(default_factory=dict)
+    problems: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict, repr=False)
+
+
+NO_WORKERS: Final = Workers()
+
+
+def ask_workers(manifest: Manifest, clusters: Clusters, deployed: Mapping[str, str], environ: Environ) -> Workers:
+    """Ask the clusters that have, or are to have, connectors of the project. `deployed` are those that it made before.
+
+    What is wanted is filled in, and a worker says whether it would take it.
+    """
+    wanted = [c for c in manifest.connectors if c.cluster in clusters.connect]
+    names = {*(str(c.cluster) for c in wanted), *(name for name in deployed.values() if name in clusters.connect)}
+    there = {name: clusters.connect[name].connectors() for name in sorted(names)}
+    settings = {c.name: filled_settings(c, environ) for c in wanted}
+    problems = {c.name: tuple(clusters.connect[str(c.cluster)].problems(settings[c.name])) for c in wanted}
+    return Workers(there, problems, settings)
+
+
+def filled_settings(connector: ConnectorSpec, environ: Environ) -> dict[str, str]:
+    """The settings of a connector as they are sent. A variable that is not set stays a reference: `plan` refuses it."""
+    value, _ = resolved(dict(connector.config), environ)
+    assert isinstance(value, dict)
+    return {key: _text(setting) for key, setting in value.items()}
+
+
+def connector_steps(manifest: Manifest, deployed: Mapping[str, str], workers: Workers) -> Iterator[ConnectorStep]:
+    """From what is there to what the project says. Only connectors that the project made are ever taken away."""
+    for connector in manifest.connectors:
+        there = workers.there.get(str(connector.cluster))
+        if there is None:
+            continue
+        state = there.get(connector.name)
+        if state is None:
+            yield CreateConnector(connector)
+            continue
+        changes = list(_changes(connector, state.config, workers.settings[connector.name]))
+        if changes:
+            yield ChangeConnector(connector, ", ".join(changes))
+        elif state.failure is not None:
+            yield RestartConnector(connector, state.failure)
+    present = {connector.name for connector in manifest.connectors}
+    for name, cluster in deployed.items():
+        if name not in present:
+            yield DeleteConnector(name, cluster)
+
+
+def connector_refusals(manifest: Manifest, workers: Workers) -> Iterator[Diagnostic]:
+    for connector in manifest.connectors:
+        if str(connector.cluster) not in workers.there:
+            text = f"`{connector.name}` needs Kafka Connect, and no cluster of it was asked"
+            hint = (
+                f"name one in `runtime.connect`; `penstock compile` writes the configuration for "
+                f"{connector.connector_class}; or use --select"
+            )
+            yield Diagnostic("not-runnable-here", text, hint=hint, params={"connector": connector.name})
+        settings = workers.settings.get(connector.name, {})
+        for problem in workers.problems.get(connector.name, ()):
+            text = f"Kafka Connect does not take `{connector.name}`: {_covered(problem, connector, settings)}"
+            params = {"connector": connector.name}
+            yield Diagnostic("connector-refused", text, hint="mend `advanced.connector.config`", params=params)
+
+
+def _changes(connector: ConnectorSpec, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str]:
+    """What differs, by key. Values that nobody may see are not shown."""
+    for key in sorted({*before, *after}):
+        old, new = before.get(key), after.get(key)
+        if old != new:
+            plain = not (_is_filled(connector, key) or looks_secret(key))
+            yield f"{key} {_shown(key, old)} -> {_shown(key, new)}" if plain else f"{key} changed"
+
+
+def _shown(key: str, value: str | None) -> str:
+    return "unset" if value is None else str(without_secrets(value, key))
+
+
+def _is_filled(connector: ConnectorSpec, key: str) -> bool:
+    """Whether a setting refers to variables."""
+    return "${" in str(connector.config.get(key))
+
+
+def _covered(text: str, connector: ConnectorSpec, settings: Mapping[str, str]) -> str:
+    """What a worker says, without the values of variables that it repeats."""
+    for key, value in settings.items():
+        if value and (_is_filled(connector, key) or looks_secret(key)):
+            text = text.replace(value, COVER)
+    return text
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
