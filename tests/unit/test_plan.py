@@ -156,9 +156,12 @@ def test_a_selection_touches_nothing_else(project_manifest: Compile) -> None:
 
 
 def test_what_this_installation_cannot_run_is_refused(project_manifest: Compile) -> None:
-    cluster = diff(project_manifest(project(FILTER, runtime="{spark: {master: 'spark://x:7077'}}")), NOTHING)
+    runtime = "{spark: {master: 'spark://x:7077'}}"
+    cluster = diff(project_manifest(project(FILTER, runtime=runtime)), NOTHING)
     assert [(r.code, r.params["master"]) for r in cluster.refusals] == [("not-runnable-here", "spark://x:7077")]
     assert all(r.hint for r in cluster.refusals)
+    on_kafka = runtime.replace("{spark", "{kafka: {bootstrap_servers: b}, spark")
+    assert diff(project_manifest(project(FILTER, runtime=on_kafka)), NOTHING).refusals == ()
 
 
 def test_json_says_what_the_lines_say(project_manifest: Compile) -> None:

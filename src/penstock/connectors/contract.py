@@ -37,6 +37,8 @@ class Connector(Frozen, ABC):
     type: str
     packages: ClassVar[tuple[Package, ...]] = ()
     """What Spark needs for it beside what comes with PySpark."""
+    on_this_machine: ClassVar[bool] = False
+    """Whether it reads or writes directories of this machine, which those of a cluster do not see."""
 
     def rooted_at(self, root: Path) -> Self:
         """The same connector with its relative paths taken from `root`."""

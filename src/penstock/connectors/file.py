@@ -56,6 +56,7 @@ class FileSource(_Files, Source):
     """Reads the files below a directory. Their columns are found when the run starts."""
 
     type: Literal["file"] = "file"
+    on_this_machine = True
     mode: Bounded | Continuous = Field(Continuous(type="continuous"), discriminator="type")
     """`{type: bounded}` or `{type: continuous, poll_interval: 5s}`."""
 
@@ -104,6 +105,7 @@ class FileSink(_Files, Sink):
     """Writes each batch as one directory of files, below the path."""
 
     type: Literal["file"] = "file"
+    on_this_machine = True
     delivery = "exactly once: a replayed batch is recognised by its directory and not written again"
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:

@@ -65,6 +65,7 @@ class TopicSource(_Topic, Source):
     """Reads the files of an embedded topic as they arrive."""
 
     type: Literal["topic"] = "topic"
+    on_this_machine = True
     columns: tuple[TopicColumn, ...] = ()
     """The columns of a row; found in the files when left out."""
     formats: tuple[Literal["json", "csv", "parquet"], ...] = ("json", "csv", "parquet")
@@ -175,6 +176,7 @@ class TopicSink(_Topic, Sink):
     """Appends each batch to an embedded topic as one directory of Parquet files."""
 
     type: Literal["topic"] = "topic"
+    on_this_machine = True
     delivery = "exactly once: a replayed batch is recognised by its directory and not written again"
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:

@@ -202,6 +202,15 @@ def _not_runnable(manifest: Manifest, chosen: list[QuerySpec]) -> Iterator[Diagn
             hint = "choose others with --select"
             yield Diagnostic("not-runnable-here", text, hint=hint, params={"query": query.name, "connector": missing})
     if not manifest.spark.master.startswith("local"):
-        text = f"embedded topics are directories of this machine, out of reach for `{manifest.spark.master}`"
-        hint = "leave `runtime.spark.master` out to run here"
-        yield Diagnostic("not-runnable-here", text, hint=hint, params={"master": manifest.spark.master})
+        yield from _out_of_reach(manifest.spark.master, chosen)
+
+
+def _out_of_reach(master: str, chosen: list[QuerySpec]) -> Iterator[Diagnostic]:
+    """Queries of a cluster that read or write what only this machine has."""
+    for query in chosen:
+        sources = [registry.find_source(str(entry.source["type"])) for entry in query.inputs]
+        sinks = [registry.find_sink(str(output.sink["type"])) for output in query.outputs]
+        if any(found is not None and found.on_this_machine for found in (*sources, *sinks)):
+            text = f"`{query.name}` reads or writes directories of this machine, out of reach for `{master}`"
+            hint = "leave `runtime.spark.master` out to run here, or set `runtime.kafka`"
+            yield Diagnostic("not-runnable-here", text, hint=hint, params={"query": query.name, "master": master})

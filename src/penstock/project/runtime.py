@@ -214,7 +214,8 @@ class Spark(Frozen):
     """Where and how Spark runs."""
 
     master: str = "local[*]"
-    """The Spark master. Embedded topics are directories of this machine, so it must be `local[…]`."""
+    """The Spark master: `local[…]`, `spark://…`, `yarn`, `k8s://…`. Only `local[…]` sees embedded topics, which are
+    directories of this machine."""
     config: dict[str, str | int | float | bool] = {}
     """Any Spark property; it wins over the defaults."""
 

@@ -22,6 +22,7 @@ from penstock.clients.java import find_java
 from penstock.errors import ServiceError
 from penstock.manifest.model import SparkSpec
 from penstock.runtime.failures import SPARK_ERRORS, failure_of
+from penstock.runtime.shipping import packed
 
 KEPT_LOGS: Final = 10
 
@@ -89,13 +90,20 @@ def spark_session(spec: SparkSpec, logs: Path, jars: Sequence[Path] = ()) -> Ite
     try:
         # A signal now would leave a JVM behind that nobody knows; it is answered when the JVM is ours.
         # Python workers are to be of this very Python: another one on the PATH has other packages.
-        with _later_signals(), _environment(JAVA_HOME=str(java.home), PYSPARK_PYTHON=sys.executable):
+        # On the machines of a cluster it is the one that the project names.
+        environ = {"JAVA_HOME": str(java.home), "PYSPARK_PYTHON": conf.get("spark.pyspark.python", sys.executable)}
+        code = None if spec.master.startswith("local") else packed(logs)
+        if code is not None:
+            environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(code), os.environ.get("PYTHONPATH"))))
+        with _later_signals(), _environment(**environ):
             with log.open("ab") as sink:
                 # A session of its own: Ctrl-C is ours to answer. Its stdin is a pipe: it ends when we do.
                 gateway = launch_gateway(  # type: ignore[no-untyped-call]
                     conf, {"stdout": sink, "stderr": sink, "start_new_session": True}
                 )
             session = _started(conf, gateway, log)
+            if code is not None:
+                session.sparkContext.addPyFile(str(code))
         yield session
     except PySparkRuntimeError as error:
         if gateway is not None:
