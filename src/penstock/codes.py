@@ -79,6 +79,7 @@ CODES: Final[Mapping[str, str]] = {
     "window-without-event-time": "A time window needs a stream with event time. Declare `event_time` on the source.",
     "connector-refused": "A worker of Kafka Connect was asked whether it would take a connector, and has something against it. Nothing was changed.",
     "connect-failed": "Kafka Connect did not do what it was asked. The message has its words.",
+    "schema-incompatible": "A schema that the project writes out differs from the newest one of its subject in a way that the subject does not allow.",
     "cores-missing": "Queries in real-time mode hold a core for every partition that they read, and there are not so many. Spark would not say it: some partitions would never be read.",
     "realtime-unsupported": "`trigger: realtime` stands on a model whose query Spark's real-time mode does not take. The message has every reason.",
     "ml-model-missing": "The file that `runtime.ml` names for a model of machine learning is not there. Queries that ask it cannot run.",

@@ -26,11 +26,3 @@ def register(address: str, subject: str, schema: Any, kind: str = "AVRO") -> Non
     request = urllib.request.Request(f"{address}/subjects/{subject}/versions", body, headers)
     with urllib.request.urlopen(request, timeout=10) as answer:
         assert answer.status == 200
-
-
-def set_compatibility(address: str, subject: str, level: str) -> None:
-    body = json.dumps({"compatibility": level}).encode()
-    headers = {"Content-Type": "application/json"}
-    request = urllib.request.Request(f"{address}/config/{subject}", body, headers, method="PUT")
-    with urllib.request.urlopen(request, timeout=10) as answer:
-        assert answer.status == 200

@@ -10,7 +10,6 @@ from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.schema_registry import Registry
 from penstock.errors import ServiceError
 from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
-from tests.services.registry import set_compatibility
 from tests.spark.running import Running
 
 PIPELINE = """
@@ -140,7 +139,7 @@ def test_a_schema_that_does_not_fit_the_ones_before_is_refused(given: Given, reg
     asked, subject = Registry([registry]), f"{given.topic}.out-value"
     first = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}]}
     asked.register(subject, json.dumps(first))
-    set_compatibility(registry, subject, "BACKWARD")
+    Registry([registry]).set_compatibility(subject, "BACKWARD")
     given.written(form="avro").sent({"id": 1, "name": "a"})
     with pytest.raises(ServiceError, match="does not take the new schema") as failed:
         given.running.run()

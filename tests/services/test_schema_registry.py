@@ -1,14 +1,22 @@
-"""Columns that a project does not declare, asked of a real schema registry."""
+"""A real schema registry: columns that a project does not declare are asked of it, schemas are registered in it."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from penstock.cli.line import Target, check
+from penstock.cli.line import Target, check, compiled, planned
+from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.clients.schema_registry import Registry
 from penstock.errors import ProjectInvalid, ServiceError
+from penstock.plan.explain import explain
+from penstock.plan.steps import Plan, PutSchema
 from penstock.sql.types import Column
 from tests.services import registry
+from tests.services.kafka import Broker, new_topic
+from tests.spark.running import Running
 from tests.support import only, write
 
 ORDER = {
@@ -103,3 +111,78 @@ def test_a_registry_that_does_not_answer_is_said_and_nobody_asks_it_by_default(t
     with pytest.raises(ServiceError) as error:
         check(wanted)
     assert error.value.code == "unreachable"
+
+
+# Schemas that a project writes out
+
+WRITTEN = """
+project: {{name: shop}}
+runtime: {{kafka: {{bootstrap_servers: "{servers}"}}, schema_registry: {{url: "{address}"}}}}
+sources:
+  - name: orders
+    topic: {topic}
+    schema: {{format: avro, compatibility: {level}, definition: '{definition}'}}
+models:
+  - {{name: {topic}-out, sql: 'SELECT order_id FROM {{{{ source("orders") }}}}'}}
+"""
+
+
+class Shop:
+    """A project with the schema of a source in it."""
+
+    def __init__(self, running: Running, broker: Broker, address: str) -> None:
+        self.running = running
+        self.values = {"servers": broker.plain.servers, "address": address, "topic": new_topic()}
+        self.subject = f"{self.values['topic']}-value"
+        KafkaAdmin(broker.plain).create(self.values["topic"], 1, 1, {})
+
+    def written(self, *fields: Mapping[str, Any], level: str = "backward") -> "Shop":
+        definition = json.dumps({"type": "record", "name": "Order", "fields": fields})
+        text = WRITTEN.format(**self.values, level=level, definition=definition)
+        self.running.write({"stream_project.yml": text})
+        return self
+
+    def plan(self) -> Plan:
+        checked = check(self.running.root)
+        return planned(checked, compiled(checked))
+
+    def steps(self) -> list[str]:
+        return [str(explain(step)) for step in self.plan().steps if isinstance(step, PutSchema)]
+
+
+ID, AMOUNT = {"name": "order_id", "type": "long"}, {"name": "amount", "type": "double"}
+
+
+@pytest.fixture
+def shop(running: Running, broker: Broker, address: str) -> Shop:
+    return Shop(running, broker, address)
+
+
+def test_a_schema_is_registered_and_changed_as_far_as_its_subject_allows(shop: Shop, address: str) -> None:
+    assert shop.written(ID, AMOUNT).steps() == [f"+ register schema {shop.subject}: the registry has no such subject"]
+    shop.running.run()
+    asked = Registry([address])
+    assert asked.compatibility(shop.subject) == "BACKWARD"
+    assert shop.steps() == []
+
+    more = {"name": "note", "type": ["null", "string"], "default": None}
+    assert shop.written(ID, AMOUNT, more).steps() == [f"~ change schema {shop.subject}: `note` is new"]
+    shop.running.run()
+    assert len(asked.versions(shop.subject)) == 2
+    assert shop.steps() == []
+
+    (refusal,) = shop.written(ID, AMOUNT, more, {"name": "due", "type": "long"}).plan().refusals
+    assert refusal.code == "schema-incompatible"
+    assert "cannot change so: `due` is new" in refusal.message
+    assert f"It is read by `{shop.values['topic']}-out`" in refusal.message
+    (refusal,) = shop.written({**ID, "type": "string"}, AMOUNT, more).plan().refusals
+    assert "`order_id` BIGINT -> STRING" in refusal.message
+    assert len(asked.versions(shop.subject)) == 2
+
+    loose = shop.written({**ID, "type": "string"}, AMOUNT, more, level="none")
+    assert loose.plan().refusals == ()
+    assert loose.steps() == [
+        f"~ change schema {shop.subject}: `order_id` BIGINT -> STRING, compatibility BACKWARD -> NONE"
+    ]
+    shop.running.run()
+    assert len(asked.versions(shop.subject)) == 3

@@ -20,6 +20,7 @@ from penstock.plan.brokers import ask_brokers
 from penstock.plan.cores import cores_of
 from penstock.plan.diff import diff
 from penstock.plan.place import Place
+from penstock.plan.schemas import NO_SUBJECTS, ask_subjects
 from penstock.plan.state import SqliteStore, read_deployed
 from penstock.plan.steps import Plan
 from penstock.plan.workers import NO_WORKERS, ask_workers
@@ -142,6 +143,7 @@ def planned(
         environ=checked.environ,
         brokers=brokers,
         workers=workers,
+        subjects=NO_SUBJECTS if select else ask_subjects(manifest, checked.clusters),
         cores=None if once else cores_of(manifest.spark.master),
     )
 

@@ -61,15 +61,40 @@ class Registry:
         path = f"/subjects/{quote(subject, safe='')}/versions"
         return int(self._ask(path, {"schema": schema, "schemaType": kind})["id"])
 
+    def newest(self, subject: str) -> str | None:
+        """The newest schema of a subject; None if there is no such subject."""
+        try:
+            return str(self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")["schema"])
+        except LookupError:
+            return None
+
+    def compatibility(self, subject: str) -> str | None:
+        """Which changes a subject allows, if that is said of it by itself."""
+        try:
+            return str(self._get(f"/config/{quote(subject, safe='')}")["compatibilityLevel"])
+        except LookupError:
+            return None
+
+    def set_compatibility(self, subject: str, level: str) -> None:
+        self._ask(f"/config/{quote(subject, safe='')}", {"compatibility": level}, method="PUT")
+
+    def complaints(self, subject: str, schema: str, kind: str = "AVRO") -> tuple[str, ...]:
+        """What the registry has against a schema as the next one of a subject."""
+        path = f"/compatibility/subjects/{quote(subject, safe='')}/versions/latest?verbose=true"
+        told = self._ask(path, {"schema": schema, "schemaType": kind})
+        if told["is_compatible"]:
+            return ()
+        return tuple(map(str, told.get("messages") or ())) or ("the registry gives no reason",)
+
     def _get(self, path: str) -> Any:
         return self._ask(path)
 
-    def _ask(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
+    def _ask(self, path: str, body: Mapping[str, Any] | None = None, *, method: str | None = None) -> Any:
         failures: list[str] = []
         data = None if body is None else json.dumps(body).encode()
         for url in self.urls:
             address = url.rstrip("/") + path
-            request = urllib.request.Request(address, data, self._headers())
+            request = urllib.request.Request(address, data, self._headers(), method=method)
             try:
                 with urllib.request.urlopen(request, timeout=TIMEOUT_SECS, context=self._trust(url)) as answer:
                     return json.load(answer)

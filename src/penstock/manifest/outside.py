@@ -134,7 +134,7 @@ def schemas(graph: Graph) -> Iterator[SchemaSpec]:
             node=node.id,
             schema_type=form.upper(),
             schema_=_parsed(schema.definition) if form != "protobuf" else schema.definition,
-            compatibility=schema.compatibility,
+            compatibility=schema.compatibility.upper() if schema.compatibility else None,
         )
 
 

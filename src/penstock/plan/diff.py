@@ -11,6 +11,7 @@ from penstock.manifest.model import Step as SqlStep
 from penstock.plan.brokers import NO_BROKERS, Brokers
 from penstock.plan.cores import missing_cores
 from penstock.plan.reasons import differences
+from penstock.plan.schemas import NO_SUBJECTS, Subjects, schema_refusals, schema_steps
 from penstock.plan.state import Checkpoint, Deployed
 from penstock.plan.steps import (
     Plan,
@@ -35,16 +36,18 @@ def diff(
     environ: Environ | None = None,
     brokers: Brokers = NO_BROKERS,
     workers: Workers = NO_WORKERS,
+    subjects: Subjects = NO_SUBJECTS,
     cores: int | None = None,
 ) -> Plan:
     """The steps from what is deployed to what the manifest says. `select` restricts them to queries by name.
 
-    With `environ`, queries that need a variable which is not in it are refused. `brokers` are what Kafka holds,
-    `workers` what Kafka Connect does. With `cores`, queries that hold cores for as long as they run must get by with so
-    many.
+    With `environ`, queries that need a variable which is not in it are refused. `brokers` are what Kafka holds, and
+    `workers` and `subjects` what Kafka Connect and the schema registry do. With `cores`, queries that hold cores for as
+    long as they run must get by with so many.
     """
     chosen = [q for q in manifest.queries if not select or q.name in select]
-    steps: list[Step] = [
+    steps: list[Step] = [] if select else [*schema_steps(manifest, subjects)]
+    steps += [
         step
         for topic in manifest.topics
         if _wanted(topic.node, chosen, manifest, bool(select))
@@ -60,7 +63,7 @@ def diff(
     missing = missing_topics(chosen, own, brokers.source)
     refusals = [*_not_runnable(manifest, chosen), *missing, *_not_allowed(steps)]
     if not select:
-        refusals += connector_refusals(manifest, workers)
+        refusals += [*schema_refusals(manifest, subjects), *connector_refusals(manifest, workers)]
     if environ is not None:
         refusals += [refusal for query in chosen for refusal in _unset(query, environ)]
         refusals += [refusal for c in manifest.connectors if not select for refusal in _unset_in(c, environ)]

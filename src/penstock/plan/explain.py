@@ -11,6 +11,7 @@ from penstock.plan.steps import (
     DeleteConnector,
     LeaveTopic,
     Plan,
+    PutSchema,
     RebuildQuery,
     RestartConnector,
     RestartQuery,
@@ -38,6 +39,8 @@ class Line:
 
 def explain(step: Step) -> Line:
     match step:
+        case PutSchema(schema, reason, new):
+            return Line("+" if new else "~", "register" if new else "change", "schema", schema.subject, reason)
         case CreateTopic(topic):
             return Line("+", "create", "topic", topic.name, "it does not exist yet")
         case ChangeTopic(topic, _, _, reason):

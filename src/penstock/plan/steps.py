@@ -5,7 +5,16 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from penstock.errors import Diagnostic
-from penstock.manifest.model import ConnectorSpec, Manifest, QuerySpec, TopicSpec
+from penstock.manifest.model import ConnectorSpec, Manifest, QuerySpec, SchemaSpec, TopicSpec
+
+
+@dataclass(frozen=True, slots=True)
+class PutSchema:
+    """The registry does not have the schema, or has another one, or allows other changes of it."""
+
+    schema: SchemaSpec
+    reason: str
+    new: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +114,7 @@ class DeleteConnector:
 ConnectorStep: TypeAlias = CreateConnector | ChangeConnector | RestartConnector | DeleteConnector
 TopicStep: TypeAlias = CreateTopic | ChangeTopic | LeaveTopic
 QueryStep: TypeAlias = StartQuery | ResumeQuery | RestartQuery | RebuildQuery
-Step: TypeAlias = TopicStep | QueryStep | RetireQuery | ConnectorStep
+Step: TypeAlias = PutSchema | TopicStep | QueryStep | RetireQuery | ConnectorStep
 
 
 @dataclass(frozen=True, slots=True)

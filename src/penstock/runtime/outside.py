@@ -8,8 +8,9 @@ from penstock.clients.clusters import Clusters
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.avro import asked_for
 from penstock.errors import QueryFailed, ServiceError
-from penstock.manifest.model import ConnectorSpec, QuerySpec, TopicSpec
+from penstock.manifest.model import ConnectorSpec, QuerySpec, SchemaSpec, TopicSpec
 from penstock.plan.place import Place
+from penstock.plan.schemas import written
 from penstock.plan.topics import wanted_config
 from penstock.plan.workers import filled_settings
 from penstock.project.variables import Environ
@@ -48,6 +49,15 @@ class Outside:
             self._admin.add_partitions(topic.name, partitions)
         if config:
             self._admin.set_config(topic.name, config)
+
+    def put_schema(self, schema: SchemaSpec) -> None:
+        """Make a schema the newest of its subject, and say which changes of it are allowed."""
+        assert self._clusters.source is not None
+        book = self._clusters.source.schemas
+        assert book is not None
+        if schema.compatibility is not None:
+            book.registry.set_compatibility(schema.subject, schema.compatibility)
+        book.register(schema.subject, written(schema), schema.schema_type)
 
     def put_connector(self, connector: ConnectorSpec) -> str:
         """Make a connector, or change it. Its secrets are filled in here, and kept nowhere; the cluster that has it."""

@@ -22,6 +22,7 @@ from penstock.plan.steps import (
     DeleteConnector,
     LeaveTopic,
     Plan,
+    PutSchema,
     RebuildQuery,
     RestartConnector,
     RestartQuery,
@@ -79,6 +80,8 @@ class Run:
                 self._try(query)
         for step in self.plan.steps:
             match step:
+                case PutSchema(schema):
+                    self._outside.put_schema(schema)
                 case CreateTopic(topic):
                     self._outside.create_topic(topic)
                 case ChangeTopic(topic, partitions, config):

@@ -33,11 +33,11 @@ class SchemaBook:
     def knows(self, number: int) -> bool:
         return number in self._asked
 
-    def register(self, subject: str, schema: str) -> int:
+    def register(self, subject: str, schema: str, kind: str = "AVRO") -> int:
         """The number of a schema that we write by; the registry is asked once."""
         if (subject, schema) not in self._registered:
             try:
-                self._registered[subject, schema] = self.registry.register(subject, schema)
+                self._registered[subject, schema] = self.registry.register(subject, schema, kind)
             except ValueError as error:
                 text = f"the registry does not take the new schema of `{subject}`: {error}"
                 raise ServiceError("schema-refused", text) from error

@@ -1,0 +1,117 @@
+"""The schemas that a registry has, and what is to become of those that the project writes out."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from penstock.clients.clusters import Clusters
+from penstock.clients.schema_registry import Registry
+from penstock.clients.schema_text import columns_of
+from penstock.errors import Diagnostic
+from penstock.manifest.model import Manifest, SchemaSpec
+from penstock.plan.steps import PutSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A subject of the registry: its newest schema, which changes it allows, and what it has against the project's."""
+
+    schema: str
+    compatibility: str | None = None
+    complaints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Subjects:
+    """Subjects by name; None for those that the registry does not have. Those that nobody asked about are not in it."""
+
+    there: Mapping[str, Subject | None] = field(default_factory=dict)
+
+
+NO_SUBJECTS: Final = Subjects()
+
+
+def ask_subjects(manifest: Manifest, clusters: Clusters) -> Subjects:
+    """Ask about every schema that the project writes out. Raises a ServiceError if the registry cannot be asked."""
+    book = clusters.source.schemas if clusters.source is not None else None
+    if book is None:
+        return NO_SUBJECTS
+    return Subjects({schema.subject: _subject(schema, book.registry) for schema in manifest.schemas})
+
+
+def _subject(schema: SchemaSpec, registry: Registry) -> Subject | None:
+    newest = registry.newest(schema.subject)
+    if newest is None:
+        return None
+    level = registry.compatibility(schema.subject)
+    if _is_same(newest, schema):
+        return Subject(newest, level)
+    return Subject(newest, level, registry.complaints(schema.subject, written(schema), schema.schema_type))
+
+
+def written(schema: SchemaSpec) -> str:
+    """A schema as a registry takes it."""
+    return schema.schema_ if isinstance(schema.schema_, str) else json.dumps(schema.schema_)
+
+
+def schema_steps(manifest: Manifest, subjects: Subjects) -> Iterator[PutSchema]:
+    """From what is there to what the project says."""
+    for schema in manifest.schemas:
+        if schema.subject not in subjects.there:
+            continue
+        subject = subjects.there[schema.subject]
+        if subject is None:
+            yield PutSchema(schema, "the registry has no such subject", new=True)
+            continue
+        reasons = [] if _is_same(subject.schema, schema) else [*_differences(subject.schema, schema)]
+        if schema.compatibility is not None and schema.compatibility != subject.compatibility:
+            reasons.append(f"compatibility {subject.compatibility or 'unset'} -> {schema.compatibility}")
+        if reasons:
+            yield PutSchema(schema, ", ".join(reasons))
+
+
+def schema_refusals(manifest: Manifest, subjects: Subjects) -> Iterator[Diagnostic]:
+    """Schemas that the registry does not take after those that it has."""
+    for schema in manifest.schemas:
+        subject = subjects.there.get(schema.subject)
+        if subject is None or not subject.complaints or schema.compatibility == "NONE":
+            continue
+        changes = ", ".join(_differences(subject.schema, schema))
+        readers = [q.name for q in manifest.queries if any(entry.node == schema.node for entry in q.inputs)]
+        text = f"`{schema.subject}` cannot change so: {changes}; {'; '.join(subject.complaints)}"
+        if readers:
+            text += f". It is read by {', '.join(f'`{name}`' for name in readers)}"
+        hint = (
+            "give new fields a default, keep the others; or set `compatibility: NONE` if all writers and readers know"
+        )
+        yield Diagnostic("schema-incompatible", text, hint=hint, params={"subject": schema.subject})
+
+
+def _is_same(registered: str, schema: SchemaSpec) -> bool:
+    return bool(_parsed(registered) == _parsed(written(schema)))
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return "".join(text.split())
+
+
+def _differences(registered: str, schema: SchemaSpec) -> Iterator[str]:
+    """What changes, by column."""
+    before, after = (_columns(text, schema.schema_type) for text in (registered, written(schema)))
+    found = [
+        *(f"`{name}` is gone" for name in before if name not in after),
+        *(f"`{name}` is new" for name in after if name not in before),
+        *(f"`{name}` {before[name]} -> {kind}" for name, kind in after.items() if before.get(name, kind) != kind),
+    ]
+    yield from found or ["something else than columns"]
+
+
+def _columns(text: str, kind: str) -> dict[str, str | None]:
+    try:
+        return {column.name: column.type for column in columns_of(text, kind.lower()) or ()}
+    except ValueError:
+        return {}
