@@ -20,6 +20,7 @@ ELSEWHERE = {
     "not-runnable-here": "tests/unit/test_plan.py",
     "rebuild-refused": "tests/unit/test_plan.py",
     "cores-missing": "tests/unit/test_trigger.py",
+    "no-row": "tests/services/test_kafka_pipelines.py",
     "schema-incompatible": "tests/services/test_schema_registry.py",
     "connector-refused": "tests/services/test_kafka_connect.py",
     "connect-failed": "tests/services/test_kafka_connect.py",

@@ -140,3 +140,29 @@ def test_a_number_that_stands_for_another_schema(running: Running, broker: Broke
     cluster = Cluster(broker.plain, SchemaBook(Registry([registry])))
     rows = source.reaching(Clusters(cluster, cluster)).peek(running.spark.newSession()).collect()
     assert [(row["id"], row["name"]) for row in rows] == [(1, "a"), (2, "b")]
+
+
+def test_rows_are_taken_out_of_the_envelopes_of_debezium(
+    running: Running, broker: Broker, registry: str, topic: str
+) -> None:
+    envelope = {
+        "type": "record",
+        "name": "Envelope",
+        "fields": [
+            {"name": "before", "type": ["null", FIRST], "default": None},
+            {"name": "after", "type": ["null", "Order"], "default": None},
+            {"name": "op", "type": "string"},
+        ],
+    }
+    number = Registry([registry]).register(f"{topic}-value", json.dumps(envelope))
+    produce(
+        broker.plain,
+        topic,
+        value(number, None, 1, 1, "a", "c"),
+        value(number, 1, 1, "a", 1, 1, "b", "u"),
+        value(number, 1, 1, "b", None, "d"),
+    )
+    clusters = Clusters(Cluster(broker.plain, SchemaBook(Registry([registry]))))
+    source = KafkaSource(topic=topic, envelope="debezium", primary_key=("id",)).reaching(clusters)
+    found = [(row["id"], row["name"], row["_gs_op"]) for row in source.peek(running.spark).collect()]
+    assert found == [(1, "a", "i"), (1, "b", "u"), (1, "b", "d")]

@@ -184,3 +184,33 @@ def test_what_spark_writes_by_itself_stops_at_nothing(given: Given) -> None:
     letters = [r for r in consume(given.broker.plain, "events.errors") if r.headers["penstock.topic"] == given.topic]
     letters += [r for r in consume(given.broker.plain, "out.errors") if r.headers["penstock.topic"] == given.topic]
     assert sorted(r.headers["penstock.code"] for r in letters) == ["not-json", "row-failed"]
+
+
+ENVELOPE = "envelope: debezium"
+
+
+def wrapped(before: Any, after: Any, op: str) -> dict[str, Any]:
+    return {"before": before, "after": after, "op": op, "source": {"table": "t"}, "ts_ms": 1}
+
+
+def test_rows_are_taken_out_of_the_envelopes_of_debezium(given: Given) -> None:
+    first, second = {"id": 1, "name": "a"}, {"id": 2, "name": "b"}
+    given.written(ENVELOPE).sent(
+        wrapped(None, first, "c"),
+        {"schema": {"type": "struct"}, "payload": wrapped(None, second, "r")},
+        wrapped(first, {"id": 1, "name": "c"}, "u"),
+        wrapped(second, None, "d"),
+        ('{"schema": {}, "payload": {"id": 2}}', None),
+        wrapped(None, None, "u"),
+        wrapped(None, first, "x"),
+        b"gibberish",
+    )
+    assert given.changes() == [
+        ("i", "1", {"id": 1, "name": "a"}),
+        ("u", "1", {"id": 1, "name": "c"}),
+        ("i", "2", {"id": 2, "name": "b"}),
+        ("d", "2", {"id": 2, "name": "b"}),
+        ("d", "2", {"id": 2, "name": None}),
+    ]
+    letters = [r for r in consume(given.broker.plain, "events.errors") if r.headers["penstock.topic"] == given.topic]
+    assert sorted(r.headers["penstock.code"] for r in letters) == ["no-row", "not-json", "unknown-operation"]

@@ -1,4 +1,4 @@
-"""Kafka: topics of a cluster, as a source and as a sink."""
+"""Topics of Kafka, as a source."""
 
 from __future__ import annotations
 
@@ -8,28 +8,23 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
 
-from penstock.clients.batches import BatchRef, PartRead, counted
+from penstock.clients.batches import PartRead
 from penstock.clients.clusters import Cluster, Clusters
-from penstock.clients.formats import JSON_OPTIONS
 from penstock.clients.jars import Package
 from penstock.clients.kafka import records
-from penstock.clients.kafka.avro import AvroSchemas, avro_value, head, narrowed
-from penstock.clients.kafka.records import OPERATION_HEADER, Decoded, Shape, in_order, with_origin
+from penstock.clients.kafka.avro import AvroSchemas, avro_value, narrowed
+from penstock.clients.kafka.records import Decoded, Shape, in_order, with_origin
 from penstock.clients.spark_packages import KAFKA
 from penstock.clients.topic_names import TOPIC_NAME
 from penstock.config import Frozen, Whole
-from penstock.connectors.contract import ERROR, ORIGIN, Sink, Source
+from penstock.connectors.contract import ERROR, ORIGIN, Source
 from penstock.errors import ServiceError
 from penstock.keyed.operators import OP, ORDER
 from penstock.sql.arrow_types import TYPE_NAMES, column_type
-from penstock.sql.avro_types import avro_record
-from penstock.sql.dialects import quoted
 from penstock.sql.types import Column, Columns
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 _SAMPLE: Final = 1000
 """How many records are looked at where nobody says what columns they have."""
@@ -77,6 +72,8 @@ class KafkaSource(Source):
         "earliest", pattern=r"^(earliest|latest|\d+)$"
     )
     """Where to begin the first time: `earliest`, `latest`, or a time in milliseconds since 1970."""
+    envelope: Literal["debezium"] | None = None
+    """What values stand in: `debezium` takes the row out of `before` or `after`, and `_gs_op` from `op`."""
     include_metadata: bool = False
     """Whether rows have the columns `__kafka_partition`, `__kafka_offset` and `__kafka_timestamp`."""
     operation: bool = True
@@ -93,6 +90,8 @@ class KafkaSource(Source):
     def _schema_goes_with_json(self) -> Self:
         if self.schema_ is not None and self.data_format != "json":
             raise ValueError("`schema` is only supported with `data_format: json`")
+        if self.envelope is not None and (self.data_format == "raw" or not self.primary_key):
+            raise ValueError("`envelope` needs a `primary_key`, and values that are JSON or Avro")
         numbers = [override.from_ for override in self.schema_id_overrides]
         if len(set(numbers)) < len(numbers):
             raise ValueError("`schema_id_overrides` has the same `from` twice")
@@ -165,12 +164,22 @@ class KafkaSource(Source):
 
     def _decoded(self, spark: SparkSession) -> Decoded:
         match self.data_format:
+            case "json" if self.envelope is not None:
+                return records.json_in_envelope(self._declared())
             case "json":
                 return records.json_value(self.schema_ or self._found_columns(spark))
             case "raw":
                 return records.raw_value()
+            case "avro" if self.envelope is not None:
+                return records.out_of_envelope(avro_value(self._schemas(), records.ENVELOPE))
             case "avro":
                 return avro_value(self._schemas())
+
+    def _declared(self) -> dict[str, str]:
+        if self.schema_ is None:
+            text = f"the columns of `{self.topic}` must be declared: they stand in an envelope"
+            raise ServiceError("schema-unknown", text, hint="give them in `schema`")
+        return self.schema_
 
     def _schemas(self) -> AvroSchemas:
         """The schemas of its records; one that was given another number is found by that."""
@@ -184,7 +193,8 @@ class KafkaSource(Source):
                 book.learn(override.to)
         known = book.schemas(self.topic)
         renamed = {o.from_: known.writers[o.to] for o in self.schema_id_overrides if o.to in known.writers}
-        reader = known.reader if self._only is None else narrowed(known.reader, self._only)
+        whole = self._only is None or self.envelope is not None
+        reader = known.reader if whole else narrowed(known.reader, self._only or ())
         return AvroSchemas(reader, {**known.writers, **renamed}, known.unknown)
 
     def _found_columns(self, spark: SparkSession) -> dict[str, str]:
@@ -232,74 +242,3 @@ class KafkaSource(Source):
     def _reached(self) -> Cluster:
         assert self._cluster is not None
         return self._cluster
-
-
-class KafkaSink(Sink):
-    """Writes a topic of Kafka."""
-
-    type: Literal["kafka"] = "kafka"
-    packages: ClassVar[tuple[Package, ...]] = KAFKA
-    delivery = "at least once: a batch that was interrupted is written again"
-    written_by_spark = "once"
-    topic: str = Field(pattern=f"^{TOPIC_NAME}$")
-    """The topic's name."""
-    data_format: Literal["avro", "json"]
-    """What its values are: Avro of a schema registry, or JSON objects."""
-    topic_partitions: Whole = Field(4, ge=1)
-    """How many partitions the topic gets if it is not there."""
-    compression: Literal["none", "gzip", "lz4", "snappy", "zstd"] = "lz4"
-    """How batches of records are packed."""
-    _cluster: Cluster | None = PrivateAttr(None)
-
-    def reaching(self, clusters: Clusters) -> Self:
-        found = self.model_copy()
-        found._cluster = clusters.sink
-        return found
-
-    def write(self, batch: DataFrame, ref: BatchRef) -> int:
-        rows, count = counted(self._records(batch))
-        rows.write.format("kafka").mode("append").options(**self._options(), topic=self.topic).save()
-        return count()
-
-    def write_stream(self, rows: DataFrame) -> DataStreamWriter:
-        records = self._records(rows)
-        return records.writeStream.format("kafka").outputMode("update").options(**self._options(), topic=self.topic)
-
-    def _records(self, batch: DataFrame) -> DataFrame:
-        from pyspark.sql import functions as f
-
-        whole = f.struct(*(quoted(name) for name in batch.columns if name != OP))
-        value = (
-            f.to_json(whole, JSON_OPTIONS).cast("binary") if self.data_format == "json" else self._avro(batch, whole)
-        )
-        columns = [value.alias("value")]
-        if self.primary_key:
-            parts = (f.col(quoted(name)).cast("string") for name in self.primary_key)
-            columns.append(f.concat_ws(":", *parts).alias("key"))
-        if OP in batch.columns:
-            header = f.struct(f.lit(OPERATION_HEADER).alias("key"), f.col(OP).cast("binary").alias("value"))
-            columns.append(f.array(header).alias("headers"))
-        return batch.select(*columns)
-
-    def _avro(self, batch: DataFrame, whole: SparkColumn) -> SparkColumn:
-        """Values as the schema registry wants them, by a schema that is made from the columns and registered."""
-        from pyspark.sql import functions as f
-        from pyspark.sql.avro.functions import to_avro
-
-        fields = batch.select(whole.alias("row")).schema[0].dataType
-        columns = [Column(field.name, field.dataType.simpleString()) for field in fields]  # type: ignore[attr-defined]
-        doc = json.dumps({"primaryKeys": list(self.primary_key)}) if self.primary_key else None
-        schema = json.dumps(avro_record(self.topic, columns, doc))
-        return f.concat(f.lit(head(self._registered(schema))), to_avro(whole, schema))
-
-    def _registered(self, schema: str) -> int:
-        book = self._cluster.schemas if self._cluster is not None else None
-        if book is None:
-            hint = "name it in `runtime.schema_registry`"
-            raise ServiceError("schema-unknown", f"`{self.topic}` is Avro, and there is no schema registry", hint=hint)
-        return book.register(f"{self.topic}-value", schema)
-
-    def _options(self) -> dict[str, str]:
-        assert self._cluster is not None
-        settings = {"kafka.compression.type": self.compression, "kafka.acks": "all", "kafka.enable.idempotence": "true"}
-        return {**settings, **self._cluster.kafka.for_spark(), "includeHeaders": "true"}

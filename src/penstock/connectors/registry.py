@@ -28,7 +28,7 @@ BUILT_INS: Final = (
     BuiltIn("source", "topic", "penstock.connectors.topic", "TopicSource"),
     BuiltIn("sink", "blackhole", "penstock.connectors.blackhole", "BlackholeSink"),
     BuiltIn("sink", "file", "penstock.connectors.file", "FileSink"),
-    BuiltIn("sink", "kafka", "penstock.connectors.kafka", "KafkaSink"),
+    BuiltIn("sink", "kafka", "penstock.connectors.kafka_sink", "KafkaSink"),
     BuiltIn("sink", "print", "penstock.connectors.print", "PrintSink"),
     BuiltIn("sink", "topic", "penstock.connectors.topic", "TopicSink"),
 )

@@ -7,7 +7,8 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from penstock.connectors.contract import Sink, Source
-from penstock.connectors.kafka import KafkaSink, KafkaSource
+from penstock.connectors.kafka import KafkaSource
+from penstock.connectors.kafka_sink import KafkaSink
 from penstock.connectors.topic import TopicColumn, TopicSink, TopicSource
 from penstock.graph.graph import Graph, Node
 from penstock.keyed.operators import OP

@@ -25,8 +25,11 @@ class AvroSchemas:
     unknown: frozenset[int] = frozenset()
 
 
-def avro_value(schemas: AvroSchemas) -> Decoded:
-    """Every record by its own writer's schema, as the reader's wants it. A number that is new stops the query."""
+def avro_value(schemas: AvroSchemas, at: str = VALUE) -> Decoded:
+    """Every record by its own writer's schema, as the reader's wants it. A number that is new stops the query.
+
+    It is found in the column `at`.
+    """
     from pyspark.sql import functions as f
     from pyspark.sql.avro.functions import from_avro
 
@@ -39,11 +42,11 @@ def avro_value(schemas: AvroSchemas) -> Decoded:
     known = begins.isin([head(number) for number in schemas.writers])
     fault = (
         f.when((f.length("value") < _HEAD) | (f.substring("value", 1, 1) != f.lit(b"\0")), "not-avro")
-        .when(known, f.when(f.col(VALUE).isNull(), "avro-unreadable"))
+        .when(known, f.when(f.col(at).isNull(), "avro-unreadable"))
         .when(begins.isin([head(number) for number in schemas.unknown]), "schema-id-unknown")
         .otherwise(f.raise_error(f.concat(f.lit(_MARK), f.hex(f.substring("value", 2, 4)))))
     )
-    return Decoded(value, f.col(VALUE).isNotNull(), fault)
+    return Decoded(value, f.col(at).isNotNull(), fault)
 
 
 def narrowed(schema: str, names: Collection[str]) -> str:

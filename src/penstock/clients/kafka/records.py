@@ -26,13 +26,16 @@ METADATA_TYPES: Final = dict(zip(METADATA, ("INT", "BIGINT", "TIMESTAMP"), stric
 CORRUPT: Final = "_corrupt"
 VALUE: Final = "_decoded"
 """The column that has a value while rows are made of it."""
+ENVELOPE: Final = "_envelope"
+"""The column that has what a value stands in, where it does."""
 
 FAULTS: Final[Mapping[str, str]] = {
     "not-text": "its value is not text in UTF-8",
     "not-json": "its value is not a JSON object",
     "field-mismatch": "a field does not fit the type of its column",
     "no-value": "it has no value, and no key that tells which row is deleted",
-    "unknown-operation": f"its header `{OPERATION_HEADER}` is none of r, c, u, d",
+    "no-row": "its envelope has no row for what it says has happened",
+    "unknown-operation": f"its header `{OPERATION_HEADER}`, or its `op`, is none of r, c, u, d",
     "not-avro": "its value does not begin as one that a schema registry knows",
     "schema-id-unknown": "the schema registry does not know its schema",
     "avro-unreadable": "its bytes do not fit its schema",
@@ -44,23 +47,60 @@ FAULTS: Final[Mapping[str, str]] = {
 class Decoded:
     """A value as a struct of columns, whether that is plainly sound, and else what is wrong: one of `FAULTS`, or null.
 
-    Most records are sound, and nothing more should be asked of them.
+    Most records are sound, and nothing more should be asked of them. Where values stand in an envelope, that is decoded
+    first, and says what has happened to the row.
     """
 
     value: Column
     sound: Column
     fault: Column
+    envelope: Column | None = None
+    operation: Column | None = None
 
 
 def json_value(columns: Mapping[str, str]) -> Decoded:
     """JSON objects. A field that is not there is null; one that does not fit its type is a fault."""
     from pyspark.sql import functions as f
 
-    schema = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items())
+    return _json(f.col("value").cast("string"), _fields(columns), VALUE)
+
+
+def json_in_envelope(columns: Mapping[str, str]) -> Decoded:
+    """JSON objects as Debezium wraps them, with their schema or without."""
+    from pyspark.sql import functions as f
+
     text = f.col("value").cast("string")
+    row = f"STRUCT<{_fields(columns)}>"
+    within = f.coalesce(f.get_json_object(text, "$.payload"), text)
+    return out_of_envelope(_json(within, f"before {row}, after {row}, op STRING", ENVELOPE))
+
+
+def out_of_envelope(whole: Decoded) -> Decoded:
+    """The row in an envelope that is found in `ENVELOPE`: before a delete, and after anything else."""
+    from pyspark.sql import functions as f
+
+    said = f.col(f"{ENVELOPE}.op")
+    operation = _known_operation(said)
+    value = f.when(said == "d", f.col(f"{ENVELOPE}.before")).otherwise(f.col(f"{ENVELOPE}.after"))
+    sound = f.col(VALUE).isNotNull() & operation.isNotNull()
+    fault = f.coalesce(
+        whole.fault,
+        f.when(said.isNotNull() & operation.isNull(), "unknown-operation").when(f.col(VALUE).isNull(), "no-row"),
+    )
+    return Decoded(value, sound, fault, whole.value, f.coalesce(operation, f.lit("i")))
+
+
+def _fields(columns: Mapping[str, str]) -> str:
+    return ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items())
+
+
+def _json(text: Column, schema: str, at: str) -> Decoded:
+    """A text as a struct that is found in the column `at`."""
+    from pyspark.sql import functions as f
+
     options = {**JSON_OPTIONS, "columnNameOfCorruptRecord": CORRUPT}
     value = f.from_json(text, f"{schema}, {CORRUPT} STRING", options)
-    wrong = f.col(VALUE).isNull() | f.col(f"{VALUE}.{CORRUPT}").isNotNull()
+    wrong = f.col(at).isNull() | f.col(f"{at}.{CORRUPT}").isNotNull()
     is_object = f.get_json_object(text, "$").startswith("{")
     fault = f.when(~f.is_valid_utf8(text), "not-text").when(
         wrong, f.when(is_object, "field-mismatch").otherwise("not-json")
@@ -100,14 +140,17 @@ def rows(records: DataFrame, decoded: Decoded, shape: Shape, fault: str, kept: S
     """The rows of records, with what is wrong with each in the column `fault`, and with these columns of theirs."""
     from pyspark.sql import functions as f
 
+    if decoded.envelope is not None:
+        records = records.withColumn(ENVELOPE, decoded.envelope)
     fields: Any = records.select(decoded.value.alias(VALUE)).schema[0].dataType
+    said = _operation() if decoded.operation is None else decoded.operation
     types = {field.name: field.dataType for field in fields if field.name != CORRUPT}
     gone = f.col("value").isNull() | (f.length("value") == 0)
     deletes = bool(shape.key) and shape.operation
     without_value = f.when(gone & f.col("key").isNull(), "no-value") if deletes else f.when(gone, "no-value")
     wrong = f.when(~decoded.sound, without_value.when(~gone, decoded.fault))
-    if shape.operation:
-        wrong = f.coalesce(wrong, f.when(_operation().isNull(), "unknown-operation"))
+    if shape.operation and decoded.operation is None:
+        wrong = f.coalesce(wrong, f.when(said.isNull(), "unknown-operation"))
     keys = _key_parts(shape.key) if deletes else {}
     columns = [
         (
@@ -118,7 +161,7 @@ def rows(records: DataFrame, decoded: Decoded, shape: Shape, fault: str, kept: S
         for name in types
     ]
     if shape.operation and OP not in types:
-        columns.append((f.when(gone, "d").otherwise(_operation()) if deletes else _operation()).alias(OP))
+        columns.append((f.when(gone, "d").otherwise(said) if deletes else said).alias(OP))
     if shape.metadata:
         columns += [f.col(of).alias(name) for name, of in METADATA.items()]
     return records.withColumn(VALUE, decoded.value).select(*columns, wrong.alias(fault), *kept)
@@ -130,8 +173,14 @@ def _operation() -> Column:
 
     said = f.filter("headers", lambda header: header["key"] == OPERATION_HEADER)
     word = f.try_element_at(said, f.lit(-1))["value"].cast("string")
+    return f.when(word.isNull(), "i").otherwise(_known_operation(word))
+
+
+def _known_operation(word: Column) -> Column:
+    from pyspark.sql import functions as f
+
     known = f.create_map(*(f.lit(part) for pair in OPERATIONS.items() for part in pair))
-    return f.when(word.isNull(), "i").otherwise(f.try_element_at(known, word))
+    return f.try_element_at(known, word)
 
 
 def _key_parts(key: Sequence[str]) -> dict[str, Column]:

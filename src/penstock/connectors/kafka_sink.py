@@ -1,0 +1,100 @@
+"""Topics of Kafka, as a sink."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
+
+from pydantic import Field, PrivateAttr
+
+from penstock.clients.batches import BatchRef, counted
+from penstock.clients.clusters import Cluster, Clusters
+from penstock.clients.formats import JSON_OPTIONS
+from penstock.clients.jars import Package
+from penstock.clients.kafka.avro import head
+from penstock.clients.kafka.records import OPERATION_HEADER
+from penstock.clients.spark_packages import KAFKA
+from penstock.clients.topic_names import TOPIC_NAME
+from penstock.config import Whole
+from penstock.connectors.contract import Sink
+from penstock.errors import ServiceError
+from penstock.keyed.operators import OP
+from penstock.sql.avro_types import avro_record
+from penstock.sql.dialects import quoted
+from penstock.sql.types import Column
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+
+class KafkaSink(Sink):
+    """Writes a topic of Kafka."""
+
+    type: Literal["kafka"] = "kafka"
+    packages: ClassVar[tuple[Package, ...]] = KAFKA
+    delivery = "at least once: a batch that was interrupted is written again"
+    written_by_spark = "once"
+    topic: str = Field(pattern=f"^{TOPIC_NAME}$")
+    """The topic's name."""
+    data_format: Literal["avro", "json"]
+    """What its values are: Avro of a schema registry, or JSON objects."""
+    topic_partitions: Whole = Field(4, ge=1)
+    """How many partitions the topic gets if it is not there."""
+    compression: Literal["none", "gzip", "lz4", "snappy", "zstd"] = "lz4"
+    """How batches of records are packed."""
+    _cluster: Cluster | None = PrivateAttr(None)
+
+    def reaching(self, clusters: Clusters) -> Self:
+        found = self.model_copy()
+        found._cluster = clusters.sink
+        return found
+
+    def write(self, batch: DataFrame, ref: BatchRef) -> int:
+        rows, count = counted(self._records(batch))
+        rows.write.format("kafka").mode("append").options(**self._options(), topic=self.topic).save()
+        return count()
+
+    def write_stream(self, rows: DataFrame) -> DataStreamWriter:
+        records = self._records(rows)
+        return records.writeStream.format("kafka").outputMode("update").options(**self._options(), topic=self.topic)
+
+    def _records(self, batch: DataFrame) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        whole = f.struct(*(quoted(name) for name in batch.columns if name != OP))
+        value = (
+            f.to_json(whole, JSON_OPTIONS).cast("binary") if self.data_format == "json" else self._avro(batch, whole)
+        )
+        columns = [value.alias("value")]
+        if self.primary_key:
+            parts = (f.col(quoted(name)).cast("string") for name in self.primary_key)
+            columns.append(f.concat_ws(":", *parts).alias("key"))
+        if OP in batch.columns:
+            header = f.struct(f.lit(OPERATION_HEADER).alias("key"), f.col(OP).cast("binary").alias("value"))
+            columns.append(f.array(header).alias("headers"))
+        return batch.select(*columns)
+
+    def _avro(self, batch: DataFrame, whole: SparkColumn) -> SparkColumn:
+        """Values as the schema registry wants them, by a schema that is made from the columns and registered."""
+        from pyspark.sql import functions as f
+        from pyspark.sql.avro.functions import to_avro
+
+        fields = batch.select(whole.alias("row")).schema[0].dataType
+        columns = [Column(field.name, field.dataType.simpleString()) for field in fields]  # type: ignore[attr-defined]
+        doc = json.dumps({"primaryKeys": list(self.primary_key)}) if self.primary_key else None
+        schema = json.dumps(avro_record(self.topic, columns, doc))
+        return f.concat(f.lit(head(self._registered(schema))), to_avro(whole, schema))
+
+    def _registered(self, schema: str) -> int:
+        book = self._cluster.schemas if self._cluster is not None else None
+        if book is None:
+            hint = "name it in `runtime.schema_registry`"
+            raise ServiceError("schema-unknown", f"`{self.topic}` is Avro, and there is no schema registry", hint=hint)
+        return book.register(f"{self.topic}-value", schema)
+
+    def _options(self) -> dict[str, str]:
+        assert self._cluster is not None
+        settings = {"kafka.compression.type": self.compression, "kafka.acks": "all", "kafka.enable.idempotence": "true"}
+        return {**settings, **self._cluster.kafka.for_spark(), "includeHeaders": "true"}
