@@ -214,3 +214,11 @@ def test_rows_are_taken_out_of_the_envelopes_of_debezium(given: Given) -> None:
     ]
     letters = [r for r in consume(given.broker.plain, "events.errors") if r.headers["penstock.topic"] == given.topic]
     assert sorted(r.headers["penstock.code"] for r in letters) == ["no-row", "not-json", "unknown-operation"]
+
+
+def test_a_filter_keeps_rows_away_and_not_what_cannot_be_read(given: Given) -> None:
+    given.written("filter: id > 1 AND name <> 'c'", sql="SELECT id FROM events")
+    given.sent({"id": 1, "name": "a"}, {"id": 2, "name": "b"}, {"id": 3, "name": "c"}, b"gibberish", {"id": 4})
+    progress = given.running.run()["events"]
+    assert (progress.rows_in, progress.rows_out, progress.rejected) == (5, 1, 1)
+    assert [row["id"] for row in rows_of(consume(given.broker.plain, f"{given.topic}.out"))] == [2]

@@ -61,6 +61,11 @@ class Source(Connector):
     """The columns that identify a row, separated by commas."""
 
     @property
+    def filter_(self) -> str | None:
+        """A condition, in the SQL of pipelines, that rows must meet once they are read."""
+        return None
+
+    @property
     def bounded(self) -> bool:
         """Whether the rows come to an end by themselves."""
         return False

@@ -72,6 +72,8 @@ class KafkaSource(Source):
         "earliest", pattern=r"^(earliest|latest|\d+)$"
     )
     """Where to begin the first time: `earliest`, `latest`, or a time in milliseconds since 1970."""
+    filter: str | None = None
+    """A condition in SQL that rows must meet, over all columns."""
     envelope: Literal["debezium"] | None = None
     """What values stand in: `debezium` takes the row out of `before` or `after`, and `_gs_op` from `op`."""
     include_metadata: bool = False
@@ -96,6 +98,10 @@ class KafkaSource(Source):
         if len(set(numbers)) < len(numbers):
             raise ValueError("`schema_id_overrides` has the same `from` twice")
         return self
+
+    @property
+    def filter_(self) -> str | None:
+        return self.filter
 
     def reaching(self, clusters: Clusters) -> Self:
         found = self.model_copy()

@@ -22,10 +22,12 @@ def as_diagnostics(
     label: str,
     origin_at: Callable[[int], Origin],
     severity: Severity = Severity.ERROR,
+    field: str = "sql",
 ) -> list[Diagnostic]:
     """A query's problems, with their place in the file."""
+    path = f"{label}.{field}"
     return [
-        Diagnostic(p.code, p.message, origin_at(p.offset), f"{label}.sql", p.hint, severity, {"subject": p.subject})
+        Diagnostic(p.code, p.message, origin_at(p.offset), path, p.hint, severity, {"subject": p.subject})
         for p in problems
     ]
 

@@ -81,7 +81,8 @@ class Node:
     whether late rows change what windows gave, and `mixed` whether a view puts rows of several inputs together. `asks`
     has the models of machine learning that it asks, each with the answer that is declared; `operators` are the
     constructs that keep state, and `keyed` is whether operators of ours do so in its query, views included. `unfilled`
-    is a pipeline's connector as it was written, if it refers to variables.
+    is a pipeline's connector as it was written, if it refers to variables; `condition` is what rows of a source must
+    meet, in Spark SQL.
     """
 
     id: str
@@ -116,6 +117,7 @@ class Node:
     covered: frozenset[str] = frozenset()
     topic: TopicSettings | None = None
     unfilled: Mapping[str, Any] | None = None
+    condition: str | None = None
     owner: str | None = None
     group: str | None = None
     tags: tuple[str, ...] = ()

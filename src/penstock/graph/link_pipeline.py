@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from penstock.connectors.contract import Sink, Source
 from penstock.errors import Diagnostic, Origin, Severity, did_you_mean
@@ -13,6 +13,7 @@ from penstock.keyed.operators import OP
 from penstock.project.declared import Declared
 from penstock.project.pipeline import Pipeline
 from penstock.project.variables import references
+from penstock.sql.clauses import is_plain_filter, spark_condition
 from penstock.sql.columns import analyse
 from penstock.sql.dialects import PIPELINE
 from penstock.sql.query import Problem, Query, bind, parse, tables
@@ -69,6 +70,7 @@ def _source(name: str, declared: Declared[Source], schemas: Mapping[str, Columns
     columns = schemas.get(node_id)
     if columns is not None and OP not in [c.name for c in columns]:
         columns = (*columns, Column(OP, "STRING"))
+    condition, diagnostics = _condition(node_id, declared, columns)
     node = Node(
         node_id,
         "source",
@@ -78,8 +80,36 @@ def _source(name: str, declared: Declared[Source], schemas: Mapping[str, Columns
         columns=columns,
         key=source.primary_key,
         unfilled=_unfilled(declared),
+        condition=condition,
     )
-    return node, missing_key(node.key, node, declared.origin_of("primary_key"), f"{declared.label}.primary_key")
+    key_origin = declared.origin_of("primary_key")
+    return node, [*diagnostics, *missing_key(node.key, node, key_origin, f"{declared.label}.primary_key")]
+
+
+_ROWS: Final = "SELECT * FROM rows_ WHERE "
+
+
+def _condition(
+    node_id: str, declared: Declared[Source], columns: Columns | None
+) -> tuple[str | None, list[Diagnostic]]:
+    """What rows of a source must meet, in Spark SQL, and what is wrong with that."""
+    text = declared.value.filter_
+    if text is None:
+        return None, []
+    parsed = parse(_ROWS + text, PIPELINE)
+    problems = [parsed] if isinstance(parsed, Problem) else []
+    query = None if isinstance(parsed, Problem) else bind(parsed, {"rows_": node_id})
+    if query is not None:
+        problems = [*analyse(query, {node_id: columns}).problems]
+        if not is_plain_filter(query):
+            problems = [Problem("sql-statement", "a filter is one condition, without other clauses", len(_ROWS))]
+    found = as_diagnostics(
+        problems,
+        declared.label,
+        lambda offset: declared.origin_inside("filter", max(0, offset - len(_ROWS))),
+        field="filter",
+    )
+    return (spark_condition(query) if query is not None and not problems else None), found
 
 
 def _read_transform(declared: Declared[SqlTransform], readable: Mapping[str, str]) -> tuple[_Read, list[Diagnostic]]:

@@ -159,6 +159,7 @@ def reader(view: str, node: Node, source: dict[str, Any], time: EventTime | None
         event_time=event_time,
         with_operation=isinstance(node.element, Source),
         processing_time=tuple(c.name for c in columns if c.proctime),
+        condition=node.condition,
         static=isinstance(node.element, ProjectSource) and node.element.table is not None,
         on_error=node.on_error,
     )

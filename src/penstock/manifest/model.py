@@ -36,6 +36,8 @@ class Input(Part):
     """Whether rows without `_gs_op` are to be marked as inserts."""
     processing_time: tuple[str, ...] = ()
     """Columns that hold the time of processing."""
+    condition: str | None = None
+    """What its rows must meet; others are not for this query."""
     static: bool = False
     """Whether it is a table that is looked up, and no stream."""
     ordered: bool = False

@@ -197,7 +197,8 @@ def _names_in(query: QuerySpec) -> frozenset[str] | None:
     inputs, steps = {entry.view for entry in query.inputs}, [s for s in query.steps if isinstance(s, Step)]
     if len(steps) < len(query.steps) or any(output.view in inputs for output in query.outputs):
         return None
-    named = names_in(step.sql for step in steps)
+    conditions = (f"SELECT 1 WHERE {entry.condition}" for entry in query.inputs if entry.condition is not None)
+    named = names_in([*(step.sql for step in steps), *conditions])
     times = (entry.event_time.column.lower() for entry in query.inputs if entry.event_time is not None)
     return None if named is None else named.union(times)
 
@@ -261,9 +262,12 @@ def folded(rows: DataFrame, key: Sequence[str]) -> DataFrame:
 
 
 def prepared(frame: DataFrame, entry: Input) -> DataFrame:
-    """The rows of an input as its readers expect them: with their operation, and with event time as a timestamp."""
+    """The rows of an input as its readers expect them: those that they want, with their operation, and with event time
+    as a timestamp."""
     if entry.with_operation and OP not in frame.columns:
         frame = frame.withColumn(OP, f.lit("i"))
+    if entry.condition is not None:
+        frame = frame.where(entry.condition)
     for column in entry.processing_time:
         frame = frame.withColumn(column, f.expr(f"{CLOCK}()"))
     return frame if entry.event_time is None else converted(frame, entry.event_time)

@@ -5,6 +5,7 @@ from sqlglot.errors import SqlglotError
 
 from penstock.sql.dialects import SPARK
 from penstock.sql.query import Query
+from penstock.sql.translate import to_spark
 
 
 def is_plain_filter(query: Query) -> bool:
@@ -18,6 +19,12 @@ def is_plain_filter(query: Query) -> bool:
 def filter_text(query: Query) -> str | None:
     where = query.tree.args.get("where")
     return where.this.sql(query.dialect, comments=False) if where is not None else None
+
+
+def spark_condition(query: Query) -> str | None:
+    """What rows must meet, in Spark SQL."""
+    where = parse_one(to_spark(query), read=SPARK).args.get("where")
+    return where.this.sql(SPARK, comments=False) if where is not None else None
 
 
 def laid_out(sql: str) -> str:
