@@ -1,10 +1,14 @@
 """A project that runs while something happens around it."""
 
+import os
+import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from penstock.cli.line import check, compiled, planned
+from penstock.dev import processes
 from penstock.plan.state import SqliteStore
 from penstock.runtime.start import Run, start
 from tests.spark.running import Running
@@ -44,3 +48,18 @@ def done(action: Callable[[], Any]) -> Step:
         return True
 
     return step
+
+
+def paused(home: Path) -> Step:
+    """A step that lets a service of `penstock dev` stand still: it takes connections, and answers nothing."""
+    return done(lambda: _signal(home, signal.SIGSTOP))
+
+
+def resumed(home: Path) -> Step:
+    return done(lambda: _signal(home, signal.SIGCONT))
+
+
+def _signal(home: Path, number: int) -> None:
+    found = processes.find(home)
+    assert found is not None
+    os.killpg(found.pid, number)

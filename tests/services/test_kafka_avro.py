@@ -13,7 +13,9 @@ from penstock.clients.kafka.schema_book import SchemaBook
 from penstock.clients.schema_registry import Registry
 from penstock.connectors.kafka import KafkaSource
 from penstock.errors import ServiceError
+from tests.services import registry as registries
 from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
+from tests.services.stories import done, live, paused, resumed
 from tests.spark.running import Running
 
 FIRST = {
@@ -166,3 +168,24 @@ def test_rows_are_taken_out_of_the_envelopes_of_debezium(
     source = KafkaSource(topic=topic, envelope="debezium", primary_key=("id",)).reaching(clusters)
     found = [(row["id"], row["name"], row["_gs_op"]) for row in source.peek(running.spark).collect()]
     assert found == [(1, "a", "i"), (1, "b", "u"), (1, "b", "d")]
+
+
+def test_a_registry_that_does_not_answer_for_a_while_loses_no_record(
+    running: Running, broker: Broker, topic: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    home = tmp_path_factory.mktemp("registry")
+    with registries.running(home) as address:
+        asked = Registry([address])
+        old = asked.register(f"{topic}-value", json.dumps(FIRST))
+        elsewhere = asked.register(f"{topic}-other", json.dumps({**SECOND, "name": "Other"}))
+        live(
+            given(running, broker, address, topic),
+            done(lambda: produce(broker.plain, topic, value(old, 1, "a"))),
+            lambda run: run.board.snapshot()[0].rows_out >= 1,
+            paused(home),
+            done(lambda: produce(broker.plain, topic, value(elsewhere, 2, "b", 1.5))),
+            lambda run: run.board.snapshot()[0].state == "retrying",
+            resumed(home),
+            lambda _: {row["id"] for row in rows_of(consume(broker.plain, f"{topic}.seen"))} == {1, 2},
+            lambda run: run.board.snapshot()[0].state == "running",
+        )

@@ -1,11 +1,12 @@
 """What a project lives through: a broker that goes away for a while and comes back, a partition that is added."""
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from penstock.clients.kafka.admin import KafkaAdmin
@@ -14,7 +15,7 @@ from penstock.dev import kafka as dev_kafka
 from penstock.dev import processes
 from penstock.errors import QueryFailed
 from tests.services.kafka import consume, produce, rows_of
-from tests.services.stories import Step, done, live
+from tests.services.stories import Step, done, live, paused, resumed
 from tests.spark.running import Running
 
 PROJECT = """
@@ -83,6 +84,21 @@ def test_a_broker_that_is_gone_for_a_while_loses_nothing(running: Running, morta
     )
 
 
+def test_a_broker_that_stands_still_for_a_while_loses_nothing(running: Running, mortal: Mortal) -> None:
+    since: list[float] = []
+    live(
+        written(running, mortal),
+        sends(mortal, 1, 2),
+        lambda run: run.board.snapshot()[0].rows_out >= 2,
+        paused(mortal.home),
+        done(lambda: since.append(time.monotonic())),
+        lambda _: time.monotonic() > since[0] + 15,  # three times as long as anybody waits for an answer
+        resumed(mortal.home),
+        sends(mortal, 3),
+        lambda _: seen(mortal) == {1, 2, 3},
+    )
+
+
 def test_a_partition_that_is_added_is_read(running: Running, mortal: Mortal) -> None:
     def into_the_new_one() -> None:
         produce(mortal.cluster, "events", *((f"key {n}", {"id": n}) for n in range(10, 30)))
@@ -123,3 +139,50 @@ def test_a_topic_that_is_made_anew_stops_the_query(running: Running, mortal: Mor
     produce(mortal.cluster, "events", {"id": 100})
     with pytest.raises(QueryFailed, match="events/0 ends at 1, and was read up to 5: it was made anew"):
         running.run()
+
+
+def test_records_of_aborted_transactions_are_none(running: Running, mortal: Mortal) -> None:
+    producer = Producer({**mortal.cluster.for_librdkafka(), "transactional.id": "tests"})
+    producer.init_transactions(30)
+    for numbers, ends in (((1, 2), "commit"), ((3, 4), "abort"), ((5,), "commit")):
+        producer.begin_transaction()
+        for number in numbers:
+            producer.produce("events", json.dumps({"id": number}))
+        producer.flush(30)
+        (producer.commit_transaction if ends == "commit" else producer.abort_transaction)(30)
+    progress = written(running, mortal).run()["seen"]
+    assert (progress.rows_out, progress.rejected) == (3, 0)
+    assert seen(mortal) == {1, 2, 5}
+    producer.begin_transaction()
+    producer.produce("events", json.dumps({"id": 6}))
+    producer.abort_transaction(30)
+    assert running.run()["seen"].rows_out == 0
+
+
+def test_gaps_that_compaction_leaves_are_passed_over(running: Running, mortal: Mortal) -> None:
+    admin = KafkaAdmin(mortal.cluster)
+    quick = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0.001"}
+    admin.set_config("events", {**quick, "delete.retention.ms": "100", "max.compaction.lag.ms": "100"})
+    for number in range(20):
+        produce(mortal.cluster, "events", ("same key", {"id": number}))
+    time.sleep(0.3)
+    produce(mortal.cluster, "events", ("another", {"id": 100}))
+    ends = time.monotonic() + 60
+    while len(left := rows_of(consume(mortal.cluster, "events"))) > 15:
+        assert time.monotonic() < ends, "the broker never compacts"
+        time.sleep(1)
+    progress = written(running, mortal).run()["seen"]
+    assert progress.rejected == 0
+    assert seen(mortal) >= {row["id"] for row in left[-2:]}
+    assert 100 in seen(mortal)
+
+
+def test_a_large_record_that_cannot_be_read_is_kept_whole(running: Running, mortal: Mortal) -> None:
+    KafkaAdmin(mortal.cluster).set_config("events", {"max.message.bytes": "20000000"})
+    large = b"no JSON " * 1_250_000
+    produce(mortal.cluster, "events", {"id": 1}, large, {"id": 2}, **{"message.max.bytes": 20_000_000})
+    progress = written(running, mortal).run()["seen"]
+    assert (progress.rows_out, progress.rejected) == (2, 1)
+    (letter,) = consume(mortal.cluster, "events.errors")
+    assert letter.value == large
+    assert letter.headers["penstock.code"] == "not-json"

@@ -243,7 +243,8 @@ class KafkaSource(Source):
 
     def _options(self) -> dict[str, str]:
         headers = {"includeHeaders": "true"} if self.operation else {}
-        return {"kafka.max.poll.records": _AT_ONCE, **self._reached().kafka.for_spark(), **headers}
+        own = {"kafka.max.poll.records": _AT_ONCE, "kafka.isolation.level": "read_committed"}
+        return {**own, **self._reached().kafka.for_spark(), **headers}
 
     def _reached(self) -> Cluster:
         assert self._cluster is not None

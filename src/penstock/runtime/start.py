@@ -184,14 +184,17 @@ class Run:
     def _settle(self, live: Live, failures: dict[str, PenstockError] | None) -> None:
         live.stop()
         error = live.query.exception() or next(iter(live.failures), None)
-        if error is not None and (self._outside.learned(str(error)) or self._launcher.goes_on(live, error)):
-            self._live[live.spec.name] = self._launcher.launch(live.spec, drain=live.drain)
-            return
         if error is None:
             self.board.ended(live.spec.name, "finished")
             record_query(self._store, self._place, self.plan.manifest.revision, live.spec)
             return
-        failure = self._failure(live, error)
+        try:
+            if self._outside.learned(str(error)) or self._launcher.goes_on(live, error):
+                self._start(live.spec, drain=live.drain)
+                return
+            failure = self._failure(live, error)
+        except PenstockError as another:
+            failure = another
         if not live.drain and (is_passing(error) or is_passing(failure)):
             self._put_off(live.spec, failure)
         else:
