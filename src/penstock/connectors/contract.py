@@ -37,6 +37,8 @@ class Connector(Frozen, ABC):
     type: str
     packages: ClassVar[tuple[Package, ...]] = ()
     """What Spark needs for it beside what comes with PySpark."""
+    inert: ClassVar[Mapping[str, str]] = {}
+    """Fields that are understood, and why they change nothing here."""
     on_this_machine: ClassVar[bool] = False
     """Whether it reads or writes directories of this machine, which those of a cluster do not see."""
 

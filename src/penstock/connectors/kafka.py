@@ -62,6 +62,14 @@ class KafkaSource(Source):
     type: Literal["kafka"] = "kafka"
     packages: ClassVar[tuple[Package, ...]] = KAFKA
     has_records = True
+    inert = dict.fromkeys(
+        (
+            "validate_writer_schema_ordering",
+            "skip_schema_resolution",
+            "skip_schema_resolution_for_reader_schema_ids",
+        ),
+        "every record is read by its own writer's schema, and new ones are asked for",
+    )
     topic: str = Field(pattern=f"^{TOPIC_NAME}$")
     """The topic's name."""
     data_format: Literal["avro", "json", "raw"] = "avro"
@@ -82,6 +90,12 @@ class KafkaSource(Source):
     """Whether rows have the column `_gs_op`, from the header `dbz.op`."""
     schema_id_overrides: tuple[SchemaOverride, ...] = ()
     """Numbers of schemas that stand for others."""
+    validate_writer_schema_ordering: bool = True
+    """Whether a schema that is newer than the reader's would end the program. Here it is asked for."""
+    skip_schema_resolution: bool = False
+    """Whether records would be read without their writer's schema. Here they never are."""
+    skip_schema_resolution_for_reader_schema_ids: tuple[Whole, ...] = ()
+    """The same for some schemas."""
     max_offsets_per_trigger: Whole | None = Field(None, ge=1)
     """The most records of a batch; as many as there are when left out."""
     _cluster: Cluster | None = PrivateAttr(None)

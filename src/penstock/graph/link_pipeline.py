@@ -1,6 +1,6 @@
 """Linking the pipeline format."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -83,7 +83,17 @@ def _source(name: str, declared: Declared[Source], schemas: Mapping[str, Columns
         condition=condition,
     )
     key_origin = declared.origin_of("primary_key")
-    return node, [*diagnostics, *missing_key(node.key, node, key_origin, f"{declared.label}.primary_key")]
+    missing = missing_key(node.key, node, key_origin, f"{declared.label}.primary_key")
+    return node, [*diagnostics, *_inert(declared), *missing]
+
+
+def _inert(declared: Declared[Source]) -> Iterator[Diagnostic]:
+    """Fields that were written, and change nothing."""
+    for field, why in declared.value.inert.items():
+        if declared.says(field):
+            text, path = f"this changes nothing: {why}", declared.label_of(field)
+            params = {"field": field}
+            yield Diagnostic("no-effect", text, declared.origin_of(field), path, None, Severity.INFO, params)
 
 
 _ROWS: Final = "SELECT * FROM rows_ WHERE "

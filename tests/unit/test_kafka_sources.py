@@ -1,7 +1,8 @@
-"""`filter` of a source: checked against its columns, and put into words of Spark."""
+"""Sources of Kafka in pipelines: `filter` is checked and put into words of Spark; what changes nothing says so."""
 
 import pytest
 
+from penstock.errors import Severity
 from tests.support import only
 from tests.unit.conftest import Compile, Findings
 
@@ -47,3 +48,10 @@ def test_what_is_wrong_with_a_condition(pipeline: Findings, written: str, code: 
     assert found.origin is not None
     assert (found.origin.line, found.path) == (7, "sources.events.filter")
     assert said in found.message
+
+
+def test_fields_that_change_nothing_say_so(pipeline: Findings) -> None:
+    found = pipeline(PIPELINE.format(filter="id > 1\n    validate_writer_schema_ordering: false"))
+    assert [(d.code, d.path, d.severity) for d in found] == [
+        ("no-effect", "sources.events.validate_writer_schema_ordering", Severity.INFO)
+    ]
