@@ -85,7 +85,7 @@ def alive(told: str) -> int:
     try:
         with urllib.request.urlopen(told, timeout=5) as answer:
             return int(json.load(answer)["aliveworkers"])
-    except OSError:
+    except (OSError, ValueError):  # its pages come one after the other
         return 0
 
 
