@@ -21,7 +21,7 @@ models:
   - name: {topic}-out
     key: id
     sql: SELECT id, 100 / n AS share FROM {{{{ source("{topic}") }}}}
-    advanced: {{spark: {{trigger: realtime, checkpoint_interval_ms: 5000}}}}
+    advanced: {{spark: {{trigger: realtime, checkpoint_interval_ms: {interval_ms}}}}}
 """
 
 
@@ -29,8 +29,13 @@ models:
 def topic(running: Running, broker: Broker) -> str:
     name = new_topic()
     KafkaAdmin(broker.plain).create(name, 1, 1, {})
-    running.write({"stream_project.yml": PROJECT.format(servers=broker.plain.servers, topic=name)})
+    written(running, broker, name)
     return name
+
+
+def written(running: Running, broker: Broker, topic: str, interval_ms: int = 5000) -> Running:
+    text = PROJECT.format(servers=broker.plain.servers, topic=topic, interval_ms=interval_ms)
+    return running.write({"stream_project.yml": text})
 
 
 def out(broker: Broker, topic: str) -> list[tuple[int, int]]:
@@ -50,7 +55,7 @@ def mark_of(running: Running) -> Path:
 
 def test_rows_go_through_at_once_and_what_is_left_out_is_kept(running: Running, broker: Broker, topic: str) -> None:
     live(
-        running,
+        written(running, broker, topic, interval_ms=30_000),
         done(lambda: produce(broker.plain, topic, {"id": 1, "n": 4})),
         lambda run: out(broker, topic) == [(1, 25)] and not run.board.batches(f"{topic}-out"),
         done(lambda: produce(broker.plain, topic, b"gibberish", {"id": 2, "n": 0}, {"id": 3, "n": 5})),

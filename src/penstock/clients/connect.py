@@ -1,6 +1,5 @@
 """Kafka Connect, asked over its REST interface."""
 
-import base64
 import json
 import time
 import urllib.error
@@ -10,6 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
+from penstock.clients.http import credentials, message_of
+from penstock.clients.patience import wait_until
 from penstock.errors import ServiceError
 
 TIMEOUT_SECS: Final = 10.0
@@ -52,16 +53,18 @@ class Connect:
         return [f"{value['name']}: {error}" for value in found for error in value["errors"]]
 
     def put(self, name: str, config: Mapping[str, str]) -> None:
-        """Make a connector, or change it. It is sent whole."""
+        """Make a connector, or change it, and wait until it shows. It is sent whole."""
         self._ask("PUT", f"/connectors/{quote(name, safe='')}/config", config)
+        wait_until(lambda: name in (there := self.connectors()) and there[name].config == config, PATIENCE_SECS)
 
     def restart(self, name: str) -> None:
         """Let a connector, and those of its tasks that have failed, begin again."""
         self._ask("POST", f"/connectors/{quote(name, safe='')}/restart?includeTasks=true&onlyFailed=true")
 
     def delete(self, name: str) -> None:
-        """Take a connector away. One that is gone already will do."""
+        """Take a connector away, and wait until it is gone. One that is gone already will do."""
         self._ask("DELETE", f"/connectors/{quote(name, safe='')}", absent_is_fine=True)
+        wait_until(lambda: name not in self.connectors(), PATIENCE_SECS)
 
     def _ask(
         self, method: str, path: str, body: Mapping[str, str] | None = None, *, absent_is_fine: bool = False
@@ -85,16 +88,13 @@ class Connect:
             time.sleep(0.5)
 
     def _failed(self, error: urllib.error.HTTPError) -> ServiceError:
-        text = f"Kafka Connect at {self.url} answers {error.code}: {_message(error)}"
+        text = f"Kafka Connect at {self.url} answers {error.code}: {message_of(error)}"
         hint = "see the user and the password in `runtime.connect`" if error.code in (401, 403) else None
         return ServiceError("connect-failed", text, hint=hint)
 
     def _headers(self) -> dict[str, str]:
-        headers = {"Accept": "application/json", "Content-Type": "application/json"}
-        if self.username is not None:
-            word = base64.b64encode(f"{self.username}:{self.password or ''}".encode()).decode()
-            headers["Authorization"] = f"Basic {word}"
-        return headers
+        kind = "application/json"
+        return {"Accept": kind, "Content-Type": kind, **credentials(self.username, self.password)}
 
 
 def _failure(status: Mapping[str, Any]) -> str | None:
@@ -102,11 +102,3 @@ def _failure(status: Mapping[str, Any]) -> str | None:
     parts = [status.get("connector", {}), *status.get("tasks", [])]
     failed = next((part for part in parts if part.get("state") == "FAILED"), None)
     return None if failed is None else (str(failed.get("trace") or "").splitlines() or ["no reason is given"])[0]
-
-
-def _message(error: urllib.error.HTTPError) -> str:
-    """What Connect says of a request that it does not take. Its words may repeat a setting, but no other's."""
-    try:
-        return str(json.load(error).get("message") or error.reason)
-    except ValueError:
-        return str(error.reason)

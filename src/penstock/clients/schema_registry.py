@@ -1,6 +1,5 @@
 """A schema registry with the interface of Confluent's: what a subject says about columns."""
 
-import base64
 import json
 import ssl
 import urllib.error
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
+from penstock.clients.http import credentials, message_of
 from penstock.clients.schema_text import columns_of
 from penstock.errors import ServiceError
 from penstock.sql.types import Columns
@@ -103,7 +103,7 @@ class Registry:
                     if error.code == 404:
                         raise LookupError(path) from None
                     if error.code in (409, 422):
-                        raise ValueError(_message(error)) from None
+                        raise ValueError(message_of(error)) from None
                     failures.append(f"{url} answers {error.code}")
             except (OSError, ValueError) as error:
                 failures.append(f"{url} does not answer: {getattr(error, 'reason', error)}")
@@ -112,19 +112,8 @@ class Registry:
 
     def _headers(self) -> dict[str, str]:
         kind = "application/vnd.schemaregistry.v1+json"
-        headers = {"Accept": f"{kind}, application/json", "Content-Type": kind}
-        if self.username is not None:
-            word = base64.b64encode(f"{self.username}:{self.password or ''}".encode()).decode()
-            headers["Authorization"] = f"Basic {word}"
-        return headers
+        own = {"Accept": f"{kind}, application/json", "Content-Type": kind}
+        return {**own, **credentials(self.username, self.password)}
 
     def _trust(self, url: str) -> ssl.SSLContext | None:
         return ssl.create_default_context(cafile=self.ca_location) if url.startswith("https") else None
-
-
-def _message(error: urllib.error.HTTPError) -> str:
-    """What the registry says of a request that it does not take."""
-    try:
-        return str(json.load(error).get("message") or error.reason)
-    except ValueError:
-        return str(error.reason)

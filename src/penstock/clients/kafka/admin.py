@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.clients.kafka.conversation import SECONDS, Conversation, reason_of, results
+from penstock.clients.patience import wait_until
 from penstock.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class KafkaAdmin:
         except KafkaException as error:
             if reason_of(error).code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise self._with.failed(f"did not make the topic `{name}`", error) from error
-        _wait_until(lambda: name in self.topics())
+        wait_until(lambda: name in self.topics(), SECONDS)
 
     def add_partitions(self, name: str, partitions: int) -> None:
         from confluent_kafka.admin import NewPartitions
@@ -84,7 +85,7 @@ class KafkaAdmin:
         wanted = [NewPartitions(name, partitions)]
         (future,) = self._client.create_partitions(wanted, operation_timeout=SECONDS).values()
         self._with.result(future, f"did not give `{name}` {partitions} partitions")
-        _wait_until(lambda: self.topics()[name].partitions >= partitions)
+        wait_until(lambda: self.topics()[name].partitions >= partitions, SECONDS)
 
     def set_config(self, name: str, config: Mapping[str, str]) -> None:
         """Set these settings of a topic, and leave its others alone."""
@@ -96,7 +97,7 @@ class KafkaAdmin:
         resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
         (future,) = self._client.incremental_alter_configs([resource], request_timeout=SECONDS).values()
         self._with.result(future, f"did not change the settings of `{name}`")
-        _wait_until(lambda: config.items() <= self.chosen_config([name])[name].items())
+        wait_until(lambda: config.items() <= self.chosen_config([name])[name].items(), SECONDS)
 
     def ends(self, topics: Iterable[str], *, earliest: bool = False) -> dict[tuple[str, int], int]:
         """Where each partition ends, or where what it still holds begins."""
@@ -200,13 +201,6 @@ class KafkaAdmin:
             settings = {"group.id": group, "enable.auto.commit": False}
             self._members[group] = self._with.client(Consumer, settings)
         return self._members[group]
-
-
-def _wait_until(seen: Callable[[], bool]) -> None:
-    """Brokers say that something is done a moment before they show it."""
-    ends = time.monotonic() + SECONDS
-    while not seen() and time.monotonic() < ends:
-        time.sleep(0.05)
 
 
 def _named(topics: Sequence[str]) -> str:
