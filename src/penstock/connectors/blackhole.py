@@ -5,21 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from penstock.clients.batches import BatchRef, counted
-from penstock.connectors.contract import Sink
+from penstock.connectors.contract import StreamSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
-class BlackholeSink(Sink):
+class BlackholeSink(StreamSink):
     """Discards all rows, after computing each of them: for measuring and for trying out."""
 
     type: Literal["blackhole"] = "blackhole"
     delivery = "nothing is kept"
     ordered = False
     changes = False
-    written_by_spark = "repeatably"
+    repeatable = True
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         rows, count = counted(batch)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 from pydantic import Field
 
@@ -147,9 +147,6 @@ class Sink(Connector):
     changes: ClassVar[bool] = True
     """Whether it matters what is an insert, an update or a delete."""
 
-    written_by_spark: ClassVar[Literal["once", "repeatably"] | None] = None
-    """Whether Spark can write its rows by itself, as `write_stream` says; also if it is all one how often."""
-
     from_: str = Field(alias="from")
     """The source or transform whose rows are written."""
     primary_key: Names = ()
@@ -162,6 +159,13 @@ class Sink(Connector):
         The batch must be worked through even if nothing is written: operators with state depend on it.
         """
 
+
+class StreamSink(Sink):
+    """A sink that Spark can also write by itself, without batches that come to us."""
+
+    repeatable: ClassVar[bool] = False
+    """Whether it is all one how often a row is written."""
+
+    @abstractmethod
     def write_stream(self, rows: DataFrame) -> DataStreamWriter:
-        """How Spark writes these rows, of a stream, by itself; where it can."""
-        raise NotImplementedError
+        """How Spark writes these rows of a stream."""

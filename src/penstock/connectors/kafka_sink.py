@@ -16,7 +16,7 @@ from penstock.clients.kafka.records import OPERATION_HEADER
 from penstock.clients.spark_packages import KAFKA
 from penstock.clients.topic_names import TOPIC_NAME
 from penstock.config import Whole
-from penstock.connectors.contract import Sink
+from penstock.connectors.contract import StreamSink
 from penstock.errors import ServiceError
 from penstock.keyed.operators import OP
 from penstock.sql.avro_types import avro_record
@@ -29,13 +29,12 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 
-class KafkaSink(Sink):
+class KafkaSink(StreamSink):
     """Writes a topic of Kafka."""
 
     type: Literal["kafka"] = "kafka"
     packages: ClassVar[tuple[Package, ...]] = KAFKA
     delivery = "at least once: a batch that was interrupted is written again"
-    written_by_spark = "once"
     topic: str = Field(pattern=f"^{TOPIC_NAME}$")
     """The topic's name."""
     data_format: Literal["avro", "json"]

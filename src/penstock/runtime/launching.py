@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from penstock.connectors.contract import Sink, Source
+from penstock.connectors.contract import Sink, Source, StreamSink
 from penstock.errors import PenstockError
 from penstock.manifest.model import Every, Output, QuerySpec, RealTime
 from penstock.plan.place import Place
@@ -124,10 +124,11 @@ class Launcher:
         if not plain or spec.timed or spec.name in self._careful:
             return "batches"
         sink = self._sink(spec.outputs[0])
-        if sink.written_by_spark == "repeatably" and not spec.checks:
+        if not isinstance(sink, StreamSink):
+            return "batches"
+        if sink.repeatable and not spec.checks:
             return "bare"
-        known = all(source.has_records for source in sources)
-        return "observed" if sink.written_by_spark is not None and known else "batches"
+        return "observed" if all(source.has_records for source in sources) else "batches"
 
     def _in_batches(self, keeping: Keeping, session: SparkSession, failures: list[PenstockError]) -> DataStreamWriter:
         spec, checkpoint = keeping.spec, self._place.checkpoint(keeping.spec.name).absolute()
@@ -141,7 +142,9 @@ class Launcher:
         self, spec: QuerySpec, keeping: Keeping, session: SparkSession, *, observed: bool = False
     ) -> DataStreamWriter:
         self._frames.open_inputs(spec, keeping.sources, session, observed=observed)
-        return self._sink(spec.outputs[0]).write_stream(self._rows(spec, session))
+        sink = self._sink(spec.outputs[0])
+        assert isinstance(sink, StreamSink)
+        return sink.write_stream(self._rows(spec, session))
 
     def _rows(self, spec: QuerySpec, session: SparkSession) -> DataFrame:
         return self._frames.run_steps(spec, session)[spec.outputs[0].view]
