@@ -111,6 +111,8 @@ CODES: Final[Mapping[str, str]] = {
     "dev-not-started": "A service of `penstock dev` did not start. Its log says why.",
     "spark-start": "Spark could not start. Its log has the reason.",
     "spark-lost": "The JVM of Spark ended while queries ran: it was killed, or ran out of memory. Its log may say why.",
+    "database-refused": "A database answers, but does not let us in, or lacks what is asked of it: a user, a right, a table. The message has its own words.",
+    "table-mismatch": "A table that is to be written does not fit the rows: a column is missing, or of a type that does not hold them. The hint has the statement that helps.",
     "unreachable": "A system that the project names does not answer.",
     "topic-missing": "A topic that is only read does not exist. Its writer makes it, so it is not made here.",
     "schema-refused": "The schema registry does not take a schema: it does not fit the ones before it.",
@@ -121,5 +123,6 @@ CODES: Final[Mapping[str, str]] = {
     "state-unreadable": "The state file `.penstock/state.db` cannot be read. It may be damaged or locked.",
     # Queries
     "query-failed": "A streaming query stopped with an error. The message names the query and the cause.",
+    "rows-refused": "A database does not take a row: a value is out of range, or a constraint forbids it. With `on_error: dead_letter` the row is kept, and the others are written.",
     "batch-conflict": "A batch with this number was written before from other input: the checkpoint was restored from an older copy. Rebuild the query or restore the output too.",
 }  # fmt: skip

@@ -10,6 +10,7 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainSerializer,
+    SecretStr,
     ValidationError,
 )
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -91,6 +92,14 @@ Names = Annotated[
     PlainSerializer(_join_names),
 ]
 """Column names; written as one comma-separated string."""
+
+
+def _revealed(secret: SecretStr) -> str:
+    return secret.get_secret_value()
+
+
+Secret = Annotated[SecretStr, PlainSerializer(_revealed, when_used="json")]
+"""A text that is never shown: documents for people and logs leave it out. Only a connector's own document has it."""
 
 
 class PrintSinkSettings(Frozen):

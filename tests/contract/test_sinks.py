@@ -9,17 +9,21 @@ from pyspark.sql import SparkSession
 from penstock.connectors.contract import Sink
 from penstock.connectors.file import FileSink
 from penstock.connectors.registry import BUILT_INS
+from penstock.connectors.s3 import S3Sink
 from penstock.connectors.topic import TopicSink
 from penstock.testing.contract import SinkContract
 
 SINKS: dict[str, Callable[[Path], Sink]] = {
     "topic": lambda folder: TopicSink(from_="rows", topic="rows", directory=folder),
     "file": lambda folder: FileSink(from_="rows", path=folder, format="json"),
+    "s3-sink": lambda folder: S3Sink(from_="rows", path=folder.as_uri()),
 }
 EXCUSED = {
     "blackhole": "discards all rows",
     "print": "prints a replayed batch again, and says so",
     "kafka": "writes a replayed batch again, and says so",
+    "postgres": "needs a database: tests/services/test_postgres_sink.py",
+    "jdbc-sink": "writes as postgres does",
 }
 CHECKS = [name for name in vars(SinkContract) if name.startswith(("writes_", "a_", "an_"))]
 
@@ -28,7 +32,7 @@ CHECKS = [name for name in vars(SinkContract) if name.startswith(("writes_", "a_
 @pytest.mark.parametrize("type_name", SINKS)
 def test_contract(type_name: str, check: str, tmp_path: Path, spark: SparkSession) -> None:
     sink = SINKS[type_name](tmp_path / "out")
-    suffix = "json" if type_name == "file" else "parquet"
+    suffix = "parquet" if type_name == "topic" else "json"
 
     def written_ids() -> list[int]:
         files = [str(f) for f in (tmp_path / "out").glob(f"*-*/part-*.{suffix}")]

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.services import kafka
+from tests.services import kafka, postgres
 from tests.services import registry as registries
 from tests.spark.running import Running
 
@@ -19,6 +19,12 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Broker]:
 def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with registries.running(tmp_path_factory.mktemp("registry")) as address:
         yield address
+
+
+@pytest.fixture(scope="session")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[postgres.Database]:
+    with postgres.running(tmp_path_factory.mktemp("postgres")) as found:
+        yield found
 
 
 @pytest.fixture

@@ -17,12 +17,16 @@ from penstock.sql.types import Column
 EXAMPLES: dict[tuple[str, str], dict[str, Any]] = {
     ("source", "file"): {"path": "in", "format": "csv"},
     ("source", "generator"): {"columns": {"id": {"kind": "sequence"}}},
+    ("source", "postgres"): {"table": "orders", "user": "me", "database": "db", "password": "secret"},
+    ("sink", "jdbc-sink"): {"from": "a", "connection.url": "jdbc:postgresql://db/shop", "connection.user": "me"},
     ("source", "kafka"): {"topic": "orders", "data_format": "json", "schema": {"id": "int64"}},
     ("source", "topic"): {"topic": "orders"},
     ("sink", "blackhole"): {"from": "a"},
     ("sink", "file"): {"from": "a", "path": "out", "format": "json"},
     ("sink", "kafka"): {"from": "a", "topic": "orders", "data_format": "avro"},
+    ("sink", "postgres"): {"from": "a", "table": "orders", "password": "secret"},
     ("sink", "print"): {"from": "a"},
+    ("sink", "s3-sink"): {"from": "a", "s3.bucket.name": "orders", "aws.secret.access.key": "secret"},
     ("sink", "topic"): {"from": "a", "topic": "orders"},
 }
 
@@ -43,8 +47,17 @@ def test_every_built_in_is_found_under_its_type() -> None:
 
 
 def test_types_are_listed_in_order() -> None:
-    assert registry.types("source") == ("file", "generator", "kafka", "topic")
-    assert registry.types("sink") == ("blackhole", "file", "kafka", "print", "topic")
+    assert registry.types("source") == ("file", "generator", "kafka", "postgres", "topic")
+    assert registry.types("sink") == (
+        "blackhole",
+        "file",
+        "jdbc-sink",
+        "kafka",
+        "postgres",
+        "print",
+        "s3-sink",
+        "topic",
+    )
 
 
 def test_a_type_is_known_in_its_role_only() -> None:

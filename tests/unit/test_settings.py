@@ -4,7 +4,7 @@ from penstock.project.settings import pipeline_clusters
 
 
 def test_without_a_word_kafka_is_on_this_machine() -> None:
-    clusters = pipeline_clusters({})
+    clusters = pipeline_clusters({}, on_kafka=True)
     assert clusters.source is not None
     assert clusters.sink is not None
     for cluster in (clusters.source, clusters.sink):
@@ -25,7 +25,7 @@ def test_sources_and_sinks_have_their_own_and_our_prefix_wins() -> None:
         "PENSTOCK__KAFKA_SOURCE__CONSUMER_GROUP_ID": "readers",
         "PENSTOCK__KAFKA_SOURCE__CLIENT_ID": "",
     }
-    clusters = pipeline_clusters(environ)
+    clusters = pipeline_clusters(environ, on_kafka=True)
     assert clusters.source is not None
     assert clusters.sink is not None
     assert (clusters.source.kafka.servers, clusters.source.group) == ("ours:1", "readers")

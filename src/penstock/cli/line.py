@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from penstock.clients.clusters import Clusters
+from penstock.connectors.contract import Connector
 from penstock.errors import Diagnostic, Origin, PlanRefused, ProjectInvalid, Severity, did_you_mean, has_errors
 from penstock.graph.graph import Graph, Node
 from penstock.graph.link import link
@@ -63,7 +64,9 @@ class Checked:
     def clusters(self) -> Clusters:
         """The systems that hold its topics."""
         if self.graph.format == "pipeline":
-            return pipeline_clusters(self.environ)
+            connectors = (node.element for node in self.graph.nodes.values())
+            on_kafka = any(isinstance(c, Connector) and c.type == "kafka" for c in connectors)
+            return pipeline_clusters(self.environ, on_kafka=on_kafka)
         return self.graph.runtime.clusters(self.root)
 
     @property

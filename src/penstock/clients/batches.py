@@ -77,7 +77,7 @@ def publish(root: Path, ref: BatchRef, batch: DataFrame, file_format: Format) ->
     staging = root / STAGING / ref.directory
     try:
         if final.exists():
-            _refuse_other_input(final, ref)
+            refuse_other_input((final / NOTE).read_text(encoding="utf-8"), ref, final)
             batch.write.format("noop").mode("append").save()
             return 0
         shutil.rmtree(staging, ignore_errors=True)
@@ -107,9 +107,9 @@ def _save(rows: DataFrame, directory: Path, file_format: Format) -> None:
     rows.write.format(file_format.name).options(**file_format.write_options).save(str(directory))
 
 
-def _refuse_other_input(final: Path, ref: BatchRef) -> None:
-    before = json.loads((final / NOTE).read_text(encoding="utf-8"))
-    if before["offsets"] != list(ref.offsets):
+def refuse_other_input(note: str, ref: BatchRef, final: Path | str) -> None:
+    """Refuse a batch whose directory has a note of the same number with other offsets."""
+    if json.loads(note)["offsets"] != list(ref.offsets):
         raise QueryFailed(
             "batch-conflict",
             f"batch {ref.batch_id} of `{ref.query}` was written before from other input ({final})",

@@ -1,12 +1,14 @@
 """The systems that sources read from and sinks write to. A manifest does not name them: it is the same everywhere."""
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from dataclasses import dataclass, field, replace
+from typing import Final, Self
 
 from penstock.clients.connect import Connect
 from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.clients.kafka.schema_book import SchemaBook
+from penstock.clients.postgres.server import PostgresServer
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +24,20 @@ class Cluster:
 class Clusters:
     """Where sources read, and where sinks write. None where nothing is said: topics are directories then.
 
-    `connect` are clusters of Kafka Connect, by name.
+    `connect` are clusters of Kafka Connect, by name. `postgres` is the database that sinks write, unless `postgres_of`
+    has one for a sink, whose name is in capitals there.
     """
 
     source: Cluster | None = None
     sink: Cluster | None = None
     connect: Mapping[str, Connect] = field(default_factory=dict)
+    postgres: PostgresServer = field(default_factory=PostgresServer)
+    postgres_of: Mapping[str, PostgresServer] = field(default_factory=dict)
+
+    def seen_by(self, node: str) -> Self:
+        """The systems as one sink sees them."""
+        name = re.sub("[^A-Z0-9]", "_", node.partition(".")[2].upper())
+        return replace(self, postgres=self.postgres_of.get(name, self.postgres))
 
 
 EMBEDDED: Final = Clusters()

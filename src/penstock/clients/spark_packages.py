@@ -20,3 +20,5 @@ KAFKA: Final = (
     Package("org.apache.commons", "commons-pool2", "2.13.1", alone=True),
 )
 """Reading and writing Kafka, and Avro with it."""
+POSTGRES: Final = (Package("org.postgresql", "postgresql", "42.7.11", alone=True),)
+"""Reading tables of PostgreSQL."""

@@ -59,6 +59,8 @@ class Source(Connector):
 
     has_records: ClassVar[bool] = False
     """Whether its rows are made of records, which may not be readable: it has the columns `ERROR` and `ORIGIN` then."""
+    table_only: ClassVar[bool] = False
+    """Whether it is a table that streams look rows up in, and no stream itself."""
     primary_key: Names = ()
     """The columns that identify a row, separated by commas."""
 
@@ -156,8 +158,13 @@ class Sink(Connector):
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         """Write one batch and say how many rows that were. Called again with an equal `ref` after a crash.
 
-        The batch must be worked through even if nothing is written: operators with state depend on it.
+        The batch must be worked through even if nothing is written: operators with state depend on it. A sink that does
+        not take a row raises QueryFailed with the code `rows-refused`.
         """
+
+    def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
+        """Work through some rows of a batch without a trace, and raise what writing them would raise."""
+        rows.write.format("noop").mode("append").save()
 
 
 class StreamSink(Sink):

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
-from penstock.clients.batches import BatchRef, publish
-from penstock.clients.formats import FORMATS, STREAM_OPTIONS, files_under, known_columns, literal
+from penstock.clients.batches import BatchRef, PartRead, publish
+from penstock.clients.formats import (
+    FORMATS,
+    JSON_OPTIONS,
+    STREAM_OPTIONS,
+    files_under,
+    from_address,
+    known_columns,
+    literal,
+)
 from penstock.config import Duration, Frozen
 from penstock.connectors.contract import Sink, Source
 from penstock.errors import ServiceError
@@ -71,6 +80,23 @@ class FileSource(_Files, Source):
     def read(self, spark: SparkSession, name: str) -> DataFrame:
         reader = spark.readStream.name(name).format(self.format).schema(self.peek(spark).schema)
         return reader.options(**STREAM_OPTIONS, **self._options()).load(literal(self.path))
+
+    def read_again(
+        self, spark: SparkSession, name: str, parts: Mapping[str, PartRead], *, ordered: bool = False
+    ) -> DataFrame | None:
+        part = parts.get(name)
+        if part is None or not part.files:
+            return None
+        reader = spark.read.format(self.format).schema(self.peek(spark).schema)
+        base = self.path.parent if self.path.is_file() else self.path
+        return reader.options(**self._options(), basePath=str(base)).load(list(map(from_address, part.files)))
+
+    def rows_of(self, records: DataFrame) -> DataFrame | None:
+        """Records are kept as JSON, whatever files they stood in."""
+        from pyspark.sql import functions as f
+
+        schema, options = self.peek(records.sparkSession).schema, {**JSON_OPTIONS, **FORMATS["json"].read_options}
+        return records.select(f.from_json(f.col("value").cast("string"), schema, options).alias("row")).select("row.*")
 
     def peek(self, spark: SparkSession) -> DataFrame:
         self.check()

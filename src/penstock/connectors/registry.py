@@ -25,11 +25,15 @@ BUILT_INS: Final = (
     BuiltIn("source", "file", "penstock.connectors.file", "FileSource"),
     BuiltIn("source", "generator", "penstock.connectors.generator", "GeneratorSource"),
     BuiltIn("source", "kafka", "penstock.connectors.kafka", "KafkaSource"),
+    BuiltIn("source", "postgres", "penstock.connectors.postgres", "PostgresTable"),
     BuiltIn("source", "topic", "penstock.connectors.topic", "TopicSource"),
     BuiltIn("sink", "blackhole", "penstock.connectors.blackhole", "BlackholeSink"),
     BuiltIn("sink", "file", "penstock.connectors.file", "FileSink"),
+    BuiltIn("sink", "jdbc-sink", "penstock.connectors.postgres", "JdbcSink"),
     BuiltIn("sink", "kafka", "penstock.connectors.kafka_sink", "KafkaSink"),
+    BuiltIn("sink", "postgres", "penstock.connectors.postgres", "PostgresSink"),
     BuiltIn("sink", "print", "penstock.connectors.print", "PrintSink"),
+    BuiltIn("sink", "s3-sink", "penstock.connectors.s3", "S3Sink"),
     BuiltIn("sink", "topic", "penstock.connectors.topic", "TopicSink"),
 )
 

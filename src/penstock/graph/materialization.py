@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from penstock.connectors import registry
 from penstock.errors import Diagnostic, Severity
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
+from penstock.project.runtime import ConnectClusters
 from penstock.sql.functions import MODEL_CALLS
 from penstock.sql.shape import Construct
 
@@ -37,11 +37,12 @@ def materialization(
     return "topic", "the SQL keeps no state"
 
 
-def foreign_connector(model: written.Model, materialized: str | None) -> written.ModelConnector | None:
+def foreign_connector(
+    model: written.Model, materialized: str | None, connect: ConnectClusters | None
+) -> written.ModelConnector | None:
     """The connector of a sink, if it is one of Kafka Connect and not of ours."""
     connector = model.advanced.connector
-    is_foreign = materialized == "sink" and connector is not None and registry.find_sink(connector.type) is None
-    return connector if is_foreign else None
+    return connector if materialized == "sink" and connector is not None and connector.is_foreign(connect) else None
 
 
 def placement_notes(

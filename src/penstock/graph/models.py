@@ -120,7 +120,7 @@ def model_node(
         masks=masks,
         classification=levels,
         covered=covered,
-        topic=topic_settings(model, defaults) if _has_topic(model, materialized, bool(masks)) else None,
+        topic=topic_settings(model, defaults) if _has_topic(model, materialized, runtime, bool(masks)) else None,
         owner=model.owner,
         group=model.group,
         tags=model.tags,
@@ -174,11 +174,12 @@ def _mixes(read: ReadModel, inputs: Mapping[str, Node]) -> bool:
     return len(references) > 1 or any(node.mixed for node in inputs.values())
 
 
-def _has_topic(model: written.Model, materialized: str, is_masked: bool) -> bool:
+def _has_topic(model: written.Model, materialized: str, runtime: Runtime, is_masked: bool) -> bool:
     """Whether Spark writes the rows into a topic: also for a connector of Kafka Connect, which reads them there."""
     if materialized != "sink":
         return materialized != "virtual_topic"
-    return foreign_connector(model, materialized) is not None and (model.sql is not None or is_masked)
+    foreign = foreign_connector(model, materialized, runtime.connect)
+    return foreign is not None and (model.sql is not None or is_masked)
 
 
 def _studied(read: ReadModel, inputs: Mapping[str, Node], memory: Memory) -> Study:

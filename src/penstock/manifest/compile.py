@@ -105,7 +105,7 @@ def _sink_topic(node: Node, sink: KafkaSink) -> TopicSpec:
 
 def _project_queries(graph: Graph, digests: Mapping[str, str]) -> Iterator[QuerySpec]:
     for node in graph.nodes.values():
-        if isinstance(node.element, Model) and node.inputs and has_query(node):
+        if isinstance(node.element, Model) and node.inputs and has_query(graph, node):
             on_kafka = graph.runtime.kafka is not None and node.topic is not None
             assembly = Assembly(graph, node, partial(_topic_source, graph=graph), digests)
             flow = assembly.add_model(node, node.id)
@@ -212,7 +212,8 @@ def _model_sink(node: Node, graph: Graph) -> dict[str, Any]:
     if node.topic is None:
         connector = node.element.advanced.connector
         assert connector is not None
-        return connector.as_sink(node.id)
+        key = node.change_key or node.key
+        return {**({"primary_key": ",".join(key)} if key else {}), **connector.as_sink(node.id)}
     if graph.runtime.kafka is not None:
         topic, key = node.topic.name, node.change_key or node.key
         return _dumped(KafkaSink(from_=node.id, primary_key=key, topic=topic, data_format="json"))
@@ -245,7 +246,7 @@ def _pipeline_queries(graph: Graph) -> Iterator[QuerySpec]:
                 case Source():
                     inputs.append(reader(node.id, node, _written(node), node.event_time))
                 case Sink():
-                    outputs.append(Output(node=node.id, view=node.inputs[0], sink=_written(node)))
+                    outputs.append(Output(node=node.id, view=node.inputs[0], sink=_keyed(node)))
                 case _ if node.query is not None:
                     steps.append(Step(view=node.id, node=node.id, sql=to_spark(node.query)))
                 case _:
@@ -258,6 +259,11 @@ def _pipeline_queries(graph: Graph) -> Iterator[QuerySpec]:
             outputs=tuple(outputs),
             fan_out=_reads_twice(nodes),
         )
+
+
+def _keyed(node: Node) -> dict[str, Any]:
+    """A sink, with the key of the rows that come to it if it names none."""
+    return {"primary_key": ",".join(node.key), **_written(node)} if node.key else _written(node)
 
 
 def _as_wanted(entry: Input, sinks: list[Sink]) -> Input:

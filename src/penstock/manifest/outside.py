@@ -25,19 +25,20 @@ CONNECTOR_CLASSES: Final[Mapping[str, str]] = {
 """The names that documents use. Anything else is taken for the name of a class."""
 
 
-def has_query(node: Node) -> bool:
+def has_query(graph: Graph, node: Node) -> bool:
     """Whether Spark runs a query for a model: views run inside others, and Kafka Connect reads plain topics itself."""
     if node.materialized == "virtual_topic":
         return False
     assert isinstance(node.element, Model)
-    return node.topic is not None or foreign_connector(node.element, node.materialized) is None
+    foreign = foreign_connector(node.element, node.materialized, graph.runtime.connect)
+    return node.topic is not None or foreign is None
 
 
 def connectors(graph: Graph) -> Iterator[ConnectorSpec]:
     for node in graph.nodes.values():
         if not isinstance(node.element, Model):
             continue
-        connector = foreign_connector(node.element, node.materialized)
+        connector = foreign_connector(node.element, node.materialized, graph.runtime.connect)
         if connector is None:
             continue
         topics = [node.topic.name] if node.topic else [_topic_of(graph[i]) for i in node.inputs]

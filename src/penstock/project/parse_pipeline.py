@@ -90,7 +90,7 @@ class PipelineReader(Reader):
 def _known_types(section: str) -> tuple[str, ...]:
     match section:
         case "sources":
-            return registry.types("source")
+            return tuple(name for name in registry.types("source") if _model_for(section, name) is not None)
         case "sinks":
             return registry.types("sink")
         case _:
@@ -100,7 +100,8 @@ def _known_types(section: str) -> tuple[str, ...]:
 def _model_for(section: str, type_name: str) -> type[BaseModel] | None:
     match section:
         case "sources":
-            return registry.find_source(type_name)
+            found = registry.find_source(type_name)
+            return None if found is not None and found.table_only else found
         case "sinks":
             return registry.find_sink(type_name)
         case _:

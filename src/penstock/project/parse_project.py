@@ -15,7 +15,7 @@ from penstock.project.documents import Document, Step, TextFile
 from penstock.project.forms import FORMS, settled, written_path
 from penstock.project.load import Documents
 from penstock.project.remarks import RemarkingReader
-from penstock.project.runtime import Runtime
+from penstock.project.runtime import ConnectClusters, Runtime
 from penstock.project.template import Templates
 from penstock.project.variables import Environ, Unset, never, references, resolved
 
@@ -75,6 +75,7 @@ class ProjectReader(RemarkingReader):
         super().__init__(environ)
         self._by_label: dict[str, Declared[Any]] = {}
         self._sql_files: dict[str, TextFile] = {}
+        self._connect: ConnectClusters | None = None
 
     def stream_project(self, documents: Documents, variables: Mapping[str, Any]) -> StreamProject | None:
         main, *others = documents.files
@@ -85,6 +86,7 @@ class ProjectReader(RemarkingReader):
             self.note("missing-field", main.origin(), "project", "a project needs this section", hint, field="project")
         header = self._section(main, "project", written.ProjectHeader)
         runtime, environment, env_vars = self._where(main, documents)
+        self._connect = runtime.value.connect
         own = self._section(main, "vars", _Vars)
         rules = self._section(main, "rules", written.Rules) or written.Rules()
         files = [main, *(d for d in others if self.is_mapping(d, (), SECTIONS, "a file of a project"))]
@@ -265,7 +267,7 @@ class ProjectReader(RemarkingReader):
     def _connector(self, element: Declared[written.Model]) -> None:
         """A sink model that names one of our own connectors is checked against it, its variables filled in."""
         if (connector := element.value.advanced.connector) is not None:
-            sink = registry.find_sink(connector.type)
+            sink = None if connector.is_foreign(self._connect) else registry.find_sink(connector.type)
             self._configured(element, ("advanced", "connector", "config"), sink, connector.as_sink(element.value.name))
 
     def _table(self, element: Declared[written.Source]) -> None:

@@ -1,11 +1,13 @@
 """The settings that pipelines take from the environment: `PENSTOCK__KAFKA_SOURCE__BROKERS` and its like."""
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
 from penstock.clients.clusters import Cluster, Clusters
 from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.clients.kafka.schema_book import SchemaBook
+from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.schema_registry import Registry
 from penstock.project.variables import Environ
 
@@ -18,9 +20,39 @@ _DEFAULTS: Final[Mapping[str, str]] = {
 }
 
 
-def pipeline_clusters(environ: Environ) -> Clusters:
-    """Where the Kafka sources of a pipeline read, and where its Kafka sinks write."""
-    return Clusters(_cluster(environ, "KAFKA_SOURCE"), _cluster(environ, "KAFKA_SINK"))
+def pipeline_clusters(environ: Environ, *, on_kafka: bool) -> Clusters:
+    """Where the sources of a pipeline read, and where its sinks write. Kafka is left out where no node is on it."""
+    server = PostgresServer().changed(_database(_section(environ, "POSTGRES_SINK")))
+    return Clusters(
+        _cluster(environ, "KAFKA_SOURCE") if on_kafka else None,
+        _cluster(environ, "KAFKA_SINK") if on_kafka else None,
+        postgres=server,
+        postgres_of={name: server.changed(said) for name, said in _databases(environ).items()},
+    )
+
+
+_DATABASE: Final[Mapping[str, str]] = {
+    "HOST": "host",
+    "PORT": "port",
+    "USER": "user",
+    "PASS": "password",
+    "DB": "database",
+    "SSLMODE": "sslmode",
+    "SSLROOTCERT": "sslrootcert",
+}
+
+
+def _database(said: Mapping[str, str]) -> dict[str, str]:
+    return {_DATABASE[name]: value for name, value in said.items() if name in _DATABASE}
+
+
+def _databases(environ: Environ) -> dict[str, dict[str, str]]:
+    """Databases of single sinks, by the name of the sink in capitals."""
+    found: dict[str, dict[str, str]] = {}
+    for name, value in _section(environ, "POSTGRES_SINK_CONNECTIONS").items():
+        if (said := re.fullmatch("(.+)__([A-Z]+)", name)) and said[2] in _DATABASE:
+            found.setdefault(said[1], {})[_DATABASE[said[2]]] = value
+    return found
 
 
 def _cluster(environ: Environ, section: str) -> Cluster:

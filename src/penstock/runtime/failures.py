@@ -55,8 +55,10 @@ def failure_in_python(error: Exception) -> PenstockError:
     return QueryFailed("query-failed", f"{type(error).__name__}: {error}")
 
 
-def is_for_rows(error: PySparkException | Py4JError) -> bool:
-    """Whether Spark gave up because of what a row holds: standard SQL has a class of states for that."""
+def is_for_rows(error: PySparkException | Py4JError | PenstockError) -> bool:
+    """Whether Spark, or a sink, gave up because of what a row holds: standard SQL has a class of states for that."""
+    if isinstance(error, PenstockError):
+        return error.code == "rows-refused"
     said = [str(error), *_causes(error)]
     return any(state.startswith("22") for message in said for state in _STATE.findall(message))
 

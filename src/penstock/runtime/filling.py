@@ -29,8 +29,8 @@ class Filling:
     def source(self, config: Mapping[str, Any]) -> Source:
         return source_from(self._filled(config), self._root).reaching(self._clusters)
 
-    def sink(self, config: Mapping[str, Any]) -> Sink:
-        return sink_from(self._filled(config), self._root).reaching(self._clusters)
+    def sink(self, config: Mapping[str, Any], node: str) -> Sink:
+        return sink_from(self._filled(config), self._root).reaching(self._clusters.seen_by(node))
 
     def _filled(self, config: Mapping[str, Any]) -> dict[str, Any]:
         value, unset = resolved(dict(config), self._environ)

@@ -150,7 +150,7 @@ class Launcher:
         return self._frames.run_steps(spec, session)[spec.outputs[0].view]
 
     def _sink(self, output: Output) -> Sink:
-        return self._frames.filling.sink(output.sink)
+        return self._frames.filling.sink(output.sink, output.node)
 
 
 def _is_whole(output: Output) -> bool:

@@ -13,7 +13,7 @@ from penstock.clients.batches import BatchRef
 from penstock.clients.clusters import Clusters
 from penstock.clients.letters import Letter
 from penstock.connectors.contract import ERROR, Sink, Source
-from penstock.errors import PlanRefused
+from penstock.errors import PlanRefused, QueryFailed
 from penstock.keyed.operators import ORDER
 from penstock.manifest.model import Input, Manifest, Output, QuerySpec
 from penstock.plan.place import Place
@@ -65,7 +65,7 @@ class Replay:
         self._sources: list[Source] = frames.sources(query)
         self._source = self._sources[query.inputs.index(self._entry)]
         (self._output,) = query.outputs
-        self._sink: Sink = filling.sink(self._output.sink)
+        self._sink: Sink = filling.sink(self._output.sink, self._output.node)
 
     def deliver(self, letters: Sequence[Letter]) -> Replayed:
         """Deliver these letters. The same ones again are known for the same by sinks that know batches."""
@@ -88,10 +88,10 @@ class Replay:
         rows = sound(found)
         try:
             return Replayed(self._sink.write(self._worked(rows), ref), failed)
-        except SPARK_ERRORS as error:
+        except (*SPARK_ERRORS, QueryFailed) as error:
             if not is_for_rows(error):
                 raise
-        numbered, wrong = faulty(rows, self._worked)
+        numbered, wrong = faulty(rows, lambda some: self._sink.rehearse(self._worked(some), ref))
         try:
             written = self._sink.write(self._worked(without(numbered, list(wrong))), ref)
             kept = rejects.failed(only(numbered, wrong).drop(*ORDER), self._entry, node)

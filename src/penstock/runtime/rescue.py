@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from penstock.errors import QueryFailed
-from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_rows
+from penstock.runtime.failures import SPARK_ERRORS, failure_in_python, is_for_rows
 
 MOST: Final = 100
 """More rows than this are not looked for in a batch: then it is not the rows that are wrong."""
@@ -20,14 +20,17 @@ MESSAGE: Final = "_message"
 _PLACE: Final = "_place"
 
 
-def faulty(rows: DataFrame, work: Callable[[DataFrame], DataFrame]) -> tuple[DataFrame, Mapping[int, str]]:
-    """The rows with a number each, kept at hand, and what goes wrong with those that fail, by number."""
+def faulty(rows: DataFrame, attempt: Callable[[DataFrame], None]) -> tuple[DataFrame, Mapping[int, str]]:
+    """The rows with a number each, kept at hand, and what goes wrong with those that fail, by number.
+
+    `attempt` works some of them through, and leaves no trace.
+    """
     numbered = rows.withColumn(_PLACE, f.monotonically_increasing_id()).persist()
     found: dict[int, str] = {}
     open_spans = _spans(numbered)
     while open_spans:
         low, high = open_spans.pop()
-        message = _failure(work(numbered.where(f.col(_PLACE).between(low, high)).drop(_PLACE)))
+        message = _failure(attempt, numbered.where(f.col(_PLACE).between(low, high)).drop(_PLACE))
         if message is None:
             continue
         if low == high:
@@ -61,11 +64,11 @@ def _spans(numbered: DataFrame) -> list[tuple[int, int]]:
     return [(row["low"], row["high"]) for row in found]
 
 
-def _failure(rows: DataFrame) -> str | None:
+def _failure(attempt: Callable[[DataFrame], None], rows: DataFrame) -> str | None:
     try:
-        rows.write.format("noop").mode("append").save()
-    except SPARK_ERRORS as error:
+        attempt(rows)
+    except (*SPARK_ERRORS, QueryFailed) as error:
         if not is_for_rows(error):
             raise
-        return failure_of(error).message
+        return failure_in_python(error).message
     return None

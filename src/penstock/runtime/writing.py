@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.clients.batches import BatchRef
 from penstock.connectors.contract import Sink
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, QueryFailed
 from penstock.keyed.operators import ORDER
 from penstock.manifest.model import Input, KeyedStep, Output, QuerySpec
 from penstock.runtime import rejects
@@ -87,7 +87,7 @@ class Writing:
     def _write(self, output: Output, rows: DataFrame, ref: BatchRef) -> int:
         try:
             return self.sinks[output.node].write(rows, ref)
-        except SPARK_ERRORS as error:
+        except (*SPARK_ERRORS, QueryFailed) as error:
             streams = [entry for entry in self.spec.inputs if not entry.static]
             alone = len(streams) == 1 and not self.spec.stateful and not self.spec.fan_out
             if output.on_error == "stop" or not alone or not is_for_rows(error):
@@ -109,9 +109,10 @@ class Writing:
             worked = self.frames.worked(self.spec, self.keeping.sources, entry, some, session)[output.view]
             return settled(worked, output)
 
-        numbered, found = faulty(sound(again), work)
+        sink = self.sinks[output.node]
+        numbered, found = faulty(sound(again), lambda some: sink.rehearse(work(some), ref))
         try:
-            written = self.sinks[output.node].write(work(without(numbered, list(found))), ref)
+            written = sink.write(work(without(numbered, list(found))), ref)
             read = again.count()
             self.rescued[ref.batch_id] = read - numbered.count()
             self.board.read_otherwise(self.spec.name, ref.batch_id, read)

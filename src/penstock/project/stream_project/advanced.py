@@ -1,10 +1,11 @@
 """Settings of a model that most do without."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from penstock.config import Frozen, Whole
+from penstock.connectors import registry
 from penstock.project.stream_project.parts import LONGEST_MS
 
 
@@ -26,6 +27,10 @@ class Topic(Frozen):
         return {"name": value} if isinstance(value, str) else value
 
 
+_NATIVE: Final = {"jdbc-sink": frozenset({"connection.url"}), "s3-sink": frozenset({"path", "s3.bucket.name"})}
+"""Connectors of Kafka Connect that can do without it, and what they need to be told, one of it."""
+
+
 class ModelConnector(Frozen):
     """The connector that a sink model writes with."""
 
@@ -40,6 +45,13 @@ class ModelConnector(Frozen):
     @classmethod
     def _by_type(cls, value: Any) -> Any:
         return {"type": value} if isinstance(value, str) else value
+
+    def is_foreign(self, connect: object) -> bool:
+        """Whether it is one of Kafka Connect. Some of those can be done here, where no `connect` is configured."""
+        if registry.find_sink(self.type) is None:
+            return True
+        needed = _NATIVE.get(self.type)
+        return needed is not None and (connect is not None or needed.isdisjoint(self.config))
 
     def as_sink(self, node_id: str) -> dict[str, Any]:
         """The connector as it would stand among the sinks of a pipeline."""

@@ -1,0 +1,82 @@
+"""Which batches a database has: one row for each, written in the transaction that writes the rows of the batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from penstock.clients.batches import BatchRef
+from penstock.clients.postgres.tables import TableName, quoted
+from penstock.errors import QueryFailed
+
+if TYPE_CHECKING:
+    from penstock.clients.postgres.server import Database
+
+_NAME: Final = "penstock_ledger"
+_KEPT: Final = 1000
+"""How many batches of a query are remembered: Spark itself keeps a hundred."""
+_LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('penstock'))"
+"""Of several that make a table at once, PostgreSQL lets one fail, also with IF NOT EXISTS."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """The ledger of a schema."""
+
+    table: TableName
+
+    @staticmethod
+    def of(schema: str) -> Ledger:
+        return Ledger(TableName(schema, _NAME))
+
+    def lay_out(self, db: Database) -> None:
+        """Make it, unless it is there."""
+        if db.execute("SELECT to_regclass(%s)", (str(self.table),)).fetchone() != (None,):
+            return
+        with db.transaction():
+            db.execute(_LOCK)
+            db.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(self.table.schema)}")
+            db.execute(
+                f"CREATE TABLE IF NOT EXISTS {self.table} (query text, sink text, checkpoint text, batch bigint,"
+                " offsets text[] NOT NULL, rows bigint NOT NULL, checksum bigint NOT NULL,"
+                " written_at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (query, sink, checkpoint, batch))"
+            )
+
+    def has(self, db: Database, ref: BatchRef) -> bool:
+        """Whether the batch is written. Refuses one that was written from other input, or that is long gone."""
+        found = db.execute(
+            f"SELECT offsets FROM {self.table} WHERE (query, sink, checkpoint, batch) = (%s, %s, %s, %s)", _key(ref)
+        ).fetchone()
+        if found is not None:
+            if found[0] != list(ref.offsets):
+                raise _conflict(ref, "was written before from other input")
+            return True
+        newest = db.execute(
+            f"SELECT max(batch) FROM {self.table} WHERE (query, sink, checkpoint) = (%s, %s, %s)", _key(ref)[:3]
+        ).fetchone()
+        if newest is not None and newest[0] is not None and newest[0] > ref.batch_id:
+            raise _conflict(ref, f"is older than {newest[0]}, which is written")
+        return False
+
+    def add(self, db: Database, ref: BatchRef, rows: int, checksum: int) -> None:
+        db.execute(
+            f"INSERT INTO {self.table} (query, sink, checkpoint, batch, offsets, rows, checksum)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s)",
+            (*_key(ref), list(ref.offsets), rows, checksum),
+        )
+        db.execute(
+            f"DELETE FROM {self.table} WHERE (query, sink, checkpoint) = (%s, %s, %s) AND batch < %s",
+            (*_key(ref)[:3], ref.batch_id - _KEPT),
+        )
+
+
+def _key(ref: BatchRef) -> tuple[str, str, str, int]:
+    return ref.query, ref.output, ref.checkpoint_id, ref.batch_id
+
+
+def _conflict(ref: BatchRef, what: str) -> QueryFailed:
+    return QueryFailed(
+        "batch-conflict",
+        f"batch {ref.batch_id} of `{ref.query}` {what}",
+        hint=f"its checkpoint was restored from an older copy: `penstock run --allow-rebuild {ref.query}`",
+    )

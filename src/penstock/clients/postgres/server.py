@@ -1,0 +1,122 @@
+"""A PostgreSQL server: how it is reached, and what its errors mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.errors import PenstockError, QueryFailed, ServiceError
+
+if TYPE_CHECKING:
+    import psycopg
+
+    Database = psycopg.Connection[tuple[Any, ...]]
+
+_CONNECT_SECONDS: Final = 10
+_SILENT_MS: Final = 30_000
+"""How long a server may say nothing to what was sent. How long it may work is up to it."""
+_FINAL: Final = (
+    "authentication failed",
+    "does not exist",
+    "no pg_hba.conf entry",
+    "not permitted",
+    "SSL",
+    "certificate",
+)
+"""What a server or a client says of a connection that will be refused again."""
+_PASSING: Final = ("08", "25006", "40", "53", "55", "57", "58")
+"""States, or classes of them, of what may be over the next time: no connection, a lock, a server that shuts down."""
+_ROWS: Final = ("21", "22", "23")
+"""Classes of states of what is wrong with a row: a value out of range, a constraint."""
+_LACKING: Final = {
+    "42P01": "the table is not there",
+    "42703": "a column is not there",
+    "42501": "ask for the right, or use another user",
+    "3F000": "create the schema, or name another one",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PostgresServer:
+    """Where a database is, and as whom it is entered."""
+
+    host: str = "127.0.0.1"
+    port: int = 5432
+    user: str = "graph-node"
+    password: str = field(default="", repr=False)
+    database: str = "postgres"
+    sslmode: str = "disable"
+    sslrootcert: str | None = None
+    lock_seconds: int = 60
+    """How long to wait for others that hold a table."""
+
+    def __str__(self) -> str:
+        return f"PostgreSQL at {self.host}:{self.port}/{self.database}"
+
+    def changed(self, said: Mapping[str, Any]) -> PostgresServer:
+        """The server with other settings in place of its own."""
+        return replace(self, **said)
+
+    @contextmanager
+    def connected(self) -> Iterator[Database]:
+        """A connection in which every statement stands by itself, unless a transaction is begun.
+
+        What goes wrong with it is raised in our own words.
+        """
+        try:
+            import psycopg
+        except ImportError as error:
+            raise ServiceError(
+                "package-missing",
+                "PostgreSQL needs the Python package psycopg",
+                hint="pip install 'penstock[postgres]'",
+            ) from error
+        options = f"-c lock_timeout={self.lock_seconds}s -c timezone=UTC -c client_min_messages=warning"
+        try:
+            connection = psycopg.connect(
+                host=self.host,
+                port=self.port,
+                user=self.user,
+                password=self.password,
+                dbname=self.database,
+                sslmode=self.sslmode,
+                sslrootcert=self.sslrootcert,
+                connect_timeout=_CONNECT_SECONDS,
+                application_name="penstock",
+                options=options,
+                autocommit=True,
+                keepalives_idle=5,
+                keepalives_interval=5,
+                keepalives_count=3,
+                tcp_user_timeout=_SILENT_MS,
+            )
+        except psycopg.Error as error:
+            raise self._not_connected(error) from error
+        with connection:
+            try:
+                yield connection
+            except psycopg.Error as error:
+                raise self.failure(error.sqlstate, _words(error)) from error
+
+    def _not_connected(self, error: psycopg.Error) -> ServiceError:
+        said = " ".join(str(error).split()).removeprefix("connection failed: ")
+        if any(word in said for word in _FINAL):
+            return ServiceError("database-refused", f"{self} does not let us in: {said}")
+        return ServiceError("unreachable", f"{self} does not answer: {said}", retriable=True)
+
+    def failure(self, state: str | None, said: str) -> PenstockError:
+        """What the server said, as an error: about rows, about what it lacks, or about something that may pass."""
+        if state is None or state.startswith(_PASSING):
+            return ServiceError("unreachable", f"{self}: {said}", retriable=True)
+        if state.startswith(_ROWS):
+            return QueryFailed("rows-refused", f"{self} does not take a row: {said}")
+        return ServiceError("database-refused", f"{self}: {said}", hint=_LACKING.get(state))
+
+
+def _words(error: psycopg.Error) -> str:
+    """What the server said, in one line, with the column or the row that it is about."""
+    diagnostic = error.diag
+    said = [diagnostic.message_primary or " ".join(str(error).split()), diagnostic.message_detail, diagnostic.context]
+    return "; ".join(part.splitlines()[0] for part in said if part)

@@ -1,0 +1,172 @@
+"""Rows on their way into a table: each task copies its rows into a table beside it, once, however often it is tried.
+
+The table is not logged, so it is empty after a crash of the server. A second table says which parts have arrived, and
+is emptied with it.
+"""
+
+from __future__ import annotations
+
+import secrets
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from penstock.clients.batches import BatchRef
+from penstock.clients.postgres.lines import line
+from penstock.clients.postgres.server import PostgresServer
+from penstock.clients.postgres.tables import TableName, columns_of, listed, quoted
+from penstock.errors import PenstockError, QueryFailed, ServiceError
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+    from pyspark.sql import Column, DataFrame
+
+    from penstock.clients.postgres.server import Database
+
+ORDER: Final = "_penstock_order"
+GONE: Final = "_penstock_gone"
+TOKEN: Final = "_penstock_token"
+_OWN: Final = {ORDER: "bigint", GONE: "boolean", TOKEN: "bigint"}
+_REPORT: Final = "part INT, rows BIGINT, checksum BIGINT, code STRING, message STRING, hint STRING, passing BOOLEAN"
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """Rows that have arrived beside their table, all under one token."""
+
+    table: TableName
+    token: int
+    rows: int
+    checksum: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The table beside another one, for the rows of one sink."""
+
+    table: TableName
+    columns: Mapping[str, str]
+
+    @staticmethod
+    def beside(target: TableName, ref: BatchRef, columns: Mapping[str, str]) -> Stage:
+        own = zlib.crc32(f"{ref.query}\n{ref.output}".encode())
+        return Stage(target.beside(f"penstock_rows_{own:08x}"), columns)
+
+    @property
+    def parts(self) -> TableName:
+        return self.table.beside(self.table.name.replace("rows", "parts", 1))
+
+    def lay_out(self, db: Database) -> None:
+        """Make it, or make it anew if its columns are others, and take out what a crash has left."""
+        wanted = {**self.columns, **_OWN}
+        with db.transaction():
+            db.execute("SELECT pg_advisory_xact_lock(hashtext('penstock'))")
+            db.execute(
+                f"CREATE UNLOGGED TABLE IF NOT EXISTS {self.parts}"
+                " (token bigint, part int, rows bigint, checksum bigint, PRIMARY KEY (token, part))"
+            )
+            if columns_of(db, self.table) != wanted:
+                each = ", ".join(f"{quoted(name)} {kind}" for name, kind in wanted.items())
+                db.execute(f"DROP TABLE IF EXISTS {self.table}")
+                db.execute(f"CREATE UNLOGGED TABLE {self.table} ({each}) WITH (autovacuum_enabled = false)")
+
+    def fill(self, rows: DataFrame, gone: Column, server: PostgresServer) -> Staged:
+        """Copy rows there from where they are."""
+        from pyspark.sql import functions as f
+
+        token = secrets.randbits(62)
+        fields = [field for field in rows.schema if field.name in self.columns]
+        more = (f.monotonically_increasing_id().cast("string"), gone.cast("string"), f.lit(str(token)))
+        names = listed([*(field.name for field in fields), *_OWN])
+        copier = Copier(server, f"COPY {self.table} ({names}) FROM STDIN", str(self.parts), token)
+        reports = rows.select(line(fields, more).alias("line")).mapInArrow(copier, _REPORT).collect()
+        for report in reports:
+            if report["code"] == "rows-refused":
+                raise QueryFailed(report["code"], report["message"], hint=report["hint"])
+            if report["code"] is not None:
+                raise ServiceError(report["code"], report["message"], hint=report["hint"], retriable=report["passing"])
+        checksum = sum(report["checksum"] for report in reports) % 2**62
+        return Staged(self.table, token, sum(report["rows"] for report in reports), checksum)
+
+    def check(self, db: Database, staged: Staged) -> None:
+        """Make sure that everything is still there: a server that crashed has lost it."""
+        found = db.execute(
+            f"SELECT coalesce(sum(rows), 0)::bigint FROM {self.parts} WHERE token = %s", (staged.token,)
+        ).fetchone()
+        if found != (staged.rows,):
+            raise ServiceError("unreachable", "PostgreSQL has started again in the middle of a batch", retriable=True)
+
+    def empty(self, db: Database) -> None:
+        """Take out all rows. They can stay if a task that was given up still writes: nobody takes them for others."""
+        from psycopg.errors import LockNotAvailable
+
+        with suppress(LockNotAvailable):
+            db.execute(f"TRUNCATE {self.table}, {self.parts}")
+
+
+@dataclass(frozen=True, slots=True)
+class Copier:
+    """What runs on an executor: lines of COPY go from Spark to the server as they are.
+
+    Whoever comes first with a part of a token has it: the same task, tried a second time, finds it done.
+    """
+
+    server: PostgresServer
+    copy: str
+    parts: str
+    token: int
+
+    def __call__(self, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
+        import pyarrow
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        part = 0 if context is None else context.partitionId()
+        remaining = iter(batches)
+        try:
+            first = next((batch for batch in remaining if batch.num_rows), None)
+            rows, checksum = (0, 0) if first is None else self._copied(part, first, remaining)
+            report: tuple[object, ...] = (part, rows, checksum, None, None, None, None)
+        except PenstockError as error:
+            report = (part, 0, 0, error.code, error.message, error.hint, error.retriable)
+        for _ in remaining:
+            pass
+        kinds = (pyarrow.int32(), *[pyarrow.int64()] * 2, *[pyarrow.string()] * 3, pyarrow.bool_())
+        names = [column.split()[0] for column in _REPORT.split(", ")]
+        arrays = [pyarrow.array([value], kind) for value, kind in zip(report, kinds, strict=True)]
+        yield pyarrow.RecordBatch.from_arrays(arrays, names)
+
+    def _copied(self, part: int, first: RecordBatch, others: Iterator[RecordBatch]) -> tuple[int, int]:
+        with self.server.connected() as db, db.transaction():
+            begun = db.execute(
+                f"INSERT INTO {self.parts} VALUES (%s, %s, 0, 0) ON CONFLICT DO NOTHING", (self.token, part)
+            )
+            if begun.rowcount == 0:
+                where = f"FROM {self.parts} WHERE (token, part) = (%s, %s)"
+                found = db.execute(f"SELECT rows, checksum {where}", (self.token, part)).fetchone()
+                assert found is not None
+                return found[0], found[1]
+            rows, checksum = 0, 0
+            with db.cursor() as cursor, cursor.copy(self.copy) as copy:
+                for batch in (batch for group in ([first], others) for batch in group):
+                    text = _text(batch)
+                    rows, checksum = rows + batch.num_rows, zlib.crc32(text, checksum)
+                    copy.write(text)
+            db.execute(
+                f"UPDATE {self.parts} SET rows = %s, checksum = %s WHERE (token, part) = (%s, %s)",
+                (rows, checksum, self.token, part),
+            )
+            return rows, checksum
+
+
+def _text(batch: RecordBatch) -> memoryview:
+    """The lines of a batch as Arrow has them: one behind the other."""
+    import pyarrow
+
+    lines = batch.column(0)
+    wide = pyarrow.types.is_large_string(lines.type)
+    _, offsets, data = lines.buffers()
+    places = memoryview(offsets).cast("q" if wide else "i")
+    return memoryview(data)[places[lines.offset] : places[lines.offset + len(lines)]]

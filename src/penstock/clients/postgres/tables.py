@@ -1,0 +1,151 @@
+"""Tables of PostgreSQL: the columns that rows need, and those that are there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from penstock.errors import ServiceError
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import DataType, StructType
+
+    from penstock.clients.postgres.server import Database
+
+
+def quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def listed(names: Iterable[str]) -> str:
+    return ", ".join(map(quoted, names))
+
+
+@dataclass(frozen=True, slots=True)
+class TableName:
+    schema: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{quoted(self.schema)}.{quoted(self.name)}"
+
+    def beside(self, name: str) -> TableName:
+        return TableName(self.schema, name)
+
+
+_TYPES: Final[Mapping[str, str]] = {
+    "tinyint": "smallint",
+    "smallint": "smallint",
+    "int": "integer",
+    "bigint": "bigint",
+    "float": "real",
+    "double": "double precision",
+    "boolean": "boolean",
+    "string": "text",
+    "binary": "bytea",
+    "date": "date",
+    "timestamp": "timestamp without time zone",
+    "timestamp_ntz": "timestamp without time zone",
+}
+_NESTED: Final = ("struct", "array", "map", "variant")
+
+
+def postgres_type(kind: DataType) -> str:
+    """The type of a column for values of a type of Spark."""
+    spoken = kind.simpleString()
+    if spoken.startswith("decimal("):
+        return spoken.replace("decimal", "numeric")
+    return "jsonb" if spoken.startswith(_NESTED) else _TYPES.get(spoken, "text")
+
+
+def wanted_columns(schema: StructType, without: Sequence[str]) -> dict[str, str]:
+    return {field.name: postgres_type(field.dataType) for field in schema if field.name not in without}
+
+
+def columns_of(db: Database, table: TableName) -> dict[str, str]:
+    """The columns of a table and their types, none if there is no such table. Enums are called so."""
+    found = db.execute(
+        "SELECT attname, CASE typtype WHEN 'e' THEN 'enum' ELSE format_type(atttypid, atttypmod) END"
+        " FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid"
+        " WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+        (str(table),),
+    )
+    return dict(found.fetchall())
+
+
+def create(db: Database, table: TableName, columns: Mapping[str, str], key: Sequence[str]) -> None:
+    each = [f"{quoted(name)} {kind}" for name, kind in columns.items()]
+    primary = [f"PRIMARY KEY ({listed(key)})"] if key else []
+    db.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(table.schema)}")
+    db.execute(f"CREATE TABLE IF NOT EXISTS {table} ({', '.join(each + primary)})")
+
+
+def addition(table: TableName, columns: Mapping[str, str]) -> str:
+    """The statement that gives a table more columns."""
+    return f"ALTER TABLE {table} " + ", ".join(f"ADD COLUMN {quoted(n)} {kind}" for n, kind in columns.items())
+
+
+def check_types(table: TableName, wanted: Mapping[str, str], there: Mapping[str, str]) -> None:
+    """Refuse a table with a column that cannot hold every value that may come."""
+    for name, kind in wanted.items():
+        if name in there and not holds(there[name], kind):
+            raise ServiceError(
+                "table-mismatch",
+                f"column `{name}` of {table} is {there[name]}, which does not hold every {kind}",
+                hint=f"ALTER TABLE {table} ALTER COLUMN {quoted(name)} TYPE {kind}",
+            )
+
+
+def check_key(db: Database, table: TableName, key: Sequence[str]) -> None:
+    """Refuse a table in which the key may stand twice."""
+    unique = db.execute(
+        "SELECT array_agg(attname::text) FROM pg_index"
+        " JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY(indkey)"
+        " WHERE indrelid = to_regclass(%s) AND indisunique AND indisvalid AND indpred IS NULL AND indexprs IS NULL"
+        " GROUP BY indexrelid",
+        (str(table),),
+    )
+    if not any(set(names) == set(key) for (names,) in unique):
+        raise ServiceError(
+            "table-mismatch",
+            f"{table} has no unique index over the primary key ({', '.join(key)})",
+            hint=f"ALTER TABLE {table} ADD PRIMARY KEY ({listed(key)})",
+        )
+
+
+_DIGITS: Final = re.compile(r"numeric\((\d+),(\d+)\)")
+_WIDER: Final[Mapping[str, frozenset[str]]] = {
+    "smallint": frozenset({"integer", "bigint", "numeric"}),
+    "integer": frozenset({"bigint", "numeric"}),
+    "bigint": frozenset({"numeric"}),
+    "real": frozenset({"double precision"}),
+    "timestamp without time zone": frozenset({"timestamp with time zone"}),
+    "jsonb": frozenset({"json", "text"}),
+    "text": frozenset({"uuid", "json", "jsonb", "citext", "name", "inet", "cidr", "macaddr", "xml", "enum"}),
+}
+_WHOLE_DIGITS: Final[Mapping[str, int]] = {"smallint": 5, "integer": 10, "bigint": 19}
+
+
+def holds(there: str, kind: str) -> bool:
+    """Whether a column of one type holds what is written as another. Texts may be refused one by one."""
+    if there == kind or there in _WIDER.get(kind, ()):
+        return True
+    if kind == "text":
+        return there.startswith("character")
+    if kind.startswith("numeric(") and there == "numeric":
+        return True
+    room, needed = _room(there), _room(kind)
+    return there.startswith("numeric(") and room is not None and needed is not None and _fits(needed, room)
+
+
+def _room(kind: str) -> tuple[int, int] | None:
+    """How many digits a number has before and behind its point."""
+    if digits := _DIGITS.fullmatch(kind):
+        return int(digits[1]) - int(digits[2]), int(digits[2])
+    return (_WHOLE_DIGITS[kind], 0) if kind in _WHOLE_DIGITS else None
+
+
+def _fits(needed: tuple[int, int], room: tuple[int, int]) -> bool:
+    return needed[0] <= room[0] and needed[1] <= room[1]

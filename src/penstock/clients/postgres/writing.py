@@ -1,0 +1,104 @@
+"""Batches into a table, each in one transaction with a note of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from penstock.clients.batches import BatchRef
+from penstock.clients.postgres import tables
+from penstock.clients.postgres.ledger import Ledger
+from penstock.clients.postgres.merging import Merge
+from penstock.clients.postgres.server import PostgresServer
+from penstock.clients.postgres.staging import Stage, Staged
+from penstock.clients.postgres.tables import TableName
+from penstock.errors import ServiceError
+from penstock.keyed.operators import OP
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+    from penstock.clients.postgres.server import Database
+
+
+@dataclass(frozen=True, slots=True)
+class TableWriter:
+    """How a table is written. It is made if it is not there, unless it must be."""
+
+    server: PostgresServer
+    table: TableName
+    key: tuple[str, ...] = ()
+    on_conflict: Literal["update", "nothing"] = "update"
+    update_where: Mapping[str, str] | None = None
+    schema_change: Literal["fail", "evolve", "ignore"] = "fail"
+    create: bool = True
+
+    def write(self, batch: DataFrame, ref: BatchRef) -> int:
+        """Write a batch unless it is written, and say how many rows that were."""
+        ledger = Ledger.of(self.table.schema)
+        with self.server.connected() as db:
+            ledger.lay_out(db)
+            if ledger.has(db, ref):
+                batch.write.format("noop").mode("append").save()
+                return 0
+            stage, merge, staged = self._staged(db, batch, ref)
+            if staged.rows:
+                with db.transaction():
+                    stage.check(db, staged)
+                    merge.run(db, staged)
+                    ledger.add(db, ref, staged.rows, staged.checksum)
+                stage.empty(db)
+            return staged.rows
+
+    def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
+        """Write some rows of a batch, and take them back."""
+        with self.server.connected() as db:
+            stage, merge, staged = self._staged(db, rows, ref)
+            with db.transaction(force_rollback=True):
+                merge.run(db, staged)
+            stage.empty(db)
+
+    def _staged(self, db: Database, rows: DataFrame, ref: BatchRef) -> tuple[Stage, Merge, Staged]:
+        columns = self._fitted(db, rows)
+        stage = Stage.beside(self.table, ref, columns)
+        stage.lay_out(db)
+        merge = Merge(self.table, tuple(columns), self.key, self.on_conflict, self.update_where)
+        return stage, merge, stage.fill(rows, _gone(rows), self.server)
+
+    def _fitted(self, db: Database, rows: DataFrame) -> dict[str, str]:
+        """The columns that are written, with the types that they have in the table."""
+        wanted = tables.wanted_columns(rows.schema, without=(OP,))
+        there = tables.columns_of(db, self.table)
+        if not there:
+            there = self._made(db, wanted)
+        tables.check_types(self.table, wanted, there)
+        if self.key:
+            tables.check_key(db, self.table, self.key)
+        if missing := {name: kind for name, kind in wanted.items() if name not in there}:
+            there = self._changed(db, missing, there)
+        return {name: kind for name, kind in there.items() if name in wanted}
+
+    def _made(self, db: Database, wanted: Mapping[str, str]) -> dict[str, str]:
+        if not self.create:
+            raise ServiceError("table-mismatch", f"there is no table {self.table}", hint="create it, or let it be made")
+        tables.create(db, self.table, wanted, self.key)
+        return tables.columns_of(db, self.table)
+
+    def _changed(self, db: Database, missing: Mapping[str, str], there: dict[str, str]) -> dict[str, str]:
+        """The columns of a table that lacks some, as it is wanted."""
+        if self.schema_change == "ignore":
+            return there
+        statement = tables.addition(self.table, missing)
+        if self.schema_change == "evolve":
+            db.execute(statement)
+            return tables.columns_of(db, self.table)
+        names = ", ".join(f"`{name}`" for name in missing)
+        hint = f"{statement}; or `schema_change: evolve`, or `ignore`"
+        raise ServiceError("table-mismatch", f"{self.table} has no column {names}", hint=hint)
+
+
+def _gone(rows: DataFrame) -> Column:
+    from pyspark.sql import functions as f
+
+    return f.lower(f.coalesce(OP, f.lit("i"))) == "d" if OP in rows.columns else f.lit(False)

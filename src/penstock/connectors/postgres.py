@@ -1,0 +1,267 @@
+"""Tables of PostgreSQL: written by sinks, and looked up by streams."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
+from urllib.parse import parse_qsl
+
+from pydantic import Field, PrivateAttr, SecretStr, field_validator
+
+from penstock.clients.batches import BatchRef
+from penstock.clients.clusters import Clusters
+from penstock.clients.jars import Package
+from penstock.clients.postgres.server import PostgresServer
+from penstock.clients.postgres.tables import TableName, columns_of
+from penstock.clients.postgres.writing import TableWriter
+from penstock.clients.spark_packages import POSTGRES
+from penstock.config import Duration, Names, Secret, Whole
+from penstock.connectors.contract import Sink, Source
+from penstock.errors import PlanRefused, ServiceError
+from penstock.keyed.operators import OP
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SslMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
+
+
+class PostgresSink(Sink):
+    """Writes a table of PostgreSQL, which is made if it is not there.
+
+    With a primary key, rows replace those of the same key, and rows marked as deletes take them out; of several rows of
+    a key in a batch the last one counts. Without one, rows are added.
+    """
+
+    type: Literal["postgres"] = "postgres"
+    delivery = "exactly once: rows, and a note of their batch in `penstock_ledger`, are one transaction"
+    inert: ClassVar[Mapping[str, str]] = {
+        "batch_size": "the rows of a task travel in one COPY",
+        "batch_flush_interval": "rows are written at the end of every batch; `trigger` says how often that is",
+        "parallelism": "every task of a batch copies its own rows",
+        "deduplicate": "the last row of a key always wins",
+    }
+
+    table: str = Field(min_length=1)
+    """The table's name."""
+    schema_: str = Field("public", alias="schema", min_length=1)
+    """The schema it is in; made if it is not there."""
+    on_conflict: Literal["update", "nothing"] = "update"
+    """What becomes of a row whose key is there: it replaces the other, or is left out."""
+    update_where: dict[str, Literal["=", ">", ">=", "<", "<=", "!=", "<>"]] = {}
+    """Conditions on a row that replaces another, as new against old: `{version: ">"}` lets only newer ones through."""
+    schema_change: Literal["fail", "evolve", "ignore"] = "fail"
+    """What to do with a column that the table does not have: stop, add it to the table, or leave it out."""
+    host: str | None = None
+    """The server; that of the settings `POSTGRES_SINK__…` if left out, as with all that follows."""
+    port: Whole | None = Field(None, ge=1, le=65535)
+    """Its port."""
+    user: str | None = None
+    """The user."""
+    password: Secret | None = None
+    """The password; never shown again."""
+    database: str | None = None
+    """The database."""
+    sslmode: SslMode | None = None
+    """How the connection is secured."""
+    batch_size: Whole | None = Field(None, ge=1)
+    """Rows per statement. It changes nothing here."""
+    batch_flush_interval: Duration | None = None
+    """How long rows wait. It changes nothing here."""
+    parallelism: Whole | None = Field(None, ge=1)
+    """Connections that write. It changes nothing here."""
+    deduplicate: bool = True
+    """Whether only the last row of a key in a batch is written. It changes nothing here."""
+    _server: PostgresServer = PrivateAttr(PostgresServer())
+
+    def reaching(self, clusters: Clusters) -> Self:
+        found = self.model_copy()
+        said = {
+            "host": self.host,
+            "port": self.port,
+            "user": self.user,
+            "password": self.password and self.password.get_secret_value(),
+            "database": self.database,
+            "sslmode": self.sslmode,
+        }
+        found._server = clusters.postgres.changed({name: value for name, value in said.items() if value is not None})
+        return found
+
+    def check(self) -> None:
+        with self._server.connected():
+            pass
+
+    def write(self, batch: DataFrame, ref: BatchRef) -> int:
+        return self._writer.write(batch, ref)
+
+    def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
+        self._writer.rehearse(rows, ref)
+
+    @property
+    def _writer(self) -> TableWriter:
+        return TableWriter(
+            self._server,
+            TableName(self.schema_, self.table),
+            self.primary_key,
+            self.on_conflict,
+            self.update_where,
+            self.schema_change,
+        )
+
+
+class PostgresTable(Source):
+    """Reads a table of PostgreSQL, for streams that look rows up in it. Every batch sees it as it is then."""
+
+    type: Literal["postgres"] = "postgres"
+    table_only = True
+    packages: ClassVar[tuple[Package, ...]] = POSTGRES
+
+    table: str = Field(min_length=1)
+    """The table's name."""
+    schema_: str = Field("public", alias="schema", min_length=1)
+    """The schema it is in."""
+    host: str = "127.0.0.1"
+    """The server."""
+    port: Whole = Field(5432, ge=1, le=65535)
+    """Its port."""
+    user: str
+    """The user."""
+    password: Secret = SecretStr("")
+    """The password; never shown again."""
+    database: str
+    """The database."""
+    sslmode: SslMode = "prefer"
+    """How the connection is secured."""
+
+    def read(self, spark: SparkSession, name: str) -> DataFrame:
+        raise PlanRefused("not-runnable-here", "a table of PostgreSQL is looked up, and no stream")
+
+    def peek(self, spark: SparkSession) -> DataFrame:
+        self.check()
+        name = str(TableName(self.schema_, self.table))
+        login = {"user": self.user, "password": self.password.get_secret_value(), "sslmode": self.sslmode}
+        address = f"jdbc:postgresql://{self.host}:{self.port}/{self.database}"
+        options = {"url": address, "dbtable": name, "driver": "org.postgresql.Driver", **login}
+        return spark.read.format("jdbc").options(**options, ApplicationName="penstock").load()
+
+    def check(self) -> None:
+        """Spark would say it with a hundred lines, and leave out the reason."""
+        with self._server.connected() as db:
+            if not columns_of(db, TableName(self.schema_, self.table)):
+                raise ServiceError("table-mismatch", f"{self._server} has no table {self.schema_}.{self.table}")
+
+    @property
+    def _server(self) -> PostgresServer:
+        password = self.password.get_secret_value()
+        return PostgresServer(self.host, self.port, self.user, password, self.database, self.sslmode)
+
+
+_ADDRESS: Final = re.compile(
+    r"jdbc:postgresql://(?P<host>[^:/?]+)(?::(?P<port>\d+))?/(?P<database>[^?]+)(?:\?(?P<more>.*))?"
+)
+
+
+class JdbcSink(Sink):
+    """Writes a table of PostgreSQL with the settings of Kafka Connect's JDBC sink, without Kafka Connect.
+
+    It is taken where `runtime.connect` is not configured. Other databases need Kafka Connect.
+    """
+
+    type: Literal["jdbc-sink"] = "jdbc-sink"
+    delivery = PostgresSink.delivery
+    inert: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        (
+            "batch_size",
+            "max_retries",
+            "retry_backoff_ms",
+            "key_converter",
+            "value_converter",
+            "schemas_enable",
+            "tasks_max",
+        ),
+        "it belongs to Kafka Connect",
+    )
+
+    url: str = Field(alias="connection.url")
+    """`jdbc:postgresql://host:port/database`."""
+    user: str = Field(alias="connection.user")
+    """The user."""
+    password: Secret = Field(SecretStr(""), alias="connection.password")
+    """The password; never shown again."""
+    table: str | None = Field(None, alias="table.name.format")
+    """The table, with its schema before a dot if it is not `public`. That of the model's name if left out."""
+    insert_mode: Literal["insert", "upsert"] = Field("insert", alias="insert.mode")
+    """Whether rows are added, or replace those of the same key."""
+    pk_mode: Literal["none", "record_key", "record_value"] = Field("none", alias="pk.mode")
+    """Where Kafka Connect finds the key. Here it is always a column."""
+    pk_fields: Names = Field((), alias="pk.fields")
+    """The columns of the key; those of the model if left out."""
+    auto_create: bool = Field(False, alias="auto.create")
+    """Whether the table is made if it is not there."""
+    auto_evolve: bool = Field(False, alias="auto.evolve")
+    """Whether the table gets columns that it lacks."""
+    delete_enabled: bool = Field(False, alias="delete.enabled")
+    """Whether deletes take rows out. They are passed over otherwise."""
+    batch_size: Whole | None = Field(None, alias="batch.size")
+    """It changes nothing here."""
+    max_retries: Whole | None = Field(None, alias="max.retries")
+    """It changes nothing here."""
+    retry_backoff_ms: Whole | None = Field(None, alias="retry.backoff.ms")
+    """It changes nothing here."""
+    key_converter: str | None = Field(None, alias="key.converter")
+    """It changes nothing here."""
+    value_converter: str | None = Field(None, alias="value.converter")
+    """It changes nothing here."""
+    schemas_enable: bool | None = Field(None, alias="value.converter.schemas.enable")
+    """It changes nothing here."""
+    tasks_max: Whole | None = None
+    """It changes nothing here."""
+
+    @field_validator("url")
+    @classmethod
+    def _is_postgres(cls, url: str) -> str:
+        if not _ADDRESS.fullmatch(url):
+            raise ValueError(
+                "without Kafka Connect only PostgreSQL is written: `jdbc:postgresql://host:port/database`;"
+                " configure `runtime.connect` for other databases"
+            )
+        return url
+
+    def check(self) -> None:
+        with self._writer.server.connected():
+            pass
+
+    def write(self, batch: DataFrame, ref: BatchRef) -> int:
+        return self._writer.write(self._taken(batch), ref)
+
+    def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
+        self._writer.rehearse(self._taken(rows), ref)
+
+    def _taken(self, rows: DataFrame) -> DataFrame:
+        if self.delete_enabled or OP not in rows.columns:
+            return rows
+        return rows.where(f"{OP} IS NULL OR {OP} <> 'd'")
+
+    @property
+    def _writer(self) -> TableWriter:
+        found = _ADDRESS.fullmatch(self.url)
+        assert found is not None
+        more = dict(parse_qsl(found["more"] or ""))
+        server = PostgresServer(
+            found["host"],
+            int(found["port"] or 5432),
+            self.user,
+            self.password.get_secret_value(),
+            found["database"],
+            more.get("sslmode", "prefer"),
+            more.get("sslrootcert"),
+        )
+        schema, _, table = (self.table or self.from_.rpartition(".")[2]).rpartition(".")
+        return TableWriter(
+            server,
+            TableName(schema or more.get("currentSchema", "public"), table),
+            (self.pk_fields or self.primary_key) if self.insert_mode == "upsert" else (),
+            schema_change="evolve" if self.auto_evolve else "fail",
+            create=self.auto_create,
+        )

@@ -1,0 +1,93 @@
+"""Files in an object store, with the settings of Kafka Connect's S3 sink, without Kafka Connect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from penstock.clients.batches import BatchRef
+from penstock.clients.formats import FORMATS, Format
+from penstock.clients.hadoop import publish
+from penstock.config import Secret, Whole
+from penstock.connectors.contract import Sink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_FORMATS: Mapping[str, str] = {"ParquetFormat": "parquet", "JsonFormat": "json"}
+
+
+class S3Sink(Sink):
+    """Writes each batch as one directory of files, in S3 or at any path that Hadoop knows.
+
+    It is taken where `runtime.connect` is not configured. For `s3a://…`, Spark needs the package `hadoop-aws`: name it
+    in `runtime.spark.config`, under `spark.jars.packages`.
+    """
+
+    type: Literal["s3-sink"] = "s3-sink"
+    delivery = "exactly once: a batch that is done again writes over the files of the first try"
+    inert: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("flush_size", "storage_class", "key_converter", "value_converter", "tasks_max"), "it belongs to Kafka Connect"
+    )
+
+    path: str | None = None
+    """Where files go: a directory, `hdfs://…`, `s3a://…`. A relative one begins at the project's own directory."""
+    bucket: str | None = Field(None, alias="s3.bucket.name")
+    """The bucket, in place of a path."""
+    topics_dir: str = Field("topics", alias="topics.dir")
+    """The directory in the bucket."""
+    region: str | None = Field(None, alias="s3.region")
+    """The region of the bucket."""
+    store_url: str | None = Field(None, alias="store.url")
+    """Where the store answers, if it is not that of Amazon."""
+    access_key: str | None = Field(None, alias="aws.access.key.id")
+    """The key to the bucket; that of the machine if left out."""
+    secret_key: Secret | None = Field(None, alias="aws.secret.access.key")
+    """The secret that goes with the key; never shown again."""
+    format_class: str = Field("io.confluent.connect.s3.format.json.JsonFormat", alias="format.class")
+    """What files hold: a class whose name ends with `ParquetFormat` or `JsonFormat`."""
+    flush_size: Whole | None = Field(None, alias="flush.size")
+    """Rows per file. It changes nothing here: a batch is a directory."""
+    storage_class: str | None = Field(None, alias="storage.class")
+    """It changes nothing here."""
+    key_converter: str | None = Field(None, alias="key.converter")
+    """It changes nothing here."""
+    value_converter: str | None = Field(None, alias="value.converter")
+    """It changes nothing here."""
+    tasks_max: Whole | None = None
+    """It changes nothing here."""
+
+    @model_validator(mode="after")
+    def _said_where_and_how(self) -> Self:
+        if (self.path is None) == (self.bucket is None):
+            raise ValueError("give `path`, or `s3.bucket.name`")
+        if self._format is None:
+            raise ValueError(f"`format.class` ends with one of: {', '.join(_FORMATS)}")
+        return self
+
+    @property
+    def _format(self) -> Format | None:
+        name = self.format_class.rpartition(".")[2]
+        return FORMATS[_FORMATS[name]] if name in _FORMATS else None
+
+    def rooted_at(self, root: Path) -> Self:
+        if self.path is None or ":" in self.path:
+            return self
+        return self.model_copy(update={"path": (root / self.path).absolute().as_uri()})
+
+    def write(self, batch: DataFrame, ref: BatchRef) -> int:
+        assert self._format is not None
+        root = self.path or f"s3a://{self.bucket}/{self.topics_dir}/{self.from_.rpartition('.')[2]}"
+        return publish(root, ref, batch, self._format, self._settings())
+
+    def _settings(self) -> dict[str, str]:
+        said = {
+            "fs.s3a.endpoint": self.store_url,
+            "fs.s3a.endpoint.region": self.region,
+            "fs.s3a.access.key": self.access_key,
+            "fs.s3a.secret.key": self.secret_key.get_secret_value() if self.secret_key else None,
+        }
+        return {name: value for name, value in said.items() if value is not None}

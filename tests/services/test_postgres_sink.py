@@ -1,0 +1,321 @@
+"""Tables of a real PostgreSQL, written batch by batch: each exactly once, and nothing that does not fit."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from pyspark.sql import SparkSession
+
+from penstock.clients.clusters import Clusters
+from penstock.clients.postgres.server import PostgresServer
+from penstock.connectors.postgres import PostgresSink
+from penstock.dev import postgres as dev
+from penstock.errors import PenstockError, QueryFailed, ServiceError
+from penstock.testing.contract import FIRST, SinkContract
+from tests.services.postgres import Database
+from tests.spark.running import Running
+
+CHECKS = [name for name in vars(SinkContract) if name.startswith(("writes_", "a_", "an_"))]
+
+
+@pytest.fixture
+def table(database: Database) -> Iterator[str]:
+    """A schema of its own for every test."""
+    schema = f"t{uuid4().hex[:8]}"
+    yield schema
+    database.rows(f"DROP SCHEMA IF EXISTS {schema} CASCADE")
+
+
+def server(database: Database) -> PostgresServer:
+    return PostgresServer(port=database.port, user=dev.USER, password=dev.PASSWORD, database=dev.DATABASE)
+
+
+class Given:
+    """A table, and batches that are written to it."""
+
+    def __init__(self, database: Database, schema: str, spark: SparkSession) -> None:
+        self.database = database
+        self.schema = schema
+        self.spark = spark
+        self.name = f"{schema}.orders"
+        self.batch = -1
+
+    def sink(self, **settings: Any) -> PostgresSink:
+        said = {"from": "rows", "schema": self.schema, "table": "orders", "primary_key": "id", **settings}
+        return PostgresSink.model_validate(said).reaching(Clusters(postgres=server(self.database)))
+
+    def write(self, columns: str, *rows: tuple[Any, ...], **settings: Any) -> int:
+        self.batch += 1
+        frame = self.spark.createDataFrame(list(rows), columns).coalesce(1)
+        return self.sink(**settings).write(frame, replace(FIRST, batch_id=self.batch))
+
+    def rows(self, columns: str = "*", order: str = "1") -> list[tuple[str, ...]]:
+        return self.database.rows(f"SELECT {columns} FROM {self.name} ORDER BY {order}")
+
+    def types(self) -> dict[str, str]:
+        found = self.database.rows(
+            "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute"
+            f" WHERE attrelid = '{self.name}'::regclass AND attnum > 0 AND NOT attisdropped"
+        )
+        return dict(found)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def given(database: Database, table: str, spark: SparkSession) -> Given:
+    return Given(database, table, spark)
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("key", ["id", ""])
+def test_contract(check: str, key: str, given: Given, spark: SparkSession) -> None:
+    def written_ids() -> list[int]:
+        return [int(i) for (i,) in given.rows("id")] if given.database.has(given.name) else []
+
+    getattr(SinkContract(given.sink(primary_key=key), spark, written_ids), check)()
+
+
+def test_the_last_row_of_a_key_counts_and_deletes_take_rows_out(given: Given) -> None:
+    columns = "id BIGINT, name STRING, _gs_op STRING"
+    given.write(columns, (1, "a", "i"), (1, "b", "u"), (2, "c", "i"), (3, "d", "i"), (3, None, "d"), (4, "e", None))
+    assert given.rows() == [("1", "b"), ("2", "c"), ("4", "e")]
+    given.write(columns, (1, None, "d"), (1, "again", "i"), (2, None, "D"), (5, "x", "d"))
+    assert given.rows() == [("1", "again"), ("4", "e")]
+
+
+def test_order_holds_over_many_rows_of_a_key(given: Given) -> None:
+    rows = [(n % 7, n) for n in range(10_000)]
+    given.write("id INT, n INT", *rows)
+    assert given.rows() == [(str(key), str(max(n for k, n in rows if k == key))) for key in range(7)]
+
+
+def test_rows_that_are_there_can_be_left_alone(given: Given) -> None:
+    given.write("id INT, v INT", (1, 1), on_conflict="nothing")
+    given.write("id INT, v INT", (1, 2), (2, 2), (2, 3), on_conflict="nothing")
+    assert given.rows() == [("1", "1"), ("2", "3")]
+
+
+def test_only_newer_versions_replace_a_row(given: Given) -> None:
+    given.write("id INT, version INT", (1, 5), (2, 5), update_where={"version": ">"})
+    given.write("id INT, version INT", (1, 4), (2, 6), update_where={"version": ">"})
+    assert given.rows() == [("1", "5"), ("2", "6")]
+
+
+def test_a_table_of_nothing_but_its_key(given: Given) -> None:
+    given.write("id INT", (1,), (1,))
+    given.write("id INT", (1,), (2,))
+    assert given.rows() == [("1",), ("2",)]
+
+
+def test_every_type_arrives_as_it_was(given: Given) -> None:
+    from datetime import date, datetime
+    from decimal import Decimal
+
+    columns = {
+        "id": ("INT", 1),
+        "tiny": ("TINYINT", -128),
+        "small": ("SMALLINT", 32767),
+        "big": ("BIGINT", -(2**63)),
+        "real": ("FLOAT", 1.5),
+        "double": ("DOUBLE", float("nan")),
+        "large": ("DOUBLE", 1.7976931348623157e308),
+        "flag": ("BOOLEAN", True),
+        "text": ("STRING", "tab\there \\N back\\slash\nnew line\r «ünï» 🐟 'quoted' \\."),
+        "raw": ("BINARY", bytearray(b"\x00\\\xff")),
+        "day": ("DATE", date(2024, 2, 29)),
+        "moment": ("TIMESTAMP", datetime(2024, 2, 29, 12, 30, 1, 123456)),
+        "exact": ("DECIMAL(38,10)", Decimal("1234567890123456789012345678.0123456789")),
+        "list": ("ARRAY<INT>", [1, None, 3]),
+        "row": ("STRUCT<a: INT, b: STRING>", (1, 'x"y\\')),
+        "nothing": ("STRING", None),
+        "select": ("STRING", "reserved"),
+        'a "b"': ("INT", 7),
+    }
+    given.write(", ".join(f"`{n}` {kind}" for n, (kind, _) in columns.items()), tuple(v for _, v in columns.values()))
+    assert given.types() == {
+        "id": "integer",
+        "tiny": "smallint",
+        "small": "smallint",
+        "big": "bigint",
+        "real": "real",
+        "double": "double precision",
+        "large": "double precision",
+        "flag": "boolean",
+        "text": "text",
+        "raw": "bytea",
+        "day": "date",
+        "moment": "timestamp without time zone",
+        "exact": "numeric(38,10)",
+        "list": "jsonb",
+        "row": "jsonb",
+        "nothing": "text",
+        "select": "text",
+        'a "b"': "integer",
+    }
+    (found,) = given.database.rows(f"SELECT to_json(o) FROM {given.name} AS o")
+    import json
+
+    row = json.loads(found[0])
+    assert row["text"] == columns["text"][1]
+    assert row["raw"] == "\\x005cff"
+    assert (row["double"], row["large"], row["big"], row["tiny"]) == ("NaN", 1.7976931348623157e308, -(2**63), -128)
+    assert (row["day"], row["moment"]) == ("2024-02-29", "2024-02-29T12:30:01.123456")
+    assert given.rows("exact::text") == [("1234567890123456789012345678.0123456789",)]
+    assert (row["list"], row["row"], row["nothing"]) == ([1, None, 3], {"a": 1, "b": 'x"y\\'}, None)
+    assert (row["select"], row['a "b"']) == ("reserved", 7)
+
+
+def test_a_column_that_the_table_lacks(given: Given) -> None:
+    given.write("id INT", (1,))
+    with pytest.raises(ServiceError) as caught:
+        given.write("id INT, note STRING", (2, "new"))
+    assert caught.value.code == "table-mismatch"
+    assert not caught.value.retriable
+    assert 'ADD COLUMN "note" text' in (caught.value.hint or "")
+    given.write("id INT, note STRING", (3, "left out"), schema_change="ignore")
+    given.write("id INT, note STRING", (4, "kept"), schema_change="evolve")
+    assert given.rows() == [("1", ""), ("3", ""), ("4", "kept")]
+
+
+@pytest.mark.parametrize(
+    ("there", "column", "word"),
+    [
+        ("id INT PRIMARY KEY, v INTEGER", "v BIGINT", "integer"),
+        ("id INT PRIMARY KEY, v TEXT", "v BIGINT", "text"),
+        ("id INT PRIMARY KEY, v NUMERIC(10,2)", "v DECIMAL(12,2)", "numeric(10,2)"),
+        ("id INT, v BIGINT", "v BIGINT", "unique index"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused(there: str, column: str, word: str, given: Given) -> None:
+    given.database.rows(f"CREATE SCHEMA {given.schema}")
+    given.database.rows(f"CREATE TABLE {given.name} ({there})")
+    with pytest.raises(ServiceError, match=re.escape(word)) as caught:
+        given.write(f"id INT, {column}", (1, None))
+    assert caught.value.code == "table-mismatch"
+    assert given.rows() == []
+
+
+def test_a_table_of_somebody_else_is_written_as_it_is(given: Given) -> None:
+    given.database.rows(f"CREATE SCHEMA {given.schema}")
+    given.database.rows(
+        f"CREATE TABLE {given.name} (extra TEXT DEFAULT 'd', v NUMERIC, at TIMESTAMPTZ, id BIGINT PRIMARY KEY, u UUID)"
+    )
+    uuid = "b5f0f5a8-6b1c-4c57-9a43-1f8a3f0d8a11"
+    given.write("id INT, u STRING, v DECIMAL(10,2), at TIMESTAMP", (1, uuid, None, None))
+    assert given.rows("id, extra, u") == [("1", "d", uuid)]
+
+
+@pytest.mark.parametrize(
+    ("constraint", "column", "value", "said"),
+    [
+        ("v SMALLINT CHECK (v > 0)", "v SMALLINT", -1, "violates check constraint"),
+        ("v TEXT", "v STRING", "a\0b", "0x00"),
+        ("v TEXT NOT NULL", "v STRING", None, "null value"),
+    ],
+)
+def test_a_row_that_the_database_does_not_take(
+    constraint: str, column: str, value: Any, said: str, given: Given
+) -> None:
+    given.database.rows(f"CREATE SCHEMA {given.schema}")
+    given.database.rows(f"CREATE TABLE {given.name} (id INT PRIMARY KEY, {constraint})")
+    with pytest.raises(QueryFailed, match=said) as caught:
+        given.write(f"id INT, {column}", (1, value))
+    assert caught.value.code == "rows-refused"
+    assert given.rows() == []
+
+
+def test_a_null_in_the_key_is_refused(given: Given) -> None:
+    with pytest.raises(QueryFailed, match="null value in column"):
+        given.write("id INT, v INT", (None, 1))
+
+
+@pytest.mark.parametrize(
+    ("settings", "code", "retriable"),
+    [
+        ({"password": "wrong"}, "database-refused", False),
+        ({"user": "nobody-here"}, "database-refused", False),
+        ({"database": "no-such-database"}, "database-refused", False),
+        ({"port": 1}, "unreachable", True),
+        ({"sslmode": "require"}, "database-refused", False),
+    ],
+)
+def test_a_database_that_cannot_be_entered(settings: dict[str, Any], code: str, retriable: bool, given: Given) -> None:
+    with pytest.raises(PenstockError) as caught:
+        given.write("id INT", (1,), **settings)
+    assert (caught.value.code, caught.value.retriable) == (code, retriable)
+    assert "wrong" not in str(caught.value)
+
+
+def test_a_failure_after_the_rows_have_arrived_leaves_nothing(given: Given, monkeypatch: pytest.MonkeyPatch) -> None:
+    from penstock.clients.postgres.ledger import Ledger
+
+    def dies(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    given.write("id INT", (1,))
+    with monkeypatch.context() as patched:
+        patched.setattr(Ledger, "add", dies)
+        with pytest.raises(KeyboardInterrupt):
+            given.write("id INT", (2,))
+    assert given.rows() == [("1",)]
+    given.batch -= 1
+    assert given.write("id INT", (2,)) == 1
+    assert given.rows() == [("1",), ("2",)]
+
+
+PIPELINE = """
+sources:
+  orders:
+    type: file
+    path: in
+    format: json
+    mode: {{type: bounded}}
+    primary_key: id
+transforms:
+  sound:
+    type: sql
+    primary_key: id
+    sql: SELECT id, v FROM orders
+sinks:
+  kept:
+    type: postgres
+    from: sound
+    schema: {schema}
+    table: orders
+"""
+
+
+def pipeline(running: Running, given: Given, monkeypatch: pytest.MonkeyPatch) -> Running:
+    monkeypatch.setenv("STREAMLING__POSTGRES_SINK__HOST", "127.0.0.1")
+    monkeypatch.setenv("STREAMLING__POSTGRES_SINK__PORT", "1")
+    monkeypatch.setenv("PENSTOCK__POSTGRES_SINK_CONNECTIONS__KEPT__PORT", str(given.database.port))
+    monkeypatch.setenv("PENSTOCK__POSTGRES_SINK__USER", dev.USER)
+    monkeypatch.setenv("PENSTOCK__POSTGRES_SINK__PASS", dev.PASSWORD)
+    monkeypatch.setenv("PENSTOCK__POSTGRES_SINK__DB", dev.DATABASE)
+    running.write({"pipeline.yml": PIPELINE.format(schema=given.schema)})
+    return Running(running.root, running.spark, "pipeline.yml")
+
+
+def test_a_pipeline_writes_each_batch_once(running: Running, given: Given, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = pipeline(running, given, monkeypatch)
+    running.write({"in/1.json": '{"id": 1, "v": 10}\n{"id": 2, "v": 20}\n'})
+    running.run()
+    assert given.rows() == [("1", "10"), ("2", "20")]
+    given.database.rows(f"UPDATE {given.name} SET v = 0")
+    running.uncommit("orders", 0)
+    running.run()
+    assert given.rows() == [("1", "0"), ("2", "0")]
+    ledger = given.database.rows(f"SELECT query, sink, batch, rows FROM {given.schema}.penstock_ledger")
+    assert ledger == [("orders", "sink.kept", "0", "2")]
+
+
+def test_rows_that_are_refused_become_letters(running: Running, given: Given, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = pipeline(running, given, monkeypatch)
+    given.database.rows(f"CREATE SCHEMA {given.schema}")
+    given.database.rows(f"CREATE TABLE {given.name} (id BIGINT PRIMARY KEY, v BIGINT CHECK (v > 0))")
+    running.write({"in/1.json": "".join(f'{{"id": {n}, "v": {-1 if n == 7 else 1}}}\n' for n in range(20))})
+    progress = running.run()
+    assert len(given.rows()) == 19
+    assert progress["orders"].rejected == 1
