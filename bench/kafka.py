@@ -32,7 +32,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.avro.functions import from_avro
 
 from flink import Flink, flink
-from memory import Memory
+from machine import Memory, Others
 from penstock.cli.line import check, compiled, planned
 from penstock.clients.jars import fetch
 from penstock.clients.kafka.admin import KafkaAdmin
@@ -234,12 +234,13 @@ def main() -> None:
                 raise SystemExit(f"Flink reads {read:,} records of {topic.records:,}: not the same job")
             for name in arguments.only.split(","):
                 taken: dict[str, list[float]] = {}
+                others = Others()
                 for turn in range(arguments.repeat + 1):
                     found = a_turn(spark, cluster, other, memory, topic, name, folder)
                     if turn:  # the first round warms the JVM up
                         for way, seconds in found.items():
                             taken.setdefault(way, []).append(seconds)
-                tell(f"{topic.name} {name}", taken, topic.records)
+                tell(f"{topic.name} {name} ({others})", taken, topic.records)
         print(f"memory while ours runs: {memory} at most", flush=True)
 
 

@@ -24,6 +24,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
+from machine import Others
 from meter import measured
 from penstock.cli.line import check, compiled, planned
 from penstock.clients.jars import fetch
@@ -162,12 +163,14 @@ def compare(
             own = plain(spark) if name == "by hand" else spark
             with way(own, turn, folder, realtime_secs) as batches:
                 seconds = arguments.seconds if number else 1
+                others = Others()
                 took_ms = measured(turn.servers, turn.topic, turn.out, arguments.rate, arguments.warm_up, seconds)
+                share = str(others)
                 if batches() and not may_end:
                     raise SystemExit(f"{name}: a batch ended while times were taken")
             if number:
                 found[name].append(p99(took_ms))
-                print(f"{mode}, {name}: {shown(took_ms)}", flush=True)
+                print(f"{mode}, {name}: {shown(took_ms)}; {share}", flush=True)
     ratio = statistics.median(found["ours"]) / statistics.median(found["by hand"])
     print(f"{mode}: the p99 of ours is {ratio:.2f} x that by hand", flush=True)
 

@@ -9,6 +9,7 @@ from penstock.connectors import registry
 from penstock.connectors.contract import Sink
 from penstock.connectors.file import FileSink, FileSource
 from penstock.connectors.generator import GeneratorSource
+from penstock.connectors.kafka_sink import KafkaSink
 from penstock.connectors.print import PrintSink
 from penstock.connectors.topic import TopicSource
 from penstock.errors import ServiceError
@@ -181,3 +182,13 @@ def test_every_nth_row_means_at_least_every_row() -> None:
     assert PrintSink.model_validate({"from": "a", "sample_every": 1}).sample_every == 1
     with pytest.raises(ValidationError):
         PrintSink.model_validate({"from": "a", "sample_every": 0})
+
+
+# Kafka
+
+
+def test_batches_for_kafka_are_packed_and_single_records_only_if_that_is_asked_for() -> None:
+    sink = KafkaSink.model_validate(EXAMPLES["sink", "kafka"])
+    assert (sink.packing(realtime=False), sink.packing(realtime=True)) == ("lz4", "none")
+    asked = KafkaSink.model_validate({**EXAMPLES["sink", "kafka"], "compression": "zstd"})
+    assert (asked.packing(realtime=False), asked.packing(realtime=True)) == ("zstd", "zstd")

@@ -89,13 +89,15 @@ class Launcher:
         keeping = Keeping(spec, sources, self._frames, self._board, self._outside.errors)
         shape, failures = self._shape(spec, streams_of), list[PenstockError]()
         afterwards = Afterwards(keeping, checkpoint, failures)
+        ends = drain or all(source.bounded for source in streams_of)
+        realtime = isinstance(spec.trigger, RealTime) and shape == "observed" and not ends
         match shape:
             case "batches":
                 afterwards.catch_up()
                 writer = self._in_batches(keeping, session, failures)
             case "observed":
                 afterwards.begin()
-                writer = self._as_stream(spec, keeping, session, observed=True)
+                writer = self._as_stream(spec, keeping, session, observed=True, realtime=realtime)
             case "bare":
                 writer = self._as_stream(_stopping(spec), keeping, session)
         listener = QueryListener(
@@ -108,11 +110,11 @@ class Launcher:
         )
         listener.listen(session)
         writer = writer.queryName(spec.name).option("checkpointLocation", str(checkpoint))
-        if drain or all(source.bounded for source in streams_of):
+        if ends:
             writer = writer.trigger(availableNow=True)
         elif isinstance(spec.trigger, Every):
             writer = writer.trigger(processingTime=f"{spec.trigger.interval_ms} milliseconds")
-        elif isinstance(spec.trigger, RealTime) and shape == "observed":
+        elif isinstance(spec.trigger, RealTime) and realtime:
             writer = writer.trigger(realTime=f"{spec.trigger.checkpoint_ms} milliseconds")  # type: ignore[call-overload]
         self._board.started(spec.name)
         idle = None if drain else IdleWatch(spec, self._place.beats(spec.name), reached_ms(checkpoint))
@@ -139,12 +141,18 @@ class Launcher:
         return whole.writeStream.foreachBatch(writing)
 
     def _as_stream(
-        self, spec: QuerySpec, keeping: Keeping, session: SparkSession, *, observed: bool = False
+        self,
+        spec: QuerySpec,
+        keeping: Keeping,
+        session: SparkSession,
+        *,
+        observed: bool = False,
+        realtime: bool = False,
     ) -> DataStreamWriter:
         self._frames.open_inputs(spec, keeping.sources, session, observed=observed)
         sink = self._sink(spec.outputs[0])
         assert isinstance(sink, StreamSink)
-        return sink.write_stream(self._rows(spec, session))
+        return sink.write_stream(self._rows(spec, session), realtime=realtime)
 
     def _rows(self, spec: QuerySpec, session: SparkSession) -> DataFrame:
         return self._frames.run_steps(spec, session)[spec.outputs[0].view]
