@@ -32,7 +32,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.avro.functions import from_avro
 
 from flink import Flink, flink
-from machine import Memory, Others
+from machine import Memory, Others, end_in_order
 from penstock.cli.line import check, compiled, planned
 from penstock.clients.jars import fetch
 from penstock.clients.kafka.admin import KafkaAdmin
@@ -210,6 +210,7 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(QUERIES))
     parser.add_argument("--without-flink", action="store_true")
     arguments = parser.parse_args()
+    end_in_order()
     with tempfile.TemporaryDirectory() as text, ExitStack() as stack:
         folder = Path(text)
         stack.callback(processes.stop, folder / "kafka")
@@ -225,7 +226,6 @@ def main() -> None:
         spark = stack.enter_context(spark_session(spec, folder / "logs", fetch(KAFKA)))
         gateway = spark.sparkContext._gateway
         assert gateway is not None
-        memory = Memory(gateway.proc.pid)
         for partitions in map(int, arguments.partitions.split(",")):
             full = made(cluster, address, f"events-{partitions}", partitions, arguments.records)
             empty = made(cluster, address, f"empty-{partitions}", partitions, 0)
@@ -234,14 +234,14 @@ def main() -> None:
                 raise SystemExit(f"Flink reads {read:,} records of {topic.records:,}: not the same job")
             for name in arguments.only.split(","):
                 taken: dict[str, list[float]] = {}
-                others = Others()
+                others, memory = Others(), Memory(gateway.proc.pid)
                 for turn in range(arguments.repeat + 1):
                     found = a_turn(spark, cluster, other, memory, topic, name, folder)
                     if turn:  # the first round warms the JVM up
                         for way, seconds in found.items():
                             taken.setdefault(way, []).append(seconds)
                 tell(f"{topic.name} {name} ({others})", taken, topic.records)
-        print(f"memory while ours runs: {memory} at most", flush=True)
+                print(f"    memory while ours ran: {memory} at most", flush=True)
 
 
 def a_turn(

@@ -24,7 +24,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from machine import Others
+from machine import Others, end_in_order
 from meter import measured
 from penstock.cli.line import check, compiled, planned
 from penstock.clients.jars import fetch
@@ -130,6 +130,7 @@ def main() -> None:
     parser.add_argument("--only", default="batches,realtime")
     parser.add_argument("--conf", action="append", default=[], help="a property of Spark, such as key=value")
     arguments = parser.parse_args()
+    end_in_order()
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
         try:
