@@ -41,7 +41,7 @@ class KafkaSink(StreamSink):
     """What its values are: Avro of a schema registry, or JSON objects."""
     topic_partitions: Whole = Field(4, ge=1)
     """How many partitions the topic gets if it is not there."""
-    compression: Literal["none", "gzip", "lz4", "snappy", "zstd"] | None = None
+    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] | None = None
     """How batches of records are packed: `lz4` if left out, and in real time `none`."""
     _cluster: Cluster | None = PrivateAttr(None)
 
