@@ -3,7 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 help: ## List the commands
-	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(VENV)/.ready ## Set up everything: .venv, Python packages, Java if absent
 
@@ -28,10 +28,13 @@ docs: setup ## Write the generated references and schemas anew
 bench: setup ## Run the benchmarks
 	@$(BIN)/python bench/validate.py && $(BIN)/python bench/embedded.py && $(BIN)/python bench/streaming.py
 
+bench-kafka: setup ## Run the benchmarks of Kafka, beside plain Spark and Flink
+	@$(BIN)/python bench/kafka.py && $(BIN)/python bench/latency.py
+
 chaos: setup ## Kill a running project again and again, then count its rows
 	@$(BIN)/python tests/chaos/kill_rounds.py
 
 lock: setup ## Pin the development packages anew
 	@$(BIN)/pip freeze --exclude-editable | grep -v '^penstock' > requirements.lock
 
-.PHONY: help setup demo test quick format docs bench chaos lock
+.PHONY: help setup demo test quick format docs bench bench-kafka chaos lock
