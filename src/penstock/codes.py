@@ -112,6 +112,8 @@ CODES: Final[Mapping[str, str]] = {
     "spark-start": "Spark could not start. Its log has the reason.",
     "spark-lost": "The JVM of Spark ended while queries ran: it was killed, or ran out of memory. Its log may say why.",
     "unreachable": "A system that the project names does not answer.",
+    "http-refused": "An HTTP endpoint does not take a request, and would not take it later either: 4xx, a redirection, or a certificate that is not trusted.",
+    "http-failed": "An HTTP endpoint answers that it cannot take a request now (5xx, 408, 425, 429), and still did after the time for which it was tried again.",
     "topic-missing": "A topic that is only read does not exist. Its writer makes it, so it is not made here.",
     "schema-refused": "The schema registry does not take a schema: it does not fit the ones before it.",
     "records-gone": "Kafka has deleted records that a query has not read yet, or the topic was made anew. Nothing is passed over in silence: the message has the ranges.",

@@ -24,6 +24,7 @@ EXAMPLES: dict[tuple[str, str], dict[str, Any]] = {
     ("sink", "kafka"): {"from": "a", "topic": "orders", "data_format": "avro"},
     ("sink", "print"): {"from": "a"},
     ("sink", "topic"): {"from": "a", "topic": "orders"},
+    ("sink", "webhook"): {"from": "a", "url": "http://127.0.0.1:8087/notify", "headers": {"X-A": "b"}},
 }
 
 
@@ -44,7 +45,7 @@ def test_every_built_in_is_found_under_its_type() -> None:
 
 def test_types_are_listed_in_order() -> None:
     assert registry.types("source") == ("file", "generator", "kafka", "topic")
-    assert registry.types("sink") == ("blackhole", "file", "kafka", "print", "topic")
+    assert registry.types("sink") == ("blackhole", "file", "kafka", "print", "topic", "webhook")
 
 
 def test_a_type_is_known_in_its_role_only() -> None:

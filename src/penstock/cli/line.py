@@ -8,6 +8,9 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from penstock.clients.clusters import Clusters
+from penstock.config import settings_from
+from penstock.connectors.kafka import KafkaSource
+from penstock.connectors.kafka_sink import KafkaSink
 from penstock.errors import Diagnostic, Origin, PlanRefused, ProjectInvalid, Severity, did_you_mean, has_errors
 from penstock.graph.graph import Graph, Node
 from penstock.graph.link import link
@@ -61,10 +64,17 @@ class Checked:
 
     @property
     def clusters(self) -> Clusters:
-        """The systems that hold its topics."""
-        if self.graph.format == "pipeline":
+        """The systems that hold its topics, and the settings of the application.
+
+        A pipeline without Kafka keeps what it could not use beside it, as a project does.
+        """
+        if self.graph.format == "pipeline" and self._names_kafka:
             return pipeline_clusters(self.environ)
-        return self.graph.runtime.clusters(self.root)
+        return replace(self.graph.runtime.clusters(self.root), settings=settings_from(self.environ))
+
+    @property
+    def _names_kafka(self) -> bool:
+        return any(isinstance(node.element, KafkaSource | KafkaSink) for node in self.graph.nodes.values())
 
     @property
     def place(self) -> Place:

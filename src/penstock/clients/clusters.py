@@ -7,6 +7,7 @@ from typing import Final
 from penstock.clients.connect import Connect
 from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.clients.kafka.schema_book import SchemaBook
+from penstock.config import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +23,13 @@ class Cluster:
 class Clusters:
     """Where sources read, and where sinks write. None where nothing is said: topics are directories then.
 
-    `connect` are clusters of Kafka Connect, by name.
+    `connect` are clusters of Kafka Connect, by name; `settings` are those of the application itself.
     """
 
     source: Cluster | None = None
     sink: Cluster | None = None
     connect: Mapping[str, Connect] = field(default_factory=dict)
+    settings: Settings = field(default_factory=Settings)
 
 
 EMBEDDED: Final = Clusters()

@@ -31,6 +31,7 @@ BUILT_INS: Final = (
     BuiltIn("sink", "kafka", "penstock.connectors.kafka_sink", "KafkaSink"),
     BuiltIn("sink", "print", "penstock.connectors.print", "PrintSink"),
     BuiltIn("sink", "topic", "penstock.connectors.topic", "TopicSink"),
+    BuiltIn("sink", "webhook", "penstock.connectors.webhook", "WebhookSink"),
 )
 
 

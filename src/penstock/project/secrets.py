@@ -7,6 +7,7 @@ from penstock.project.variables import Environ
 
 _WORDS: Final = (
     r"pass(?:word|wd|phrase)?|pwd|secret|token|credential|user[_.]info|(?:private|api|access|account)[_.-]?key"
+    r"|^(?:proxy-)?authorization$|^cookie$"
 )
 _SECRET: Final = re.compile(_WORDS.replace("?|", "?$|", 1), re.IGNORECASE)
 _SECRET_VARIABLE: Final = re.compile(r"(^|_)KEY$")

@@ -7,6 +7,7 @@ from penstock.clients.clusters import Cluster, Clusters
 from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.clients.kafka.schema_book import SchemaBook
 from penstock.clients.schema_registry import Registry
+from penstock.config import settings_from
 from penstock.project.variables import Environ
 
 _PREFIXES: Final = ("STREAMLING__", "PENSTOCK__")
@@ -19,8 +20,9 @@ _DEFAULTS: Final[Mapping[str, str]] = {
 
 
 def pipeline_clusters(environ: Environ) -> Clusters:
-    """Where the Kafka sources of a pipeline read, and where its Kafka sinks write."""
-    return Clusters(_cluster(environ, "KAFKA_SOURCE"), _cluster(environ, "KAFKA_SINK"))
+    """Where the Kafka sources of a pipeline read, where its Kafka sinks write, and what else the environment says."""
+    source, sink = _cluster(environ, "KAFKA_SOURCE"), _cluster(environ, "KAFKA_SINK")
+    return Clusters(source, sink, settings=settings_from(environ))
 
 
 def _cluster(environ: Environ, section: str) -> Cluster:
