@@ -8,13 +8,16 @@ from pyspark.sql import SparkSession
 
 from penstock.connectors.contract import Sink
 from penstock.connectors.file import FileSink
+from penstock.connectors.memory import MemorySink
 from penstock.connectors.registry import BUILT_INS
 from penstock.connectors.topic import TopicSink
+from penstock.testing import memory
 from penstock.testing.contract import SinkContract
 
 SINKS: dict[str, Callable[[Path], Sink]] = {
     "topic": lambda folder: TopicSink(from_="rows", topic="rows", directory=folder),
     "file": lambda folder: FileSink(from_="rows", path=folder, format="json"),
+    "memory": lambda folder: MemorySink(from_="rows"),
 }
 EXCUSED = {
     "blackhole": "discards all rows",
@@ -31,7 +34,11 @@ def test_contract(type_name: str, check: str, tmp_path: Path, spark: SparkSessio
     sink = SINKS[type_name](tmp_path / "out")
     suffix = "json" if type_name == "file" else "parquet"
 
+    memory.forget()
+
     def written_ids() -> list[int]:
+        if type_name == "memory":
+            return [row["id"] for row in memory.kept_rows("contract")]
         files = [str(f) for f in (tmp_path / "out").glob(f"*-*/part-*.{suffix}")]
         return [row["id"] for row in spark.read.format(suffix).load(files).collect()] if files else []
 

@@ -43,6 +43,8 @@ ELSEWHERE = {
     "spark-lost": "tests/process/test_run.py",
     "unreachable": "tests/unit/test_codes_elsewhere.py",
     "state-unreadable": "tests/unit/test_state.py",
+    "http-refused": "tests/spark/test_webhook.py",
+    "http-failed": "tests/spark/test_webhook.py",
     "query-failed": "tests/spark/test_projects.py",
     "batch-conflict": "tests/spark/test_projects.py",
     "not-text": "tests/services/test_kafka_projects.py",

@@ -29,7 +29,7 @@ class Clusters:
     source: Cluster | None = None
     sink: Cluster | None = None
     connect: Mapping[str, Connect] = field(default_factory=dict)
-    settings: Settings = field(default_factory=Settings)
+    settings: Settings = field(default_factory=Settings, repr=False)
 
 
 EMBEDDED: Final = Clusters()

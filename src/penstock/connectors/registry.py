@@ -29,6 +29,7 @@ BUILT_INS: Final = (
     BuiltIn("sink", "blackhole", "penstock.connectors.blackhole", "BlackholeSink"),
     BuiltIn("sink", "file", "penstock.connectors.file", "FileSink"),
     BuiltIn("sink", "kafka", "penstock.connectors.kafka_sink", "KafkaSink"),
+    BuiltIn("sink", "memory", "penstock.connectors.memory", "MemorySink"),
     BuiltIn("sink", "print", "penstock.connectors.print", "PrintSink"),
     BuiltIn("sink", "topic", "penstock.connectors.topic", "TopicSink"),
     BuiltIn("sink", "webhook", "penstock.connectors.webhook", "WebhookSink"),

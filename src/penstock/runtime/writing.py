@@ -58,7 +58,7 @@ class Writing:
             begun, offsets = checkpoint_id(self.checkpoint), batch_offsets(self.checkpoint, batch_id)
             for output, rows in self._rows(batch):
                 ref = BatchRef(self.spec.name, output.node, begun, batch_id, offsets)
-                self.board.written(self.spec.name, self._write(output, rows, ref))
+                self.board.written(self.spec.name, self._write(output, rows, ref), output.node)
             ref = BatchRef(self.spec.name, self.spec.outputs[0].node, begun, batch_id, offsets)
             self._keep_unreadable(ref)
             self._keep_untimed(ref)
