@@ -1,8 +1,6 @@
 """Rows over HTTP: from executors to a real server, which fails as it is told to."""
 
 import json
-import threading
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -283,27 +281,19 @@ def test_refused_rows_are_kept_with_what_was_said(pipeline: Running, server: ser
 
 
 def test_a_stop_does_not_wait_for_a_server_that_hangs(pipeline: Running, server: servers.Endpoint) -> None:
-    from penstock.cli.line import check, compiled, planned
-    from penstock.plan.state import SqliteStore
-    from penstock.runtime.start import start
-
     server.always = HANG
     pipeline.write({"pipeline.yml": PIPELINE % "primary_key: id"})
-    checked = check(pipeline.root / "pipeline.yml")
-    plan = planned(checked, compiled(checked))
-    store = SqliteStore(checked.place.state_file)
-    run = start(plan, pipeline.spark, checked.place, store, environ=checked.environ, clusters=checked.clusters)
-
-    def stop() -> None:
-        while not server.received:
-            time.sleep(0.02)
-        run.stop()
-
-    threading.Thread(target=stop).start()
-    run.run_on(lambda: time.sleep(0.02))
-    run.close()
-    assert not server.released.is_set()
-    assert [row.state for row in run.board.snapshot()] == ["stopped"]
+    progress = pipeline.run_on(stop=lambda: bool(server.received))["numbers"]
+    assert (progress.state, progress.rows_out) == ("stopped", 0)
+    assert server.at_once > 0, "the server has not answered yet"
     server.always = Says()
     assert pipeline.run()["numbers"].rows_out == 20
     assert sorted(server.ids) == list(range(20))
+
+
+def test_a_server_that_is_down_for_a_while_does_not_end_a_run(pipeline: Running, server: servers.Endpoint) -> None:
+    server.plan = [Says(503, b"soon")] * 2
+    pipeline.write({"pipeline.yml": PIPELINE % "primary_key: id, retry_for: 0s"})
+    progress = pipeline.run_on()["numbers"]
+    assert (progress.state, progress.rows_out) == ("finished", 20)
+    assert set(server.ids) == set(range(20))

@@ -12,6 +12,7 @@ import pytest
 
 from penstock.clients import posting
 from penstock.clients.posting import Endpoint, Failure, Line, delivered
+from penstock.errors import ServiceError
 from tests import endpoint as servers
 from tests.endpoint import HANG, RESET, Says
 
@@ -153,12 +154,15 @@ def test_a_connection_is_kept_and_opened_again_if_it_was_closed(server: servers.
     line.close()
 
 
-def test_an_aborted_request_comes_back_at_once(server: servers.Endpoint) -> None:
-    server.always = HANG
+@pytest.mark.parametrize("before", [0, 1])
+def test_an_aborted_request_comes_back_at_once(server: servers.Endpoint, before: int) -> None:
     line = Line(Endpoint(server.url, {}, servers.HANG_SECS, 0))
+    for _ in range(before):
+        assert line.post(b"", {}) is None
+    server.always = HANG
 
     def abort() -> None:
-        while not server.received:
+        while len(server.received) <= before:
             time.sleep(0.01)
         line.abort()
 
@@ -167,6 +171,20 @@ def test_an_aborted_request_comes_back_at_once(server: servers.Endpoint) -> None
     assert failure is not None
     assert failure.code == "unreachable"
     assert "did not answer" not in failure.said
+    assert line.post(b"", {}) is not None
+    assert len(server.received) == before + 1
+    line.close()
+
+
+def test_whether_somebody_listens_can_be_checked_without_a_request(server: servers.Endpoint) -> None:
+    Endpoint(server.url, {}, 1, 0).check()
+    assert server.received == []
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        with pytest.raises(ServiceError) as caught:
+            Endpoint(f"http://127.0.0.1:{free.getsockname()[1]}/secret", {}, 1, 0).check()
+    assert (caught.value.code, caught.value.retriable) == ("unreachable", True)
+    assert "secret" not in caught.value.message
 
 
 def test_a_name_and_a_password_in_the_address_are_sent_as_a_header(server: servers.Endpoint) -> None:

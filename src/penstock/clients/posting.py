@@ -19,6 +19,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from penstock.clients.http import credentials
+from penstock.errors import ServiceError
 
 CONNECT_SECS: Final = 10.0
 FIRST_WAIT_SECS: Final = 0.1
@@ -62,6 +63,16 @@ class Endpoint:
         name, password = (None if part is None else unquote(part) for part in (parts.username, parts.password))
         return {**credentials(name, password), **self.headers}
 
+    def check(self) -> None:
+        """Raise a ServiceError if nobody listens there. Nothing is asked."""
+        parts = urlsplit(self.url)
+        try:
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+            socket.create_connection((parts.hostname or "", port), CONNECT_SECS).close()
+        except OSError as error:
+            text = f"{self.name} cannot be reached: {error.strerror or error}"
+            raise ServiceError("unreachable", text, retriable=True) from error
+
     def covered(self, text: str) -> str:
         for secret in self.secrets:
             text = text.replace(secret, _COVER)
@@ -89,6 +100,7 @@ class Line:
         self._headers = endpoint.all_headers()
         self._target = endpoint.target
         self._connection: http.client.HTTPConnection | None = None
+        self._aborted = False
 
     def post(self, body: bytes, headers: Mapping[str, str]) -> Failure | None:
         """One try. None if the server has taken the request."""
@@ -97,12 +109,15 @@ class Line:
             return self._post(body, headers)
         except (OSError, http.client.HTTPException) as error:
             self.close()
-            if kept and isinstance(error, ConnectionError):  # closed because nothing was sent for a while
+            if (
+                kept and isinstance(error, ConnectionError) and not self._aborted
+            ):  # closed because nothing was sent for a while
                 return self.post(body, headers)
             return self._unreachable(error)
 
     def abort(self) -> None:
-        """Let go of a request that another thread waits for."""
+        """Let go of a request that another thread waits for, and take no other."""
+        self._aborted = True
         connection = self._connection
         sock = None if connection is None else connection.sock
         if sock is not None:
@@ -137,6 +152,8 @@ class Line:
                 self._connection = http.client.HTTPConnection(parts.hostname, parts.port)
         if self._connection.sock is None:
             _connect(self._connection, self.endpoint.timeout_secs)
+        if self._aborted:
+            raise ConnectionAbortedError("nobody waits for it any more")
         return self._connection
 
     def _judged(self, answer: http.client.HTTPResponse, content: bytes) -> Failure:

@@ -165,6 +165,8 @@ class _Flight:
         if line is None:
             line = self._own.line = Line(self._sender.endpoint)
             self._lines.append(line)
+            if self._ended.is_set():
+                line.abort()
         headers = {"Idempotency-Key": self._sender.key_of(request, self._partition)}
         patient = self._sender.on_refusal != "skip"
         return delivered(line, request.body, headers, self._ended, patient=patient)

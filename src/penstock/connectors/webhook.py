@@ -13,7 +13,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 from penstock.clients.batches import BatchRef
 from penstock.clients.clusters import Clusters
 from penstock.clients.formats import JSON_OPTIONS
-from penstock.clients.posting import Endpoint
+from penstock.clients.posting import CONNECT_SECS, Endpoint
 from penstock.config import Duration, Settings, Whole
 from penstock.connectors.contract import Remark, Sink, Written
 from penstock.errors import PlanRefused, ServiceError
@@ -108,6 +108,9 @@ class WebhookSink(Sink):
         found = self.model_copy()
         found._settings = clusters.settings
         return found
+
+    def check(self) -> None:
+        Endpoint(self.url, {}, CONNECT_SECS, 0).check()
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         return self.deliver(batch, ref, lambda letters: None).rows
