@@ -193,6 +193,7 @@ def test_declared_columns_of_a_topic_win_over_its_files(tmp_path: Path) -> None:
         {"headers": {"X": "a\r\nY: b"}},
         {"headers": {"X": "→"}},
         {"headers": {"Content-Length": "1"}},
+        {"headers": {"idempotency-key": "1"}},
         {"payload_version": 2},
         {"batch_size": 0},
         {"parallelism": 0},

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _TELLING: Final = 8
 """A header that says at least so much may be a secret, and is covered where a message would show it."""
-_OURS: Final = frozenset({"content-length", "transfer-encoding", "connection"})
+_OURS: Final = frozenset({"content-length", "transfer-encoding", "connection", "idempotency-key"})
 
 
 class WebhookSink(Sink):
@@ -73,7 +73,7 @@ class WebhookSink(Sink):
         except ValueError:
             usable = None
         if not usable or re.search(r"[\x00-\x20\x7f-\U0010ffff]", url):
-            raise ValueError("an address looks like `https://example.com/path`, without spaces")
+            raise ValueError("an address looks like `https://example.com/path`, in plain characters without spaces")
         return url
 
     @field_validator("headers")
