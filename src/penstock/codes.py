@@ -114,6 +114,8 @@ CODES: Final[Mapping[str, str]] = {
     "database-refused": "A database answers, but does not let us in, or lacks what is asked of it: a user, a right, a table. The message has its own words.",
     "table-mismatch": "A table that is to be written does not fit the rows: a column is missing, or of a type that does not hold them. The hint has the statement that helps.",
     "unreachable": "A system that the project names does not answer.",
+    "http-refused": "An HTTP endpoint does not take a request, and would not take it later either: 4xx, a redirection, or a certificate that is not trusted.",
+    "http-failed": "An HTTP endpoint answers that it cannot take a request now (5xx, 408, 425, 429), and still did after the time for which it was tried again.",
     "topic-missing": "A topic that is only read does not exist. Its writer makes it, so it is not made here.",
     "schema-refused": "The schema registry does not take a schema: it does not fit the ones before it.",
     "records-gone": "Kafka has deleted records that a query has not read yet, or the topic was made anew. Nothing is passed over in silence: the message has the ranges.",

@@ -106,6 +106,17 @@ class PrintSinkSettings(Frozen):
     sample_every: int = Field(1, ge=1)
 
 
+class HttpSettings(Frozen):
+    """How requests are sent, unless a node says otherwise."""
+
+    trigger_max_count: int = Field(2000, ge=1)
+    """Rows of a request."""
+    operator_timeout_sec: float = Field(300, gt=0)
+    """How long an answer is waited for."""
+    buffer_size: int = Field(25, ge=1)
+    """Requests of a worker that are under way at a time."""
+
+
 class Settings(Frozen):
     """Settings of the application itself, from the environment.
 
@@ -115,6 +126,17 @@ class Settings(Frozen):
 
     pipeline_definition_location: str | None = None
     print_sink: PrintSinkSettings = PrintSinkSettings()
+    num_records_before_stop: int | None = Field(None, ge=1)
+    external_http_handler: HttpSettings = HttpSettings()
+    http_secret_header: dict[str, str] = {}
+    """Names of headers, by the `secret_name` of a node in lower case."""
+    http_secret_value: dict[str, SecretStr] = Field({}, repr=False)
+    """What those headers say."""
+    kafka_source: dict[str, str] = Field({}, repr=False)
+    kafka_sink: dict[str, str] = Field({}, repr=False)
+    postgres_sink: dict[str, str] = Field({}, repr=False)
+    postgres_sink_connections: dict[str, dict[str, str]] = Field({}, repr=False)
+    """The settings of other systems are read by `penstock.project.settings`."""
 
 
 def settings_from(environ: Mapping[str, str]) -> Settings:

@@ -46,6 +46,8 @@ ELSEWHERE = {
     "database-refused": "tests/services/test_postgres_sink.py",
     "table-mismatch": "tests/services/test_postgres_sink.py",
     "rows-refused": "tests/services/test_postgres_sink.py",
+    "http-refused": "tests/spark/test_webhook.py",
+    "http-failed": "tests/spark/test_webhook.py",
     "query-failed": "tests/spark/test_projects.py",
     "batch-conflict": "tests/spark/test_projects.py",
     "not-text": "tests/services/test_kafka_projects.py",

@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import dedent
@@ -15,7 +15,7 @@ from penstock.plan.place import Place
 from penstock.plan.state import SqliteStore
 from penstock.runtime.peek import peek
 from penstock.runtime.progress import QueryProgress
-from penstock.runtime.start import start
+from penstock.runtime.start import Run, start
 
 ORDERS = """
 sources:
@@ -57,15 +57,33 @@ class Running:
 
     def run(self, *, select: Iterable[str] = (), allow_rebuild: Iterable[str] = ()) -> dict[str, QueryProgress]:
         """`run --once`, without a process of its own."""
-        checked = check(self.root / self.entry)
-        plan = planned(checked, compiled(checked), select=tuple(select), allow_rebuild=tuple(allow_rebuild))
-        store = SqliteStore(checked.place.state_file)
-        run = start(plan, self.spark, checked.place, store, environ=checked.environ, clusters=checked.clusters)
+        run = self.begun(select=tuple(select), allow_rebuild=tuple(allow_rebuild))
         try:
             run.run_once(lambda: time.sleep(0.02))
         finally:
             run.close()
         return {row.query: row for row in run.board.snapshot()}
+
+    def run_on(self, stop: Callable[[], bool] = lambda: False) -> dict[str, QueryProgress]:
+        """`run`, until it ends by itself or `stop` says so."""
+        run = self.begun()
+
+        def idle() -> None:
+            time.sleep(0.02)
+            if stop():
+                run.stop()
+
+        try:
+            run.run_on(idle)
+        finally:
+            run.close()
+        return {row.query: row for row in run.board.snapshot()}
+
+    def begun(self, **options: Any) -> Run:
+        checked = check(self.root / self.entry)
+        plan = planned(checked, compiled(checked), **options)
+        store = SqliteStore(checked.place.state_file)
+        return start(plan, self.spark, checked.place, store, environ=checked.environ, clusters=checked.clusters)
 
     def uncommit(self, query: str, batch: int) -> None:
         """As if the process had died between writing a batch and committing it."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.testing import memory
 from tests.spark.running import Running
 
 
@@ -190,3 +191,33 @@ sinks:
         }
     )
     assert sorted(row["id"] for row in pipeline.show("transform.small")) == [1, 2, 3]
+
+
+def test_a_memory_sink_keeps_rows_for_a_test(pipeline: Running) -> None:
+    memory.forget()
+    document = GENERATOR + "transforms: {}\nsinks:\n  kept: {type: memory, from: raw.events, exclude_gs_op: true}\n"
+    pipeline.write({"pipeline.yml": document}).run()
+    rows = memory.kept_rows("kept")
+    assert sorted(row["id"] for row in rows) == list(range(1, 51))
+    assert rows[0].keys() == {"id", "amount", "word"}
+    pipeline.uncommit("raw.events", 0)
+    assert pipeline.run()["raw.events"].rows_out == 0
+    assert len(memory.kept_rows("kept")) == 50
+    memory.forget()
+    assert memory.kept_rows("kept") == []
+
+
+def test_a_run_ends_when_enough_rows_were_printed(pipeline: Running, capsys: pytest.CaptureFixture[str]) -> None:
+    endless = GENERATOR.replace("rows: 50", "rows_per_second: 1000")
+    sinks = "transforms: {}\nsinks:\n  shown: {type: print, from: raw.events, num_records_before_stop: 20}\n"
+    pipeline.write({"pipeline.yml": endless + sinks})
+    progress = pipeline.run_on()["raw.events"]
+    assert progress.state == "stopped"
+    assert len(capsys.readouterr().out.splitlines()) >= 20
+
+
+def test_only_every_nth_row_is_printed(pipeline: Running, capsys: pytest.CaptureFixture[str]) -> None:
+    sinks = "transforms: {}\nsinks:\n  shown: {type: print, from: raw.events, sample_every: 10}\n"
+    pipeline.write({"pipeline.yml": GENERATOR + sinks})
+    assert pipeline.run()["raw.events"].rows_out == 50
+    assert len(capsys.readouterr().out.splitlines()) == 5

@@ -76,6 +76,20 @@ def test_our_prefix_is_stronger_than_the_other_one() -> None:
     assert both.print_sink.sample_every == 2
 
 
+def test_settings_of_requests_and_their_secrets() -> None:
+    environ = {
+        "STREAMLING__EXTERNAL_HTTP_HANDLER__TRIGGER_MAX_COUNT": "10",
+        "PENSTOCK__HTTP_SECRET_HEADER__PARTNER_A": "X-Key",
+        "PENSTOCK__HTTP_SECRET_VALUE__PARTNER_A": "hunter22",
+        "PENSTOCK__KAFKA_SOURCE__BROKERS": "b:1",
+    }
+    settings = settings_from(environ)
+    assert settings.external_http_handler.trigger_max_count == 10
+    assert settings.http_secret_header == {"partner_a": "X-Key"}
+    assert settings.http_secret_value["partner_a"].get_secret_value() == "hunter22"
+    assert "hunter22" not in repr(settings) + settings.model_dump_json()
+
+
 def test_a_level_that_is_also_a_value_does_not_stop_the_rest() -> None:
     settings = settings_from({"STREAMLING__PRINT_SINK": "x", "PENSTOCK__PRINT_SINK__SAMPLE_EVERY": "3"})
     assert settings.print_sink.sample_every == 3

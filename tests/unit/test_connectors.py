@@ -11,6 +11,7 @@ from penstock.connectors.file import FileSink, FileSource
 from penstock.connectors.generator import GeneratorSource
 from penstock.connectors.print import PrintSink
 from penstock.connectors.topic import TopicSource
+from penstock.connectors.webhook import WebhookSink
 from penstock.errors import ServiceError
 from penstock.sql.types import Column
 
@@ -25,9 +26,11 @@ EXAMPLES: dict[tuple[str, str], dict[str, Any]] = {
     ("sink", "file"): {"from": "a", "path": "out", "format": "json"},
     ("sink", "kafka"): {"from": "a", "topic": "orders", "data_format": "avro"},
     ("sink", "postgres"): {"from": "a", "table": "orders", "password": "secret"},
+    ("sink", "memory"): {"from": "a", "exclude_gs_op": True},
     ("sink", "print"): {"from": "a"},
     ("sink", "s3-sink"): {"from": "a", "s3.bucket.name": "orders", "aws.secret.access.key": "secret"},
     ("sink", "topic"): {"from": "a", "topic": "orders"},
+    ("sink", "webhook"): {"from": "a", "url": "http://127.0.0.1:8087/notify", "headers": {"X-A": "b"}},
 }
 
 
@@ -53,10 +56,12 @@ def test_types_are_listed_in_order() -> None:
         "file",
         "jdbc-sink",
         "kafka",
+        "memory",
         "postgres",
         "print",
         "s3-sink",
         "topic",
+        "webhook",
     )
 
 
@@ -188,6 +193,35 @@ def test_declared_columns_of_a_topic_win_over_its_files(tmp_path: Path) -> None:
     assert declared.known_columns() == (Column("z", "INT"),)
     (folder / "b.jsonl").write_text('{"x": 1}\n')
     assert found.known_columns() is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"url": "ftp://x/"},
+        {"url": "example.com/path"},
+        {"url": "http://"},
+        {"url": "http://x:99999/"},
+        {"url": "http://x/a b"},
+        {"url": "http://x/\r\nHost: y"},
+        {"headers": {"X Y": "a"}},
+        {"headers": {"X": "a\r\nY: b"}},
+        {"headers": {"X": "→"}},
+        {"headers": {"Content-Length": "1"}},
+        {"headers": {"idempotency-key": "1"}},
+        {"payload_version": 2},
+        {"batch_size": 0},
+        {"parallelism": 0},
+        {"secret_name": "A__B"},
+        {"skip_on_error": True, "on_error": "dead_letter"},
+        {"batch_flush_interval": "often"},
+    ],
+)
+def test_a_webhook_that_cannot_be_called_is_refused(options: dict[str, Any]) -> None:
+    sound = {"from": "a", "url": "http://[::1]:8087/notify?x=y"}
+    assert WebhookSink.model_validate(sound)
+    with pytest.raises(ValidationError):
+        WebhookSink.model_validate({**sound, **options})
 
 
 def test_every_nth_row_means_at_least_every_row() -> None:

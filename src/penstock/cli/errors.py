@@ -113,7 +113,7 @@ def letters_of(checked: Checked, node: str | None) -> list[Letter]:
     nodes = [n.id for n in checked.graph.nodes.values() if n.kind != "exposure"]
     topics = [error_topic(node_id) for node_id in nodes]
     sink = checked.clusters.sink
-    if sink is not None and _uses_kafka(checked):
+    if sink is not None:
         from penstock.clients.kafka.letters import in_topics
 
         found: Iterable[Letter] = in_topics(sink.kafka, topics)
@@ -126,15 +126,6 @@ def letters_of(checked: Checked, node: str | None) -> list[Letter]:
 
 def _delivered(checked: Checked) -> Mapping[tuple[str, str], Mapping[str, int]]:
     return read_delivered(SqliteStore(checked.place.state_file), checked.place)
-
-
-def _uses_kafka(checked: Checked) -> bool:
-    from penstock.connectors.contract import Sink, Source
-
-    if checked.graph.format == "project":
-        return checked.graph.runtime.kafka is not None
-    elements = [node.element for node in checked.graph.nodes.values()]
-    return any(isinstance(element, Source | Sink) and element.type == "kafka" for element in elements)
 
 
 def _row(number: int, letter: Letter) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from penstock.clients.clusters import Clusters
+from penstock.config import settings_from
 from penstock.connectors.contract import Connector
 from penstock.errors import Diagnostic, Origin, PlanRefused, ProjectInvalid, Severity, did_you_mean, has_errors
 from penstock.graph.graph import Graph, Node
@@ -62,12 +63,15 @@ class Checked:
 
     @property
     def clusters(self) -> Clusters:
-        """The systems that hold its topics."""
+        """The systems that hold its topics, and the settings of the application.
+
+        A pipeline without Kafka keeps what it could not use beside it, as a project does.
+        """
         if self.graph.format == "pipeline":
             connectors = (node.element for node in self.graph.nodes.values())
             on_kafka = any(isinstance(c, Connector) and c.type == "kafka" for c in connectors)
             return pipeline_clusters(self.environ, on_kafka=on_kafka)
-        return self.graph.runtime.clusters(self.root)
+        return replace(self.graph.runtime.clusters(self.root), settings=settings_from(self.environ))
 
     @property
     def place(self) -> Place:

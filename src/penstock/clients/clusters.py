@@ -9,6 +9,7 @@ from penstock.clients.connect import Connect
 from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.clients.kafka.schema_book import SchemaBook
 from penstock.clients.postgres.server import PostgresServer
+from penstock.config import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +26,7 @@ class Clusters:
     """Where sources read, and where sinks write. None where nothing is said: topics are directories then.
 
     `connect` are clusters of Kafka Connect, by name. `postgres` is the database that sinks write, unless `postgres_of`
-    has one for a sink, whose name is in capitals there.
+    has one for a sink, whose name is in capitals there. `settings` are those of the application itself.
     """
 
     source: Cluster | None = None
@@ -33,6 +34,7 @@ class Clusters:
     connect: Mapping[str, Connect] = field(default_factory=dict)
     postgres: PostgresServer = field(default_factory=PostgresServer)
     postgres_of: Mapping[str, PostgresServer] = field(default_factory=dict)
+    settings: Settings = field(default_factory=Settings, repr=False)
 
     def seen_by(self, node: str) -> Self:
         """The systems as one sink sees them."""

@@ -7,7 +7,8 @@ methods only, so that checking a project starts no JVM.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
@@ -16,7 +17,7 @@ from pydantic import Field
 from penstock.clients.batches import BatchRef, PartRead
 from penstock.clients.clusters import Clusters
 from penstock.clients.jars import Package
-from penstock.config import Frozen, Names
+from penstock.config import Frozen, Names, Settings
 from penstock.keyed.operators import ORDER
 from penstock.sql.types import Columns
 
@@ -29,6 +30,25 @@ ERROR: Final = "_error"
 """A column of a source's rows: why a row could not be made, as a code; null if it could."""
 ORIGIN: Final = "_origin"
 """A column of rows that are read again: where they came from, as a struct of topic, partition, offset, …, value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something about a field of a connector. What is not `fatal` may be put right before it runs."""
+
+    code: str
+    field: str
+    text: str
+    hint: str | None = None
+    fatal: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How many rows of a batch a sink has written, and how many it could not."""
+
+    rows: int
+    refused: int = 0
 
 
 class Connector(Frozen, ABC):
@@ -52,6 +72,10 @@ class Connector(Frozen, ABC):
 
     def check(self) -> None:
         """Raise a ServiceError when the system cannot be reached."""
+
+    def remarks(self, settings: Settings) -> Iterator[Remark]:
+        """What is wrong with it beside these settings of the application."""
+        yield from ()
 
 
 class Source(Connector):
@@ -165,6 +189,18 @@ class Sink(Connector):
     def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
         """Work through some rows of a batch without a trace, and raise what writing them would raise."""
         rows.write.format("noop").mode("append").save()
+
+    def deliver(self, batch: DataFrame, ref: BatchRef, keep: Callable[[DataFrame], None]) -> Written:
+        """Write one batch. Rows that the system does not take are handed to `keep`, if they are to be kept.
+
+        They have the columns `value`, a row as JSON, and `message`, what was said of it.
+        """
+        return Written(self.write(batch, ref))
+
+    @property
+    def most_rows(self) -> int | None:
+        """After how many rows it has seen enough, so that the run ends; None for never."""
+        return None
 
 
 class StreamSink(Sink):

@@ -87,7 +87,7 @@ def _source(name: str, declared: Declared[Source], schemas: Mapping[str, Columns
     return node, [*diagnostics, *_inert(declared), *missing]
 
 
-def _inert(declared: Declared[Source] | Declared[Sink]) -> Iterator[Diagnostic]:
+def _inert(declared: Declared[Any]) -> Iterator[Diagnostic]:
     """Fields that were written, and change nothing."""
     for field, why in declared.value.inert.items():
         if declared.says(field):

@@ -4,8 +4,10 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from penstock.config import settings_from
 from penstock.connectors import registry
-from penstock.errors import did_you_mean
+from penstock.connectors.contract import Connector
+from penstock.errors import Severity, did_you_mean
 from penstock.project.declared import Declared
 from penstock.project.documents import Document, Step
 from penstock.project.load import Documents
@@ -59,6 +61,8 @@ class PipelineReader(Reader):
                 self.refused.add(name)
                 continue
             node = Declared(value, document, path, label, raw)
+            if isinstance(value, Connector):
+                self._remarks(value, node)
             if (first := taken.setdefault(name.casefold(), node)) is not node:
                 text = f"duplicate node name `{name}`, also at {first.origin}"
                 self.note("duplicate-name", node.origin, label, text, name=name)
@@ -66,6 +70,13 @@ class PipelineReader(Reader):
                 continue
             found[name] = node
         return found
+
+    def _remarks(self, connector: Connector, node: Declared[Any]) -> None:
+        """Note what does not go together with the settings of the application."""
+        for remark in connector.remarks(settings_from(self.environ)):
+            severity = Severity.ERROR if remark.fatal else Severity.WARNING
+            origin, label = node.origin_of(remark.field), node.label_of(remark.field)
+            self.note(remark.code, origin, label, remark.text, remark.hint, severity=severity, field=remark.field)
 
     def _node_model(
         self, section: str, raw: object, document: Document, path: tuple[Step, ...], label: str

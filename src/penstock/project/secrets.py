@@ -7,8 +7,11 @@ from penstock.project.variables import Environ
 
 _WORDS: Final = (
     r"pass(?:word|wd|phrase)?|pwd|secret|token|credential|user[_.]info|(?:private|api|access|account)[_.-]?key"
+    r"|^(?:proxy-)?authorization$|^cookie$"
 )
 _SECRET: Final = re.compile(_WORDS.replace("?|", "?$|", 1), re.IGNORECASE)
+_NAMES: Final = frozenset({"secret_name"})
+"""Keys that say what a secret is called, and not what it is."""
 _SECRET_VARIABLE: Final = re.compile(r"(^|_)KEY$")
 _WITH_PASSWORD: Final = re.compile(r"://[^/\s:@]*:[^\s@]+@")
 SECRET_HINT: Final = "give it to a connector or to `runtime` as `${NAME}`, or call it something else if it is none"
@@ -16,7 +19,7 @@ SECRET_HINT: Final = "give it to a connector or to `runtime` as `${NAME}`, or ca
 
 def looks_secret(name: str) -> bool:
     """Whether a key or a variable of this name is likely to hold what nobody may see."""
-    return _SECRET.search(name) is not None
+    return name not in _NAMES and _SECRET.search(name) is not None
 
 
 def is_secret(variable: str, environ: Environ) -> bool:

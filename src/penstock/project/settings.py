@@ -9,6 +9,7 @@ from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.clients.kafka.schema_book import SchemaBook
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.schema_registry import Registry
+from penstock.config import settings_from
 from penstock.project.variables import Environ
 
 _PREFIXES: Final = ("STREAMLING__", "PENSTOCK__")
@@ -28,6 +29,7 @@ def pipeline_clusters(environ: Environ, *, on_kafka: bool) -> Clusters:
         _cluster(environ, "KAFKA_SINK") if on_kafka else None,
         postgres=server,
         postgres_of={name: server.changed(said) for name, said in _databases(environ).items()},
+        settings=settings_from(environ),
     )
 
 

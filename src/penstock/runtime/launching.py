@@ -5,7 +5,7 @@ stream, Spark writes them itself, which is faster. An observed stream counts the
 kept afterwards. A bare one does not even count: it stops at the first of them, and batches go on from there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -44,6 +44,13 @@ class Live:
     shape: Shape
     board: ProgressBoard
     afterwards: Afterwards | None
+    most_rows: Mapping[str, int]
+    """After how many rows outputs have seen enough, by node."""
+
+    @property
+    def has_enough(self) -> bool:
+        """Whether an output has seen as many rows as it was to see."""
+        return any(self.board.committed(self.spec.name, node) >= most for node, most in self.most_rows.items())
 
     @property
     def is_lost(self) -> bool:
@@ -117,7 +124,7 @@ class Launcher:
         self._board.started(spec.name)
         idle = None if drain else IdleWatch(spec, self._place.beats(spec.name), reached_ms(checkpoint))
         left = afterwards if shape == "observed" else None
-        return Live(spec, writer.start(), failures, idle, drain, shape, self._board, left)
+        return Live(spec, writer.start(), failures, idle, drain, shape, self._board, left, self._most_rows(spec))
 
     def _shape(self, spec: QuerySpec, sources: Sequence[Source]) -> Shape:
         plain = len(spec.outputs) == 1 and _is_whole(spec.outputs[0]) and not (spec.fan_out or spec.stateful)
@@ -148,6 +155,10 @@ class Launcher:
 
     def _rows(self, spec: QuerySpec, session: SparkSession) -> DataFrame:
         return self._frames.run_steps(spec, session)[spec.outputs[0].view]
+
+    def _most_rows(self, spec: QuerySpec) -> dict[str, int]:
+        most = {output.node: self._sink(output).most_rows for output in spec.outputs}
+        return {node: rows for node, rows in most.items() if rows is not None}
 
     def _sink(self, output: Output) -> Sink:
         return self._frames.filling.sink(output.sink, output.node)

@@ -57,6 +57,8 @@ class ProgressBoard:
         self._started: dict[str, float] = {}
         self._last_batch = dict.fromkeys(queries, -1)
         self._read: dict[str, tuple[int, int]] = {}
+        self._written: dict[tuple[str, str], int] = {}
+        self._committed: dict[tuple[str, str], int] = {}
 
     def snapshot(self) -> list[QueryProgress]:
         with self._changed:
@@ -71,9 +73,10 @@ class ProgressBoard:
             self._started.setdefault(query, time.monotonic())
             self._rows[query] = replace(self._rows[query], state="running", error=None)
 
-    def written(self, query: str, rows: int) -> None:
+    def written(self, query: str, rows: int, output: str = "") -> None:
         with self._changed:
             row = self._rows[query]
+            self._written[query, output] = self._written.get((query, output), 0) + rows
             self._rows[query] = replace(row, rows_out=row.rows_out + rows)
 
     def rejected(self, query: str, rows: int) -> None:
@@ -101,6 +104,7 @@ class ProgressBoard:
             if noted_batch == batch_id and noted > rows_in:
                 rows_in, rows_per_second = noted, noted * 1000 / max(batch_ms, 1)
             self._last_batch[query] = batch_id
+            self._committed |= {key: rows for key, rows in self._written.items() if key[0] == query}
             self._rows[query] = replace(
                 row,
                 batches=row.batches + 1,
@@ -115,6 +119,11 @@ class ProgressBoard:
     def batches(self, query: str) -> int:
         with self._changed:
             return self._rows[query].batches
+
+    def committed(self, query: str, output: str) -> int:
+        """How many rows an output has got from batches that are done."""
+        with self._changed:
+            return self._committed.get((query, output), 0)
 
     def put_off(self, query: str, error: str) -> None:
         """Note that a query ended for a reason that may pass, and is to begin again."""

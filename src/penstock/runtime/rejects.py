@@ -18,6 +18,7 @@ from penstock.sql.dialects import quoted
 
 LATE: Final = "late"
 FAILED: Final = "row-failed"
+REFUSED: Final = "row-refused"
 _VALUE: Final = "_value"
 _PLACES: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
 REASONS: Final[Mapping[str, str]] = {
@@ -55,6 +56,19 @@ def failed(rows: DataFrame, entry: Input, node: str) -> DataFrame:
     """Rows that the SQL of a model failed over."""
     marked_rows = rows.withColumns({_VALUE: _json(rows), FAULT: f.lit(FAILED)})
     return _addressed(marked_rows, entry, node, f.col(MESSAGE))
+
+
+def refused(letters: DataFrame, node: str) -> DataFrame:
+    """Rows that the system behind a sink did not take, as they were to be written."""
+    unknown = {"topic": "string", "partition": "int", "offset": "bigint", "timestamp": "timestamp", "key": "string"}
+    return letters.select(
+        *(f.lit(None).cast(kind).alias(name) for name, kind in unknown.items()),
+        "value",
+        f.lit(REFUSED).alias("code"),
+        "message",
+        f.lit(node).alias("node"),
+        f.current_timestamp().alias("time"),
+    )
 
 
 def _json(rows: DataFrame) -> Column:

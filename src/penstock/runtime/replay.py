@@ -143,6 +143,9 @@ def replayed(
         raise PlanRefused("unknown-node", f"`{node}` has no query that could take records")
     if (refusal := refused(query)) is not None:
         raise refusal
+    if any(letter.about["code"] == rejects.REFUSED for letter in letters):
+        text = f"rows that the system behind `{node}` refused are kept as they were to be sent, and are not sent again"
+        raise PlanRefused("not-runnable-here", text, hint="mend what refused them, and rebuild the query")
     filling = Filling(place.root, environ, clusters)
     frames = Frames(manifest, place.root, spark, filling)
     work = Replay(query, frames, filling, Outside(clusters, place, environ).errors)

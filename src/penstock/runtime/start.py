@@ -170,6 +170,8 @@ class Run:
                 self._record(live.spec)
                 if not ended and live.idle is not None:
                     live.idle.look(live.query)
+                if live.has_enough:
+                    self.stop()
                 if ended:
                     del self._live[name]
                     self._settle(live, failures)

@@ -58,7 +58,7 @@ class Writing:
             begun, offsets = checkpoint_id(self.checkpoint), batch_offsets(self.checkpoint, batch_id)
             for output, rows in self._rows(batch):
                 ref = BatchRef(self.spec.name, output.node, begun, batch_id, offsets)
-                self.board.written(self.spec.name, self._write(output, rows, ref))
+                self.board.written(self.spec.name, self._write(output, rows, ref), output.node)
             ref = BatchRef(self.spec.name, self.spec.outputs[0].node, begun, batch_id, offsets)
             self._keep_unreadable(ref)
             self._keep_untimed(ref)
@@ -86,7 +86,7 @@ class Writing:
 
     def _write(self, output: Output, rows: DataFrame, ref: BatchRef) -> int:
         try:
-            return self.sinks[output.node].write(rows, ref)
+            return self._deliver(output, rows, ref)
         except (*SPARK_ERRORS, QueryFailed) as error:
             streams = [entry for entry in self.spec.inputs if not entry.static]
             alone = len(streams) == 1 and not self.spec.stateful and not self.spec.fan_out
@@ -96,6 +96,14 @@ class Writing:
             if written is None:
                 raise
             return written
+
+    def _deliver(self, output: Output, rows: DataFrame, ref: BatchRef) -> int:
+        def keep(letters: DataFrame) -> None:
+            self.keeping.keep(output.node, rejects.refused(letters, output.node), ref, f"{output.view} refused")
+
+        written = self.sinks[output.node].deliver(rows, ref, keep)
+        self.board.rejected(self.spec.name, written.refused)
+        return written.rows
 
     def _rescue(self, output: Output, entry: Input, ref: BatchRef) -> int | None:
         """Write a batch without the rows that make it fail; those are kept, if that is wanted."""
@@ -112,7 +120,7 @@ class Writing:
         sink = self.sinks[output.node]
         numbered, found = faulty(sound(again), lambda some: sink.rehearse(work(some), ref))
         try:
-            written = sink.write(work(without(numbered, list(found))), ref)
+            written = self._deliver(output, work(without(numbered, list(found))), ref)
             read = again.count()
             self.rescued[ref.batch_id] = read - numbered.count()
             self.board.read_otherwise(self.spec.name, ref.batch_id, read)

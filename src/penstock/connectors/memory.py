@@ -1,0 +1,59 @@
+"""The memory of this process, as a sink for tests: `penstock.testing.memory` reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+
+from pydantic import Field
+
+from penstock.clients.batches import BatchRef
+from penstock.config import Duration, Whole
+from penstock.connectors.contract import Sink
+from penstock.errors import QueryFailed
+from penstock.keyed.operators import OP
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class KeptBatch:
+    offsets: tuple[str, ...]
+    rows: tuple[dict[str, Any], ...]
+
+
+KEPT: Final[dict[str, dict[str, KeptBatch]]] = {}
+"""Batches in the order in which they came, by the output that they belong to."""
+
+
+class MemorySink(Sink):
+    """Keeps rows in the memory of the process, where a test can read them."""
+
+    type: Literal["memory"] = "memory"
+    delivery = "exactly once, for as long as the process lives"
+    inert: ClassVar = dict.fromkeys(
+        ("parallelism", "batch_size", "batch_flush_interval"), "rows are kept batch by batch, in one list"
+    )
+    exclude_gs_op: bool = False
+    """Whether rows are kept without the column `_gs_op`."""
+    parallelism: Whole | None = Field(None, ge=1)
+    """How many would keep rows at a time."""
+    batch_size: Whole | None = Field(None, ge=1)
+    """How many rows would be kept together."""
+    batch_flush_interval: Duration | None = None
+    """How long rows would be waited for."""
+
+    def write(self, batch: DataFrame, ref: BatchRef) -> int:
+        kept = KEPT.setdefault(ref.output, {})
+        before = kept.get(ref.directory)
+        if before is not None:
+            if before.offsets != ref.offsets:
+                text = f"batch {ref.batch_id} of `{ref.query}` was kept before, from other input"
+                raise QueryFailed("batch-conflict", text)
+            batch.write.format("noop").mode("append").save()
+            return 0
+        wanted = batch.drop(OP) if self.exclude_gs_op else batch
+        rows = tuple(row.asDict(recursive=True) for row in wanted.collect())
+        kept[ref.directory] = KeptBatch(ref.offsets, rows)
+        return len(rows)

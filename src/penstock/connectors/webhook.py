@@ -1,0 +1,217 @@
+"""An HTTP endpoint that takes rows as JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import Field, PrivateAttr, field_validator, model_validator
+
+from penstock.clients.batches import BatchRef
+from penstock.clients.clusters import Clusters
+from penstock.clients.formats import JSON_OPTIONS
+from penstock.clients.posting import CONNECT_SECS, Endpoint
+from penstock.config import Duration, Settings, Whole
+from penstock.connectors.contract import Remark, Sink, Written
+from penstock.errors import PlanRefused, ServiceError
+from penstock.keyed.operators import OP
+from penstock.sql.dialects import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
+
+    from penstock.clients.sending import OnRefusal, Sender
+
+_TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_TELLING: Final = 8
+"""A header that says at least so much may be a secret, and is covered where a message would show it."""
+_OURS: Final = frozenset({"content-length", "transfer-encoding", "connection", "idempotency-key"})
+
+
+class WebhookSink(Sink):
+    """Sends rows as JSON to an HTTP endpoint."""
+
+    type: Literal["webhook"] = "webhook"
+    delivery = "at least once: a batch that was interrupted is sent again, under the same `Idempotency-Key`"
+    inert: ClassVar = {"batch_flush_interval": "a batch of Spark is sent as soon as it is there"}
+    url: str
+    """Where requests go, by POST: an address with `http` or `https`."""
+    headers: dict[str, str] = Field({}, repr=False)
+    """Headers of every request. `Content-Type` is `application/json` unless it is said here."""
+    secret_name: str | None = Field(None, pattern=r"^[A-Za-z0-9]+(_[A-Za-z0-9]+)*$")
+    """A header that nobody may see: its name is in the variable `PENSTOCK__HTTP_SECRET_HEADER__<NAME>`, what it says in
+    `PENSTOCK__HTTP_SECRET_VALUE__<NAME>`."""
+    one_row_per_request: bool = False
+    """Whether a request is one row, as an object, and not a list of rows."""
+    payload_version: Literal[0, 1] = 0
+    """How a row looks: 0 is its columns and `_gs_op`, 1 is `{"metadata": {"op": …}, "data": {…}}`."""
+    skip_on_error: bool = False
+    """Whether rows are passed over that the endpoint answers with an error to. The same as `on_error: skip`."""
+    on_error: Literal["stop", "skip", "dead_letter"] = "stop"
+    """What becomes of rows that the endpoint refuses: `stop` the query, `skip` them, or keep them as letters."""
+    batch_size: Whole | None = Field(None, ge=1)
+    """The most rows of a request. Default: the setting `external_http_handler.trigger_max_count`, which is 2000."""
+    batch_flush_interval: Duration | None = None
+    """How long rows would be waited for to fill a request."""
+    parallelism: Whole | None = Field(None, ge=1)
+    """How many workers send. Default: as many as the rows come in parts, or as Spark shuffles by `primary_key`."""
+    timeout: Duration | None = Field(None, ge=1)
+    """How long an answer is waited for. Default: the setting `external_http_handler.operator_timeout_sec`, 300 s."""
+    retry_for: Duration = 60_000
+    """How long a request is tried again. After that `run` begins the batch again, and `run --once` fails."""
+    _settings: Settings = PrivateAttr(Settings())
+
+    @field_validator("url")
+    @classmethod
+    def _is_address(cls, url: str) -> str:
+        try:
+            parts = urlsplit(url)
+            usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except ValueError:
+            usable = None
+        if not usable or re.search(r"[\x00-\x20\x7f-\U0010ffff]", url):
+            raise ValueError("an address looks like `https://example.com/path`, in plain characters without spaces")
+        return url
+
+    @field_validator("headers")
+    @classmethod
+    def _can_be_sent(cls, headers: dict[str, str]) -> dict[str, str]:
+        for name, value in headers.items():
+            if not _TOKEN.fullmatch(name) or re.search(r"[\r\n\0]", value) or not _fits(value):
+                raise ValueError(f"the header `{name}` cannot be sent")
+            if name.lower() in _OURS:
+                raise ValueError(f"the header `{name}` is not yours to say")
+        return headers
+
+    @model_validator(mode="after")
+    def _says_once_what_is_refused(self) -> Self:
+        if self.skip_on_error and self.on_error == "dead_letter":
+            raise ValueError("`skip_on_error` passes rows over, and `on_error: dead_letter` keeps them: remove one")
+        return self
+
+    def remarks(self, settings: Settings) -> Iterator[Remark]:
+        if self.secret_name is None:
+            return
+        header, value = self._secret(settings)
+        if header is not None and header.lower() in map(str.lower, self.headers):
+            text = f"cannot set both 'secret_name' and an explicit '{header}' header — remove one"
+            yield Remark("given-twice", "secret_name", text)
+        for variable, found in zip(self._variables, (header, value), strict=True):
+            if found is None:
+                text = f"the environment variable `{variable}` is not set"
+                yield Remark("unset-variable", "secret_name", text, "set it before the pipeline runs", fatal=False)
+
+    def reaching(self, clusters: Clusters) -> Self:
+        found = self.model_copy()
+        found._settings = clusters.settings
+        return found
+
+    def check(self) -> None:
+        Endpoint(self.url, {}, CONNECT_SECS, 0).check()
+
+    def write(self, batch: DataFrame, ref: BatchRef) -> int:
+        return self.deliver(batch, ref, lambda letters: None).rows
+
+    def deliver(self, batch: DataFrame, ref: BatchRef, keep: Callable[[DataFrame], None]) -> Written:
+        from pyspark.sql import functions as f
+
+        from penstock.clients.sending import RESULT, ROW
+
+        sender = self._sender(ref)
+        results = self._rows(batch).mapInArrow(sender, RESULT)
+        if sender.on_refusal != "dead_letter":
+            return _summed(results.collect(), sender.endpoint, ref)
+        results = results.persist()
+        try:
+            written = _summed(results.where(f.col(ROW).isNull()).collect(), sender.endpoint, ref)
+            if written.refused:
+                letters = results.where(f.col(ROW).isNotNull())
+                keep(letters.select(f.col(ROW).alias("value"), f.col("said").alias("message")))
+            return written
+        finally:
+            results.unpersist()
+
+    def _rows(self, batch: DataFrame) -> DataFrame:
+        """Rows as JSON, made by Spark, with what tells their keys apart."""
+        from pyspark.sql import functions as f
+
+        from penstock.clients.sending import KEY, ROW
+
+        op = (f.col(OP) if OP in batch.columns else f.lit("i")).alias(OP)
+        columns = [f.col(quoted(name)) for name in batch.columns if name != OP]
+        if self.payload_version == 0:
+            whole = f.struct(*columns, op)
+        else:
+            whole = f.struct(f.struct(op.alias("op")).alias("metadata"), f.struct(*columns).alias("data"))
+        row = f.to_json(whole, JSON_OPTIONS).alias(ROW)
+        if not self.primary_key:
+            rows = batch.select(row)
+            return rows if self.parallelism is None else rows.repartition(self.parallelism)
+        parts = [f.col(quoted(name)) for name in self.primary_key]
+        by_key = batch.repartition(*parts) if self.parallelism is None else batch.repartition(self.parallelism, *parts)
+        return by_key.select(row, f.xxhash64(*parts).alias(KEY))
+
+    def _sender(self, ref: BatchRef) -> Sender:
+        from penstock.clients.sending import Sender
+
+        http = self._settings.external_http_handler
+        rows = 1 if self.one_row_per_request else self.batch_size or http.trigger_max_count
+        refusal: OnRefusal = "skip" if self.skip_on_error else self.on_error
+        about = f"{ref.query}\n{ref.output}\n{ref.checkpoint_id}\n{ref.batch_id}"
+        return Sender(self._endpoint(), about, rows, http.buffer_size, self.one_row_per_request, refusal)
+
+    def _endpoint(self) -> Endpoint:
+        secret = self._filled_secret()
+        headers = {"Content-Type": "application/json", "Accept": "*/*", "User-Agent": "penstock"}
+        said = {name.lower() for name in (*self.headers, *secret)}
+        kept = {name: value for name, value in headers.items() if name.lower() not in said}
+        timeout_ms = self.timeout or self._settings.external_http_handler.operator_timeout_sec * 1000
+        return Endpoint(
+            self.url,
+            {**kept, **self.headers, **secret},
+            timeout_ms / 1000,
+            self.retry_for / 1000,
+            (*secret.values(), *(value for value in self.headers.values() if len(value) >= _TELLING)),
+        )
+
+    def _filled_secret(self) -> dict[str, str]:
+        """The header that nobody may see."""
+        if self.secret_name is None:
+            return {}
+        for remark in self.remarks(self._settings):
+            raise PlanRefused(remark.code, remark.text, hint=remark.hint)
+        header, value = self._secret(self._settings)
+        assert header is not None
+        assert value is not None
+        return {header: value}
+
+    def _secret(self, settings: Settings) -> tuple[str | None, str | None]:
+        name = (self.secret_name or "").lower()
+        value = settings.http_secret_value.get(name)
+        return settings.http_secret_header.get(name), None if value is None else value.get_secret_value()
+
+    @property
+    def _variables(self) -> tuple[str, str]:
+        name = (self.secret_name or "").upper()
+        return f"PENSTOCK__HTTP_SECRET_HEADER__{name}", f"PENSTOCK__HTTP_SECRET_VALUE__{name}"
+
+
+def _fits(value: str) -> bool:
+    try:
+        value.encode("latin-1")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _summed(results: list[Row], endpoint: Endpoint, ref: BatchRef) -> Written:
+    """What became of a batch. The first failure is raised."""
+    for result in results:
+        if result["failure"] is not None:
+            failure: dict[str, Any] = json.loads(result["failure"])
+            text = f"{endpoint.name} {failure['said']} ({failure['rows']:,} rows of `{ref.output}`)"
+            raise ServiceError(failure["code"], text, hint=failure["hint"], retriable=failure["retriable"])
+    return Written(sum(result["sent"] for result in results), sum(result["refused"] for result in results))

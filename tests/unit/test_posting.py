@@ -1,0 +1,205 @@
+"""Requests against a real server, which fails as it is told to."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+
+from penstock.clients import posting
+from penstock.clients.posting import Endpoint, Failure, Line, delivered
+from penstock.errors import ServiceError
+from tests import endpoint as servers
+from tests.endpoint import HANG, RESET, Says
+
+
+@pytest.fixture
+def server() -> Iterator[servers.Endpoint]:
+    with servers.endpoint() as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(posting, "FIRST_WAIT_SECS", 0.001)
+
+
+def send(
+    url: str, *, timeout: float = 10, retry: float = 20, patient: bool = True, **more: Any
+) -> tuple[Failure | None, int]:
+    line = Line(Endpoint(url, {"Content-Type": "application/json"}, timeout, retry, **more))
+    try:
+        return delivered(line, b'[{"id":1}]\n', {"Idempotency-Key": "k"}, threading.Event(), patient=patient)
+    finally:
+        line.close()
+
+
+def test_a_request_is_posted_with_its_headers(server: servers.Endpoint) -> None:
+    assert send(server.url + "?a=b") == (None, 0)
+    (request,) = server.taken
+    assert (request.path, request.body) == ("/notify?a=b", b'[{"id":1}]\n')
+    assert request.headers["Content-Type"] == "application/json"
+    assert request.headers["Idempotency-Key"] == "k"
+
+
+@pytest.mark.parametrize("says", [Says(500), Says(503), Says(408), Says(429), RESET])
+def test_what_may_pass_is_tried_again_under_the_same_key(server: servers.Endpoint, says: Says) -> None:
+    server.plan = [says, says, says]
+    assert send(server.url) == (None, 3)
+    assert [request.headers["Idempotency-Key"] for request in server.received] == ["k"] * 4
+    assert len({request.body for request in server.received}) == 1
+
+
+def test_a_server_that_hangs_is_not_waited_for_longer_than_said(server: servers.Endpoint) -> None:
+    server.plan = [HANG]
+    assert send(server.url, timeout=0.2) == (None, 1)
+
+
+def test_a_server_that_hangs_for_ever_is_given_up(server: servers.Endpoint) -> None:
+    server.always = HANG
+    failure, _ = send(server.url, timeout=0.1, retry=0.2)
+    assert failure is not None
+    assert (failure.code, failure.retriable, failure.answered) == ("unreachable", True, False)
+    assert "0.1 s" in failure.said
+
+
+def test_nobody_there_may_pass() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))  # nobody listens here, and nobody else can
+        failure, tries = send(f"http://127.0.0.1:{free.getsockname()[1]}/", retry=0.05)
+    assert failure is not None
+    assert (failure.code, failure.retriable) == ("unreachable", True)
+    assert tries > 0
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 413, 422])
+def test_a_refusal_is_final_and_shows_what_was_said(server: servers.Endpoint, status: int) -> None:
+    server.always = Says(status, b'{"error":\n "no such thing"}', {"Content-Type": "application/json"})
+    failure, tries = send(server.url)
+    assert failure is not None
+    assert (failure.code, failure.retriable, tries, len(server.received)) == ("http-refused", False, 0, 1)
+    assert f"answered {status}" in failure.said
+    assert '{"error": "no such thing"}' in failure.said
+
+
+def test_a_redirection_is_not_followed(server: servers.Endpoint) -> None:
+    server.always = Says(301, headers={"Location": server.url + "/new"})
+    failure, _ = send(server.url)
+    assert failure is not None
+    assert (failure.code, len(server.received)) == ("http-refused", 1)
+    assert failure.hint is not None
+    assert "`url`" in failure.hint
+
+
+def test_of_a_page_only_its_title_is_shown(server: servers.Endpoint) -> None:
+    page = b"<!doctype html><html><head><title>Not\n here &amp; there</title></head><body>" + b"x" * 100_000
+    server.always = Says(404, page, {"Content-Type": "text/html; charset=utf-8"})
+    failure, _ = send(server.url)
+    assert failure is not None
+    assert failure.said.endswith("an HTML page, “Not here & there”")
+
+
+def test_what_an_answer_says_does_not_matter_if_it_is_yes(server: servers.Endpoint) -> None:
+    server.always = Says(200, b"<html>OK</html>" * 10_000, {"Content-Type": "text/html"})
+    assert send(server.url) == (None, 0)
+
+
+def test_a_server_is_left_alone_for_as_long_as_it_says(server: servers.Endpoint) -> None:
+    server.plan = [Says(429, headers={"Retry-After": "1"})]
+    assert send(server.url) == (None, 1)
+    first, second = server.received
+    assert second.at - first.at >= 0.99
+
+
+@pytest.mark.parametrize(("text", "seconds"), [(None, 0), ("", 0), ("7", 7), ("soon", 0), ("999999", 600)])
+def test_a_wish_is_in_seconds(text: str | None, seconds: float) -> None:
+    assert posting._seconds(text) == seconds
+
+
+def test_a_wish_may_be_a_moment() -> None:
+    moment = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
+    assert 90 < posting._seconds(moment) <= 100
+    assert posting._seconds("Thu, 01 Jan 1970 00:00:00 GMT") == 0
+
+
+def test_who_is_not_patient_takes_the_first_answer_but_tries_on_without_one(server: servers.Endpoint) -> None:
+    server.plan = [RESET, Says(503)]
+    failure, tries = send(server.url, patient=False)
+    assert failure is not None
+    assert (failure.code, tries) == ("http-failed", 1)
+
+
+def test_trying_again_ends_when_nobody_cares_any_more(server: servers.Endpoint) -> None:
+    server.always = Says(503, headers={"Retry-After": "500"})
+    ended = threading.Event()
+    line = Line(Endpoint(server.url, {}, 10, 1000))
+    threading.Timer(0.2, ended.set).start()
+    failure, _ = delivered(line, b"", {}, ended, patient=True)
+    line.close()
+    assert failure is not None
+    assert len(server.received) == 1
+
+
+def test_a_connection_is_kept_and_opened_again_if_it_was_closed(server: servers.Endpoint) -> None:
+    line = Line(Endpoint(server.url, {}, 10, 0))
+    assert [line.post(b"", {}) for _ in range(3)] == [None] * 3
+    assert server.connections == 1
+    server.plan = [RESET]
+    assert line.post(b"", {}) is None
+    assert server.connections == 2
+    line.close()
+
+
+@pytest.mark.parametrize("before", [0, 1])
+def test_an_aborted_request_comes_back_at_once(server: servers.Endpoint, before: int) -> None:
+    line = Line(Endpoint(server.url, {}, servers.HANG_SECS, 0))
+    for _ in range(before):
+        assert line.post(b"", {}) is None
+    server.always = HANG
+
+    def abort() -> None:
+        while len(server.received) <= before:
+            time.sleep(0.01)
+        line.abort()
+
+    threading.Thread(target=abort).start()
+    failure = line.post(b"", {})
+    assert failure is not None
+    assert failure.code == "unreachable"
+    assert "did not answer" not in failure.said
+    assert line.post(b"", {}) is not None
+    assert len(server.received) == before + 1
+    line.close()
+
+
+def test_whether_somebody_listens_can_be_checked_without_a_request(server: servers.Endpoint) -> None:
+    Endpoint(server.url, {}, 1, 0).check()
+    assert server.received == []
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        with pytest.raises(ServiceError) as caught:
+            Endpoint(f"http://127.0.0.1:{free.getsockname()[1]}/secret", {}, 1, 0).check()
+    assert (caught.value.code, caught.value.retriable) == ("unreachable", True)
+    assert "secret" not in caught.value.message
+
+
+def test_a_name_and_a_password_in_the_address_are_sent_as_a_header(server: servers.Endpoint) -> None:
+    assert send(server.url.replace("://", "://me:pa%20ss@")) == (None, 0)
+    assert server.taken[0].headers["Authorization"] == "Basic bWU6cGEgc3M="
+
+
+def test_messages_show_neither_the_path_nor_a_secret(server: servers.Endpoint) -> None:
+    server.always = Says(403, b"the key hunter2 is not known")
+    where = Endpoint(server.url.replace("://", "://me:pw@"), {"X-Key": "hunter2"}, 1, 0, ("hunter2",))
+    line = Line(where)
+    failure = line.post(b"", {})
+    line.close()
+    assert failure is not None
+    assert "the key **** is not known" in failure.said
+    assert where.name == server.url.removesuffix("/notify")
+    assert "hunter2" not in repr(where)
+    assert "notify" not in repr(where)
