@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from penstock.clients.connect import Connect
+from penstock.clients.gateway import Gateway
 from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.clients.kafka.schema_book import SchemaBook
 
@@ -22,12 +23,13 @@ class Cluster:
 class Clusters:
     """Where sources read, and where sinks write. None where nothing is said: topics are directories then.
 
-    `connect` are clusters of Kafka Connect, by name.
+    `connect` are clusters of Kafka Connect, by name; `gateway` is what serves virtual topics.
     """
 
     source: Cluster | None = None
     sink: Cluster | None = None
     connect: Mapping[str, Connect] = field(default_factory=dict)
+    gateway: Gateway | None = None
 
 
 EMBEDDED: Final = Clusters()
