@@ -3,6 +3,7 @@
 The gateway is a double: see `tests.services.gateway`.
 """
 
+import json
 import socket
 import threading
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from tests.services.gateway import running as double_running
 from tests.spark.running import Running
 from tests.support import write
 
+CASES = Path(__file__).parents[1] / "golden" / "cases"
 PROJECT = """
 project: {{name: views}}
 runtime:
@@ -337,3 +339,41 @@ def test_what_was_done_shows_when_the_call_comes_back(double: GatewayDouble) -> 
     gateway.delete("passthrough", "v", ["v-select"])
     gateway.delete("passthrough", "v", ["v-select"])
     assert gateway.served("passthrough") == client.Served()
+
+
+# The double
+
+
+@pytest.mark.parametrize("case", sorted(CASES.glob("*/expected/gateway.json")), ids=lambda file: file.parts[-3])
+def test_whatever_validate_lets_pass_is_within_the_public_description(double: GatewayDouble, case: Path) -> None:
+    gateway = Gateway(double.url, USER, PASSWORD)
+    sent = json.loads(case.read_text())
+    assert sent
+    for topic, found in sent.items():
+        interceptors = {name: Interceptor(**interceptor) for name, interceptor in found.items()}
+        assert gateway.problems(topic, "below", interceptors) == []
+
+
+@pytest.mark.parametrize(
+    ("plugin", "config", "said"),
+    [
+        ("VirtualSqlTopicPlugin", {"virtualTopic": "v"}, "lacks statement"),
+        ("VirtualSqlTopicPlugin", {"virtualTopic": "v", "statement": 'SELECT * FROM "t"', "x": 1}, "unknown fields: x"),
+        ("VirtualSqlTopicPlugin", {"virtualTopic": "v", "statement": 'SELECT * FROM "t" WHERE a IN (1)'}, "parse"),
+        ("VirtualSqlTopicPlugin", {"virtualTopic": "v", "statement": 'SELECT UPPER(a) FROM "t"'}, "cannot parse"),
+        ("FieldLevelDataMaskingPlugin", {"policies": [{"name": "p", "fields": ["a"]}]}, "policy lacks rule"),
+        (
+            "FieldLevelDataMaskingPlugin",
+            {"policies": [{"name": "p", "fields": ["a"], "rule": {"type": "HASH"}}]},
+            "there is no masking type HASH",
+        ),
+        ("MaskingPlugin", {}, "there is no plugin"),
+    ],
+)
+def test_the_double_takes_nothing_else(
+    double: GatewayDouble, plugin: str, config: dict[str, object], said: str
+) -> None:
+    interceptor = Interceptor(f"io.conduktor.gateway.interceptor.{plugin}", 100, config)
+    (problem,) = Gateway(double.url, USER, PASSWORD).problems("v", "t", {"i": interceptor})
+    assert problem.startswith("i: The request is not valid: ")
+    assert said in problem

@@ -2,8 +2,10 @@
 
 import pytest
 
+from penstock.cli.guard import guard
 from penstock.clients.gateway import Interceptor, Served
 from penstock.codes import CODES
+from penstock.errors import PlanRefused
 from penstock.manifest.compile import compile
 from penstock.manifest.model import GatewayRule, Manifest
 from penstock.plan.diff import diff
@@ -11,6 +13,7 @@ from penstock.plan.explain import explain
 from penstock.plan.gateways import Gateways, interceptors
 from penstock.plan.state import NOTHING, Deployed
 from penstock.plan.steps import Plan
+from penstock.project.parse_project import Environment
 from tests.support import errors, only
 from tests.unit.conftest import MAIN, Check, Compile, Link
 
@@ -167,3 +170,12 @@ def test_what_the_gateway_says_is_a_refusal(manifest: Manifest) -> None:
     (refusal,) = diff(manifest, NOTHING, gateways=gateways).refusals
     assert (refusal.code, refusal.message) == ("gateway-refused", "the gateway does not take `m`: m-select: no")
     assert refusal.code in CODES
+
+
+def test_an_environment_that_forbids_to_delete_keeps_its_virtual_topics(manifest: Manifest) -> None:
+    plan = diff(manifest, Deployed(virtual_topics={"old": "passthrough"}), gateways=asked(manifest))
+    frozen = Environment("prod", "", asks_first=False, allow_destructive=False)
+    with pytest.raises(PlanRefused) as refused:
+        guard(frozen, plan, confirmed=True, forced=False)
+    assert refused.value.code == "destructive-refused"
+    assert "old" in refused.value.message

@@ -47,9 +47,22 @@ def ask_gateway(manifest: Manifest, clusters: Clusters, deployed: Mapping[str, s
     wanted = {rule.virtual_topic: interceptors(rule, registry) for rule in manifest.gateway_rules}
     problems = {}
     for rule in manifest.gateway_rules:
+        if _is_served(rule, wanted[rule.virtual_topic], there[gateway.cluster]):
+            continue
         said = gateway.problems(rule.virtual_topic, rule.physical_topic, wanted[rule.virtual_topic])
         problems[rule.virtual_topic] = tuple(_covered(text, registry) for text in said)
     return Gateways(gateway.cluster, there, problems, wanted, registry is not None)
+
+
+def _is_served(rule: GatewayRule, wanted: Mapping[str, Interceptor], there: Served) -> bool:
+    """Whether a virtual topic is as it should be, so that nothing need be asked about it."""
+    return there.aliases.get(rule.virtual_topic) == rule.physical_topic and _own(rule, there) == wanted
+
+
+def _own(rule: GatewayRule, there: Served) -> dict[str, Interceptor]:
+    """The interceptors of a virtual topic that the gateway has."""
+    names = own_interceptors(rule.virtual_topic)
+    return {name: there.interceptors[name] for name in names if name in there.interceptors}
 
 
 def registry_of(clusters: Clusters) -> Registry | None:
@@ -119,11 +132,7 @@ def virtual_topic_steps(
     there = gateways.there[gateways.cluster]
     for rule in manifest.gateway_rules:
         wanted = gateways.wanted[rule.virtual_topic]
-        has = {
-            name: there.interceptors[name]
-            for name in own_interceptors(rule.virtual_topic)
-            if name in there.interceptors
-        }
+        has = _own(rule, there)
         if rule.virtual_topic not in there.aliases and not has:
             yield CreateVirtualTopic(rule, gateways.cluster)
             continue
