@@ -18,8 +18,15 @@ from penstock.sql.types import data_type
 
 WAY_OUT: Final = "write `materialized: topic`: a Spark query does it then"
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_METADATA: Final = "record"
-"""Fields below this name are those of the record itself: its key, its offset."""
+_NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+_TAKEN: Final = frozenset(
+    {
+        "and", "as", "between", "by", "case", "distinct", "else", "end", "false", "from", "group", "having", "in", "is",
+        "join", "like", "limit", "not", "null", "on", "or", "order", "record", "regexp", "select", "then", "true",
+        "union", "when", "where",
+    }
+)  # fmt: skip
+"""Words that mean something else there. Fields below `record` are those of the record itself: its key, its offset."""
 _CLAUSES: Final[Mapping[str, str]] = {
     "distinct": "DISTINCT",
     "group": "GROUP BY",
@@ -167,7 +174,7 @@ class _Reading:
         name = projection.output_name or f"_col_{position}"
         if projection.is_star:
             raise _RefusedError(projection, "`*` beside other outputs")
-        if not _WORD.fullmatch(name):
+        if not _is_name(name):
             raise _RefusedError(projection, f"output called `{name}`")
         inner = projection.unalias()
         if isinstance(inner, exp.Case):
@@ -233,7 +240,7 @@ class _Reading:
         if self.below.columns is not None and path[0].casefold() not in known:
             raise _RefusedError(node, path[0], f"`{path[0]}` is no field of the records")
         path = (known.get(path[0].casefold(), path[0]), *path[1:])
-        if path[0].casefold() == _METADATA or not all(map(_WORD.fullmatch, path)):
+        if not all(map(_is_name, path)):
             raise _RefusedError(node, f"field called `{'.'.join(path)}`")
         return ".".join(path)
 
@@ -263,10 +270,16 @@ def _path(node: exp.Expr, alias: str) -> tuple[str, ...] | None:
     return without or None
 
 
+def _is_name(text: str) -> bool:
+    return _WORD.fullmatch(text) is not None and text.casefold() not in _TAKEN
+
+
 def _literal(literal: exp.Literal) -> str:
-    if not literal.is_string:
-        return str(literal.this)
     text = str(literal.this)
+    if not literal.is_string:
+        if not _NUMBER.fullmatch(text):
+            raise _RefusedError(literal, f"number written as `{text}`")
+        return text
     if text.startswith("$"):
         message = "the gateway takes a text that begins with `$` for a field"
         raise _RefusedError(literal, "text that begins with `$`", message)
