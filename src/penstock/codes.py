@@ -84,6 +84,9 @@ CODES: Final[Mapping[str, str]] = {
     "cores-missing": "Queries in real-time mode hold a core for every partition that they read, and there are not so many. Spark would not say it: some partitions would never be read.",
     "realtime-unsupported": "`trigger: realtime` stands on a model whose query Spark's real-time mode does not take. The message has every reason.",
     "ml-model-missing": "The file that `runtime.ml` names for a model of machine learning is not there. Queries that ask it cannot run.",
+    "gateway-unsupported": "A virtual topic asks for more than the gateway can do: its SQL takes fields, and conditions joined by AND; its masks redact. Let a Spark query write a topic with `materialized: topic`.",
+    "gateway-refused": "The gateway was asked whether it would take an interceptor or a virtual topic, and has something against it. Nothing was changed.",
+    "gateway-failed": "The gateway did not do what it was asked. The message has its words.",
     "gateway-absent": "`virtual_topic` without a gateway becomes a view inside the queries that read it; other consumers cannot see it.",
     # Governance
     "access-denied": "A model is read by somebody whom its `access` does not allow.",

@@ -4,19 +4,25 @@ A case is a directory below `cases`; what is expected stands in its `expected`. 
 else. `pytest tests/golden --update-golden` writes the files anew: read the difference before it is committed.
 """
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from penstock.cli.line import Checked, Target, check, compiled
+from penstock.clients.gateway import Served
+from penstock.clients.schema_registry import Registry
 from penstock.errors import Diagnostic, ProjectInvalid
 from penstock.graph import lineage
+from penstock.manifest.model import Manifest
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain, summary
+from penstock.plan.gateways import NO_GATEWAY, Gateways, interceptors
 from penstock.plan.state import NOTHING
 from penstock.plan.steps import Plan
 
@@ -82,7 +88,25 @@ def _sound(checked: Checked) -> Iterator[tuple[str, str]]:
     yield "lineage.mmd", lineage.mermaid(graph, everything) + "\n"
     manifest = compiled(checked)
     yield "manifest.json", manifest.to_json()
-    yield "plan.txt", _plan(diff(manifest, NOTHING))
+    gateways = _gateway_without_topics(manifest)
+    yield "plan.txt", _plan(diff(manifest, NOTHING, gateways=gateways))
+    if manifest.gateway_rules:
+        yield "gateway.json", _sent(gateways)
+
+
+def _gateway_without_topics(manifest: Manifest) -> Gateways:
+    """A gateway that has nothing yet, and nothing against what is wanted."""
+    if not manifest.gateway_rules:
+        return NO_GATEWAY
+    registry = Registry(["http://registry:8081"])
+    wanted = {rule.virtual_topic: interceptors(rule, registry) for rule in manifest.gateway_rules}
+    return Gateways("passthrough", {"passthrough": Served()}, wanted=wanted, has_registry=True)
+
+
+def _sent(gateways: Gateways) -> str:
+    """The interceptors of each virtual topic, as they are sent."""
+    wanted = {topic: {n: asdict(i) for n, i in found.items()} for topic, found in gateways.wanted.items()}
+    return json.dumps(wanted, indent=2) + "\n"
 
 
 def _diagnostics(diagnostics: tuple[Diagnostic, ...]) -> str:

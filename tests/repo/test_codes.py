@@ -24,6 +24,8 @@ ELSEWHERE = {
     "schema-incompatible": "tests/services/test_schema_registry.py",
     "connector-refused": "tests/services/test_kafka_connect.py",
     "connect-failed": "tests/services/test_kafka_connect.py",
+    "gateway-refused": "tests/services/test_gateway.py",
+    "gateway-failed": "tests/services/test_gateway.py",
     "already-running": "tests/process/test_run.py",
     "schema-unknown": "tests/unit/test_connectors.py",
     "ml-model-unreadable": "tests/spark/test_ml.py",

@@ -218,11 +218,13 @@ def test_the_older_form_covers_as_well(project_graph: Link) -> None:
 
 def test_a_gateway_gets_masks_as_interceptors(project_graph: Link) -> None:
     text = "runtime: {conduktor: {gateway: {admin_url: x}}}\n" + HEAD
-    more = "    security: {policies: [{mask: {column: email, method: hash, for_roles: [support]}}]}\n"
+    more = "    security: {policies: [{mask: {column: email, method: redact, for_roles: [support]}}]}\n"
     (rule,) = compile(project_graph(text + model("m", f"SELECT * FROM {S} WHERE id > 1", "", more))).gateway_rules
     assert [i.type for i in rule.interceptors] == ["filter", "mask"]
     assert rule.interceptors[0].config == {"where": "id > 1"}
-    assert rule.interceptors[1].config.items() >= {"field": "email", "method": "hash", "forRoles": ["support"]}.items()
+    assert (
+        rule.interceptors[1].config.items() >= {"field": "email", "method": "redact", "forRoles": ["support"]}.items()
+    )
 
 
 # Mistakes

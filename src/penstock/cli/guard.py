@@ -4,13 +4,14 @@ import sys
 
 from penstock.cli import output
 from penstock.errors import Diagnostic, PlanRefused
-from penstock.plan.steps import DeleteConnector, Plan, RebuildQuery, RetireQuery
+from penstock.plan.steps import DeleteConnector, DeleteVirtualTopic, Plan, RebuildQuery, RetireQuery
 from penstock.project.parse_project import Environment
 
 
 def guard(environment: Environment, plan: Plan, *, confirmed: bool, forced: bool) -> None:
     """Refuse what the environment forbids, and ask before changing one that is protected."""
-    destructive = [step for step in plan.steps if isinstance(step, RebuildQuery | RetireQuery | DeleteConnector)]
+    forbidden = RebuildQuery | RetireQuery | DeleteConnector | DeleteVirtualTopic
+    destructive = [step for step in plan.steps if isinstance(step, forbidden)]
     if destructive and not environment.allow_destructive and not forced:
         names = [step.query.name if isinstance(step, RebuildQuery) else step.name for step in destructive]
         text = f"`{environment.name}` forbids to rebuild, retire or delete: {', '.join(names)}"

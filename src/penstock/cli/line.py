@@ -21,6 +21,7 @@ from penstock.manifest.model import Manifest
 from penstock.plan.brokers import ask_brokers
 from penstock.plan.cores import cores_of
 from penstock.plan.diff import diff
+from penstock.plan.gateways import NO_GATEWAY, ask_gateway
 from penstock.plan.place import Place
 from penstock.plan.schemas import NO_SUBJECTS, ask_subjects
 from penstock.plan.state import SqliteStore, read_deployed
@@ -150,6 +151,7 @@ def planned(
         environ=checked.environ,
         brokers=brokers,
         workers=workers,
+        gateways=NO_GATEWAY if select else ask_gateway(manifest, checked.clusters, deployed.virtual_topics),
         subjects=NO_SUBJECTS if select else ask_subjects(manifest, checked.clusters),
         cores=None if once else cores_of(manifest.spark.master),
     )

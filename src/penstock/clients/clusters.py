@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
 from penstock.clients.connect import Connect
+from penstock.clients.gateway import Gateway
 from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.clients.kafka.schema_book import SchemaBook
 from penstock.clients.postgres.server import PostgresServer
@@ -25,13 +26,15 @@ class Cluster:
 class Clusters:
     """Where sources read, and where sinks write. None where nothing is said: topics are directories then.
 
-    `connect` are clusters of Kafka Connect, by name. `postgres` is the database that sinks write, unless `postgres_of`
-    has one for a sink, whose name is in capitals there. `settings` are those of the application itself.
+    `connect` are clusters of Kafka Connect, by name; `gateway` is what serves virtual topics. `postgres` is the database
+    that sinks write, unless `postgres_of` has one for a sink, whose name is in capitals there. `settings` are those of
+    the application itself.
     """
 
     source: Cluster | None = None
     sink: Cluster | None = None
     connect: Mapping[str, Connect] = field(default_factory=dict)
+    gateway: Gateway | None = None
     postgres: PostgresServer = field(default_factory=PostgresServer)
     postgres_of: Mapping[str, PostgresServer] = field(default_factory=dict)
     settings: Settings = field(default_factory=Settings, repr=False)

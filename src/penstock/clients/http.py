@@ -13,8 +13,10 @@ def credentials(username: str | None, password: str | None) -> dict[str, str]:
 
 
 def message_of(error: urllib.error.HTTPError) -> str:
-    """What a service says of a request that it does not take."""
+    """What a service says of a request that it does not take: what is wrong, what about it, and why."""
     try:
-        return str(json.load(error).get("message") or error.reason)
+        told = json.load(error)
+        said = [told.get("title"), told.get("message") or told.get("msg"), told.get("cause")]
     except (ValueError, AttributeError):
         return str(error.reason)
+    return ": ".join(dict.fromkeys(str(part) for part in said if part)) or str(error.reason)

@@ -18,6 +18,7 @@ from penstock.graph.rules.violation import Ruled
 from penstock.graph.sources import source_node
 from penstock.graph.times import idle_lateness
 from penstock.graph.topics import schema_clashes, topic_clashes
+from penstock.graph.virtual_topics import virtual_clashes
 from penstock.project.parse_project import StreamProject
 from penstock.sql.types import Columns
 
@@ -56,6 +57,7 @@ def link_project(
         tests.extend([test] if test else [])
         diagnostics.extend(notes)
     diagnostics.extend(topic_clashes(project, nodes))
+    diagnostics.extend(virtual_clashes(project, nodes) if project.runtime.has_gateway else ())
     diagnostics.extend(schema_clashes(project))
     diagnostics.extend(denied(project, nodes, tuple(tests)))
     diagnostics.extend(check_rules(Ruled(project, nodes, tuple(tests)), today))

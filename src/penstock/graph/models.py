@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from penstock.errors import Diagnostic, Severity, did_you_mean
+from penstock.errors import Diagnostic, Severity, did_you_mean, has_errors
 from penstock.graph.analysis import as_diagnostics, missing_key
 from penstock.graph.flows import flow_of, keyed_by, masked_keys, unbounded_state
 from penstock.graph.graph import EventTime, Node
@@ -18,6 +18,7 @@ from penstock.graph.sources import declared_columns
 from penstock.graph.state_settings import state_notes
 from penstock.graph.times import output_times, window_times
 from penstock.graph.topics import topic_name_mistakes, topic_settings
+from penstock.graph.virtual_topics import beyond_gateway
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
 from penstock.project.runtime import Runtime
@@ -127,7 +128,10 @@ def model_node(
         description=model.description,
     )
     node, trigger = _triggered(declared, node, nodes, kafka=runtime.kafka is not None)
-    return node, [*diagnostics, *notes, *trigger, *_said_of_node(declared, node, found)]
+    served = (
+        beyond_gateway(read, node, nodes, found.columns) if view and gateway and not has_errors(diagnostics) else ()
+    )
+    return node, [*diagnostics, *notes, *trigger, *_said_of_node(declared, node, found), *served]
 
 
 def _said_of_sql(

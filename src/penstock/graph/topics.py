@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from penstock.clients.topic_names import TOPIC_NAME
 from penstock.errors import Diagnostic
@@ -12,6 +12,7 @@ from penstock.project.declared import Declared
 from penstock.project.parse_project import StreamProject
 
 WithTopic: TypeAlias = Declared[written.Source] | Declared[written.Model]
+NAME_HINT: Final = "use letters, digits, `.`, `_` and `-`, at most 249 of them"
 
 
 def topic_name_mistakes(declared: WithTopic) -> list[Diagnostic]:
@@ -19,8 +20,8 @@ def topic_name_mistakes(declared: WithTopic) -> list[Diagnostic]:
     if re.fullmatch(TOPIC_NAME, name):
         return []
     text = f"`{name}` cannot be a topic"
-    hint = "use letters, digits, `.`, `_` and `-`, at most 249 of them"
-    return [Diagnostic("invalid-value", text, declared.origin_of(*field), ".".join([declared.label, *field]), hint)]
+    path = ".".join([declared.label, *field])
+    return [Diagnostic("invalid-value", text, declared.origin_of(*field), path, NAME_HINT)]
 
 
 def topic_clashes(project: StreamProject, nodes: Mapping[str, Node]) -> list[Diagnostic]:

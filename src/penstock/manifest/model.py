@@ -213,7 +213,8 @@ class GatewayRule(Part):
     node: str
     virtual_topic: str = Field(alias="virtualTopic")
     physical_topic: str = Field(alias="physicalTopic")
-    compression: str | None = None
+    with_schema: bool = False
+    """Whether its records can only be read with a schema of the registry."""
     interceptors: tuple[Interceptor, ...] = ()
 
 

@@ -1,17 +1,16 @@
 """What a project wants of other systems: connectors of Kafka Connect, virtual topics of a gateway, schemas."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from penstock.graph.graph import Graph, Node
 from penstock.graph.materialization import foreign_connector
+from penstock.graph.virtual_topics import virtual_topic
 from penstock.manifest.model import ConnectorSpec, GatewayRule, Interceptor, SchemaSpec
 from penstock.project.stream_project import Model
 from penstock.project.stream_project import Source as ProjectSource
-from penstock.sql.clauses import filter_text, is_plain_filter
-from penstock.sql.query import rename_tables
-from penstock.sql.translate import to_spark
+from penstock.sql.selection import Selection
 
 CONNECTOR_CLASSES: Final[Mapping[str, str]] = {
     "snowflake-sink": "com.snowflake.kafka.connector.SnowflakeSinkConnector",
@@ -78,48 +77,33 @@ def gateway_rules(graph: Graph) -> Iterator[GatewayRule]:
     if not graph.runtime.has_gateway:
         return
     for node in graph.nodes.values():
-        if isinstance(node.element, Model) and node.materialized == "virtual_topic" and len(node.inputs) == 1:
-            physical = _topic_of(graph[node.inputs[0]])
-            yield GatewayRule(
-                name=node.name,
-                node=node.id,
-                virtual_topic=node.element.virtual_topic,
-                physical_topic=physical,
-                compression=_compression(node.element),
-                interceptors=(*_selection(node, physical), *_masks(node)),
-            )
+        if not isinstance(node.element, Model) or node.materialized != "virtual_topic":
+            continue
+        found = virtual_topic(node, graph.nodes)
+        assert found is not None
+        physical = _topic_of(found.physical)
+        yield GatewayRule(
+            name=node.name,
+            node=node.id,
+            virtual_topic=node.element.virtual_topic,
+            physical_topic=physical,
+            with_schema=found.with_schema,
+            interceptors=(*_selection(found.selection, physical), *_masks(node.element, found.masked)),
+        )
 
 
-def _compression(model: Model) -> str | None:
-    virtual = model.gateway.virtual_topic if model.gateway else None
-    return virtual.compression if virtual else None
+def _selection(chosen: Selection, physical: str) -> Iterator[Interceptor]:
+    if chosen.outputs is not None:
+        yield Interceptor(type="sql", config={"statement": chosen.statement(physical)})
+    elif chosen.where is not None:
+        yield Interceptor(type="filter", config={"where": chosen.where})
 
 
-def _selection(node: Node, physical: str) -> Iterator[Interceptor]:
-    if node.query is None:
-        return
-    if is_plain_filter(node.query):
-        where = filter_text(node.query)
-        if where is not None:
-            yield Interceptor(type="filter", config={"where": where})
-    else:
-        statement = rename_tables(node.query, lambda _: physical)
-        yield Interceptor(type="sql", config={"statement": to_spark(statement)})
-
-
-def _masks(node: Node) -> Iterator[Interceptor]:
-    assert isinstance(node.element, Model)
-    roles = {mask.column.casefold(): list(mask.for_roles) for mask in node.element.security.masks}
-    for mask in node.masks:
-        config: dict[str, Any] = {
-            "field": mask.column,
-            "method": mask.policy,
-            "forRoles": roles.get(mask.column.casefold(), []),
-        }
-        if mask.policy == "partial":
-            config["visibleChars"] = mask.visible_chars
-        if mask.policy == "hash":
-            config |= {"algorithm": mask.algorithm, **({"salt": mask.salt} if mask.salt else {})}
+def _masks(model: Model, masked: Sequence[str]) -> Iterator[Interceptor]:
+    """A gateway can only redact: other masks are refused before."""
+    roles = {mask.column.casefold(): list(mask.for_roles) for mask in model.security.masks}
+    for column in masked:
+        config = {"field": column, "method": "redact", "forRoles": roles.get(column.casefold(), [])}
         yield Interceptor(type="mask", config=config)
 
 

@@ -10,6 +10,7 @@ from penstock.manifest.model import ConnectorSpec, Manifest, Output, Parameter, 
 from penstock.manifest.model import Step as SqlStep
 from penstock.plan.brokers import NO_BROKERS, Brokers
 from penstock.plan.cores import missing_cores
+from penstock.plan.gateways import NO_GATEWAY, Gateways, virtual_topic_refusals, virtual_topic_steps
 from penstock.plan.reasons import differences
 from penstock.plan.schemas import NO_SUBJECTS, Subjects, schema_refusals, schema_steps
 from penstock.plan.state import Checkpoint, Deployed
@@ -36,14 +37,15 @@ def diff(
     environ: Environ | None = None,
     brokers: Brokers = NO_BROKERS,
     workers: Workers = NO_WORKERS,
+    gateways: Gateways = NO_GATEWAY,
     subjects: Subjects = NO_SUBJECTS,
     cores: int | None = None,
 ) -> Plan:
     """The steps from what is deployed to what the manifest says. `select` restricts them to queries by name.
 
     With `environ`, queries that need a variable which is not in it are refused. `brokers` are what Kafka holds, and
-    `workers` and `subjects` what Kafka Connect and the schema registry do. With `cores`, queries that hold cores for as
-    long as they run must get by with so many.
+    `workers`, `gateways` and `subjects` what Kafka Connect, the gateway and the schema registry do. With `cores`,
+    queries that hold cores for as long as they run must get by with so many.
     """
     chosen = [q for q in manifest.queries if not select or q.name in select]
     steps: list[Step] = [] if select else [*schema_steps(manifest, subjects)]
@@ -59,11 +61,13 @@ def diff(
         present = {q.name for q in manifest.queries}
         steps += [RetireQuery(name) for name in deployed.queries if name not in present]
         steps += connector_steps(manifest, deployed.connectors, workers)
+        steps += virtual_topic_steps(manifest, deployed.virtual_topics, gateways)
     own = [topic.name for topic in manifest.topics]
     missing = missing_topics(chosen, own, brokers.source)
     refusals = [*_not_runnable(manifest, chosen), *missing, *_not_allowed(steps)]
     if not select:
         refusals += [*schema_refusals(manifest, subjects), *connector_refusals(manifest, workers)]
+        refusals += virtual_topic_refusals(manifest, gateways)
     if environ is not None:
         refusals += [refusal for query in chosen for refusal in _unset(query, environ)]
         refusals += [refusal for c in manifest.connectors if not select for refusal in _unset_in(c, environ)]

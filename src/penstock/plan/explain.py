@@ -6,9 +6,12 @@ from typing import Any, assert_never
 from penstock.plan.steps import (
     ChangeConnector,
     ChangeTopic,
+    ChangeVirtualTopic,
     CreateConnector,
     CreateTopic,
+    CreateVirtualTopic,
     DeleteConnector,
+    DeleteVirtualTopic,
     LeaveTopic,
     Plan,
     PutSchema,
@@ -66,6 +69,14 @@ def explain(step: Step) -> Line:
             return Line("~", "restart", "connector", connector.name, f"it has failed: {reason}")
         case DeleteConnector(name, _):
             return Line("-", "delete", "connector", name, "no longer in the project; what it has written stays")
+        case CreateVirtualTopic(rule):
+            return Line("+", "create", "virtual topic", rule.virtual_topic, f"a view of `{rule.physical_topic}`")
+        case ChangeVirtualTopic(rule, _, reason):
+            return Line("~", "change", "virtual topic", rule.virtual_topic, reason)
+        case DeleteVirtualTopic(name, _, left):
+            if left:
+                return Line("-", "forget", "virtual topic", name, "no gateway is named any more; it stays there")
+            return Line("-", "delete", "virtual topic", name, "no longer in the project; the topic below stays")
     assert_never(step)
 
 

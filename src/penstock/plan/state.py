@@ -96,7 +96,8 @@ class Deployed:
     """What earlier runs recorded and left: queries with their full definition, topics, checkpoints by query name.
 
     `filled` are topics that hold rows of a query. `moved_from` is where the project was when its checkpoints began, if
-    that is not here. `connectors` are those made for the project, with the cluster that runs each.
+    that is not here. `connectors` are those made for the project, with the cluster that runs each; `virtual_topics`
+    likewise, with the virtual cluster of the gateway.
     """
 
     queries: Mapping[str, QuerySpec] = field(default_factory=dict)
@@ -105,6 +106,7 @@ class Deployed:
     checkpoints: Mapping[str, Checkpoint] = field(default_factory=dict)
     moved_from: str | None = None
     connectors: Mapping[str, str] = field(default_factory=dict)
+    virtual_topics: Mapping[str, str] = field(default_factory=dict)
 
 
 NOTHING: Final = Deployed()
@@ -129,8 +131,18 @@ def read_deployed(store: StateStore, place: Place) -> Deployed:
         frozenset(place.filled_topics()),
         {name: _checkpoint(place, name) for name in place.existing_checkpoints()},
         root if root is not None and root != str(place.root) else None,
-        {key.removeprefix("connector:"): d["cluster"] for key, d in documents.items() if key.startswith("connector:")},
+        _clusters(documents, _CONNECTOR),
+        _clusters(documents, _VIRTUAL_TOPIC),
     )
+
+
+_CONNECTOR: Final = "connector:"
+_VIRTUAL_TOPIC: Final = "virtual-topic:"
+
+
+def _clusters(documents: Mapping[str, Any], prefix: str) -> dict[str, str]:
+    """Where things are that were made for the project, by name."""
+    return {key.removeprefix(prefix): d["cluster"] for key, d in documents.items() if key.startswith(prefix)}
 
 
 def _checkpoint(place: Place, query: str) -> Checkpoint:
@@ -170,11 +182,19 @@ def record_query(store: StateStore, place: Place, revision: str, query: QuerySpe
 
 
 def record_connector(store: StateStore, place: Place, name: str, cluster: str) -> None:
-    store.put(place.namespace, {f"connector:{name}": {"cluster": cluster}})
+    store.put(place.namespace, {_CONNECTOR + name: {"cluster": cluster}})
 
 
 def forget_connector(store: StateStore, place: Place, name: str) -> None:
-    store.remove(place.namespace, [f"connector:{name}"])
+    store.remove(place.namespace, [_CONNECTOR + name])
+
+
+def record_virtual_topic(store: StateStore, place: Place, name: str, cluster: str) -> None:
+    store.put(place.namespace, {_VIRTUAL_TOPIC + name: {"cluster": cluster}})
+
+
+def forget_virtual_topic(store: StateStore, place: Place, name: str) -> None:
+    store.remove(place.namespace, [_VIRTUAL_TOPIC + name])
 
 
 def record_progress(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from penstock.errors import Diagnostic
-from penstock.manifest.model import ConnectorSpec, Manifest, QuerySpec, SchemaSpec, TopicSpec
+from penstock.manifest.model import ConnectorSpec, GatewayRule, Manifest, QuerySpec, SchemaSpec, TopicSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +111,37 @@ class DeleteConnector:
     cluster: str
 
 
+@dataclass(frozen=True, slots=True)
+class CreateVirtualTopic:
+    """The gateway does not have the virtual topic yet."""
+
+    rule: GatewayRule
+    cluster: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeVirtualTopic:
+    """The virtual topic is there, but not as it should be."""
+
+    rule: GatewayRule
+    cluster: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteVirtualTopic:
+    """The virtual topic was made for the project, and is no longer in it. `left`: there is no gateway to ask."""
+
+    name: str
+    cluster: str
+    left: bool = False
+
+
+VirtualTopicStep: TypeAlias = CreateVirtualTopic | ChangeVirtualTopic | DeleteVirtualTopic
 ConnectorStep: TypeAlias = CreateConnector | ChangeConnector | RestartConnector | DeleteConnector
 TopicStep: TypeAlias = CreateTopic | ChangeTopic | LeaveTopic
 QueryStep: TypeAlias = StartQuery | ResumeQuery | RestartQuery | RebuildQuery
-Step: TypeAlias = PutSchema | TopicStep | QueryStep | RetireQuery | ConnectorStep
+Step: TypeAlias = PutSchema | TopicStep | QueryStep | RetireQuery | ConnectorStep | VirtualTopicStep
 
 
 @dataclass(frozen=True, slots=True)

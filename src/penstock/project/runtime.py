@@ -8,6 +8,8 @@ from pydantic import BeforeValidator, Field, SecretStr, model_validator
 
 from penstock.clients.clusters import EMBEDDED, Cluster, Clusters
 from penstock.clients.connect import Connect
+from penstock.clients.gateway import DEFAULT_CLUSTER
+from penstock.clients.gateway import Gateway as GatewayClient
 from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.clients.kafka.schema_book import SchemaBook
 from penstock.clients.schema_registry import Registry
@@ -189,7 +191,13 @@ class Gateway(Frozen):
     password: SecretStr = SecretStr("conduktor")
     """The password of its administration; never shown again."""
     virtual_cluster: str | None = None
-    """The virtual cluster that its topics belong to."""
+    """The virtual cluster that its topics belong to; the gateway's own, `passthrough`, when left out."""
+
+    def client(self) -> GatewayClient | None:
+        if self.admin_url is None:
+            return None
+        password = self.password.get_secret_value()
+        return GatewayClient(self.admin_url, self.username, password, self.virtual_cluster or DEFAULT_CLUSTER)
 
 
 class Console(Frozen):
@@ -259,7 +267,9 @@ class Runtime(Frozen):
         schemas = SchemaBook(self.schema_registry.registry()) if self.schema_registry else None
         both = Cluster(self.kafka.cluster(root), schemas)
         workers = self.connect.clusters if self.connect else {}
-        return Clusters(both, both, {name: cluster.connect() for name, cluster in workers.items()})
+        connect = {name: cluster.connect() for name, cluster in workers.items()}
+        gateway = self.conduktor.gateway if self.conduktor else None
+        return Clusters(both, both, connect, gateway.client() if gateway else None)
 
     @property
     def has_gateway(self) -> bool:

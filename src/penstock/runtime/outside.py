@@ -8,7 +8,8 @@ from penstock.clients.clusters import Clusters
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.avro import asked_for
 from penstock.errors import QueryFailed, ServiceError
-from penstock.manifest.model import ConnectorSpec, QuerySpec, SchemaSpec, TopicSpec
+from penstock.manifest.model import ConnectorSpec, GatewayRule, QuerySpec, SchemaSpec, TopicSpec
+from penstock.plan.gateways import interceptors, own_interceptors, registry_of
 from penstock.plan.place import Place
 from penstock.plan.schemas import written
 from penstock.plan.topics import wanted_config
@@ -72,6 +73,21 @@ class Outside:
         """Take a connector away that was made for the project. A cluster that nobody names any more is left alone."""
         if cluster in self._clusters.connect:
             self._clusters.connect[cluster].delete(name)
+
+    def put_virtual_topic(self, rule: GatewayRule) -> None:
+        """Make a virtual topic, or change it, and take away what it no longer has."""
+        gateway = self._clusters.gateway
+        assert gateway is not None
+        wanted = interceptors(rule, registry_of(self._clusters))
+        gateway.put(rule.virtual_topic, rule.physical_topic, wanted)
+        stale = [name for name in own_interceptors(rule.virtual_topic) if name not in wanted]
+        if stale:
+            gateway.delete(gateway.cluster, None, stale)
+
+    def delete_virtual_topic(self, name: str, cluster: str) -> None:
+        """Take a virtual topic away that was made for the project. A gateway that nobody names any more is left."""
+        if self._clusters.gateway is not None:
+            self._clusters.gateway.delete(cluster, name, list(own_interceptors(name)))
 
     def telling(self, spec: QuerySpec) -> Callable[[Positions], None] | None:
         """How a query that reads Kafka tells it how far it is."""

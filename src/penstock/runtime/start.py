@@ -13,13 +13,24 @@ from penstock.clients.clusters import EMBEDDED, Clusters
 from penstock.errors import PenstockError, PlanRefused, ServiceError
 from penstock.manifest.model import QuerySpec
 from penstock.plan.place import Place
-from penstock.plan.state import StateStore, forget_connector, forget_query, record_connector, record_query
+from penstock.plan.state import (
+    StateStore,
+    forget_connector,
+    forget_query,
+    forget_virtual_topic,
+    record_connector,
+    record_query,
+    record_virtual_topic,
+)
 from penstock.plan.steps import (
     ChangeConnector,
     ChangeTopic,
+    ChangeVirtualTopic,
     CreateConnector,
     CreateTopic,
+    CreateVirtualTopic,
     DeleteConnector,
+    DeleteVirtualTopic,
     LeaveTopic,
     Plan,
     PutSchema,
@@ -98,6 +109,12 @@ class Run:
                 case DeleteConnector(name, cluster):
                     self._outside.delete_connector(name, cluster)
                     forget_connector(self._store, self._place, name)
+                case CreateVirtualTopic(rule, cluster) | ChangeVirtualTopic(rule, cluster):
+                    record_virtual_topic(self._store, self._place, rule.virtual_topic, cluster)
+                    self._outside.put_virtual_topic(rule)
+                case DeleteVirtualTopic(name, cluster):
+                    self._outside.delete_virtual_topic(name, cluster)
+                    forget_virtual_topic(self._store, self._place, name)
                 case LeaveTopic() | StartQuery() | ResumeQuery() | RestartQuery():
                     pass
                 case _:

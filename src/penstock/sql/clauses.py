@@ -16,11 +16,6 @@ def is_plain_filter(query: Query) -> bool:
     return plain and isinstance(tree.args["from_"].this, exp.Table)
 
 
-def filter_text(query: Query) -> str | None:
-    where = query.tree.args.get("where")
-    return where.this.sql(query.dialect, comments=False) if where is not None else None
-
-
 def spark_condition(query: Query) -> str | None:
     """What rows must meet, in Spark SQL."""
     where = parse_one(to_spark(query), read=SPARK).args.get("where")

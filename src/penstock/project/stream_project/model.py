@@ -23,7 +23,7 @@ class VirtualTopic(Frozen):
     name: str | None = Field(None, min_length=1)
     """Its name; the model's name when left out."""
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] | None = None
-    """How consumers get it."""
+    """It has no effect: records are stored, and compressed, in the topic below."""
 
     @model_validator(mode="before")
     @classmethod
