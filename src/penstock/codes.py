@@ -114,6 +114,7 @@ CODES: Final[Mapping[str, str]] = {
     "unreachable": "A system that the project names does not answer.",
     "topic-missing": "A topic that is only read does not exist. Its writer makes it, so it is not made here.",
     "schema-refused": "The schema registry does not take a schema: it does not fit the ones before it.",
+    "registry-refused": "The schema registry answers, but does not let us in: a wrong user or password, or a right that is missing.",
     "records-gone": "Kafka has deleted records that a query has not read yet, or the topic was made anew. Nothing is passed over in silence: the message has the ranges.",
     "kafka-refused": "The broker answers, but does not let us in, or not do this: a wrong password, a certificate that it does not know, a right that is missing.",
     "kafka-failed": "The broker could not do what was asked. The message has its own words.",

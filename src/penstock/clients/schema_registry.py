@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
+from penstock.clients.avro_references import made_whole
 from penstock.clients.http import credentials, message_of
 from penstock.clients.schema_text import columns_of
 from penstock.errors import ServiceError
@@ -41,17 +42,17 @@ class Registry:
         answer ServiceError.
         """
         found = self._get(f"/subjects/{quote(subject, safe='')}/versions/{version}")
-        return columns_of(str(found["schema"]), str(found.get("schemaType") or "AVRO").lower())
+        return columns_of(self._whole(found), str(found.get("schemaType") or "AVRO").lower())
 
     def versions(self, subject: str) -> dict[int, Registered]:
         """Every schema that a subject has had. LookupError if there is no such subject."""
         path = f"/subjects/{quote(subject, safe='')}/versions"
         found = {int(version): self._get(f"{path}/{version}") for version in self._get(path)}
-        return {version: Registered(int(told["id"]), str(told["schema"])) for version, told in found.items()}
+        return {version: Registered(int(told["id"]), self._whole(told)) for version, told in found.items()}
 
     def schema(self, number: int) -> str:
         """A schema by its number. LookupError if there is none."""
-        return str(self._get(f"/schemas/ids/{number}")["schema"])
+        return self._whole(self._get(f"/schemas/ids/{number}"))
 
     def register(self, subject: str, schema: str, kind: str = "AVRO") -> int:
         """Make a schema the newest of a subject, unless it is there already; its number.
@@ -86,6 +87,24 @@ class Registry:
             return ()
         return tuple(map(str, told.get("messages") or ())) or ("the registry gives no reason",)
 
+    def _whole(self, told: Mapping[str, Any]) -> str:
+        """The text of a schema, with the types in it that it has from other subjects."""
+        others = self._referred(told) if str(told.get("schemaType") or "AVRO") == "AVRO" else {}
+        return made_whole(str(told["schema"]), others.values())
+
+    def _referred(self, told: Mapping[str, Any]) -> dict[tuple[str, int], str]:
+        """The schemas that one refers to, and those that they refer to, by subject and version."""
+        found: dict[tuple[str, int], str] = {}
+        left = list(told.get("references") or ())
+        while left:
+            reference = left.pop()
+            subject, version = str(reference["subject"]), int(reference["version"])
+            if (subject, version) not in found:
+                other = self._get(f"/subjects/{quote(subject, safe='')}/versions/{version}")
+                found[subject, version] = str(other["schema"])
+                left += other.get("references") or ()
+        return found
+
     def _get(self, path: str) -> Any:
         return self._ask(path)
 
@@ -104,6 +123,10 @@ class Registry:
                         raise LookupError(path) from None
                     if error.code in (409, 422):
                         raise ValueError(message_of(error)) from None
+                    if error.code in (401, 403):
+                        hint = "see the user and the password of the registry"
+                        text = f"the schema registry at {url} does not let us in: it answers {error.code}"
+                        raise ServiceError("registry-refused", text, hint=hint) from None
                     failures.append(f"{url} answers {error.code}")
             except (OSError, ValueError) as error:
                 failures.append(f"{url} does not answer: {getattr(error, 'reason', error)}")
