@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from penstock.cli.line import Target, check
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.schema_registry import Registry
-from penstock.errors import ServiceError
+from penstock.errors import ProjectInvalid, ServiceError
 from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
 from tests.spark.running import Running
+from tests.support import only
 
 PIPELINE = """
 sources:
@@ -46,7 +48,8 @@ class Given:
         KafkaAdmin(broker.plain).create(self.topic, 1, 1, {})
         monkeypatch.setenv("STREAMLING__KAFKA_SOURCE__BROKERS", broker.plain.servers)
         monkeypatch.setenv("PENSTOCK__KAFKA_SINK__BROKERS", broker.plain.servers)
-        monkeypatch.setenv("PENSTOCK__KAFKA_SINK__SCHEMA_REGISTRY_URL", registry)
+        for side in ("SOURCE", "SINK"):
+            monkeypatch.setenv(f"PENSTOCK__KAFKA_{side}__SCHEMA_REGISTRY_URL", registry)
 
     def written(self, source: str = "", sql: str = "SELECT id, name FROM events", form: str = "json") -> "Given":
         lines = "".join(f"    {line}\n" for line in source.splitlines())
@@ -222,3 +225,34 @@ def test_a_filter_keeps_rows_away_and_not_what_cannot_be_read(given: Given) -> N
     progress = given.running.run()["events"]
     assert (progress.rows_in, progress.rows_out, progress.rejected) == (5, 1, 1)
     assert [row["id"] for row in rows_of(consume(given.broker.plain, f"{given.topic}.out"))] == [2]
+
+
+OF_AVRO = """
+sources:
+  events: {{type: kafka, topic: {topic}{more}}}
+sinks:
+  out: {{type: kafka, from: events, topic: {topic}.out, data_format: json}}
+"""
+
+
+def test_a_schema_that_names_its_key_names_that_of_the_pipeline(given: Given, registry: str) -> None:
+    fields = [{"name": name, "type": "long"} for name in ("n", "id")]
+    schema = {"type": "record", "name": "r", "doc": json.dumps({"primaryKeys": ["id"]}), "fields": fields}
+    number = Registry([registry]).register(f"{given.topic}-value", json.dumps(schema))
+    given.running.write({"pipeline.yml": OF_AVRO.format(topic=given.topic, more="")})
+    asking = Target(given.running.root / "pipeline.yml", ask_keys=True)
+    assert check(asking).graph["sink.out"].key == ("id",)
+    given.sent(b"\0" + number.to_bytes(4, "big") + b"\x02\x0e", ("8", None))
+    assert given.changes() == [("i", "7", {"n": 1, "id": 7}), ("d", "8", {"n": None, "id": 8})]
+    name = f"{given.topic}.out"
+    assert KafkaAdmin(given.broker.plain).chosen_config([name])[name]["cleanup.policy"] == "compact"
+    given.running.write({"pipeline.yml": OF_AVRO.format(topic=given.topic, more=", primary_key: n")})
+    assert check(asking).graph["sink.out"].key == ("n",)
+
+
+def test_a_pipeline_is_told_that_its_subject_is_not_there(given: Given) -> None:
+    given.running.write({"pipeline.yml": OF_AVRO.format(topic=given.topic, more="")})
+    with pytest.raises(ProjectInvalid) as invalid:
+        check(Target(given.running.root / "pipeline.yml", ask_keys=True))
+    found = only(invalid.value.diagnostics)
+    assert (found.code, found.path) == ("schema-unknown", "sources.events.topic")

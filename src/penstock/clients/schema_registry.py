@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from penstock.clients.avro_references import made_whole
 from penstock.clients.http import credentials, message_of
-from penstock.clients.schema_text import columns_of
+from penstock.clients.schema_text import columns_of, key_of
 from penstock.errors import ServiceError
 from penstock.sql.types import Columns
 
@@ -27,6 +27,14 @@ class Registered:
 
 
 @dataclass(frozen=True, slots=True)
+class Rows:
+    """The columns of rows, None where their schema does not tell, and those of them that identify a row."""
+
+    columns: Columns | None
+    key: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Registry:
     """Where the registry answers, and as whom to ask. Of several addresses the first that answers is taken."""
 
@@ -35,14 +43,15 @@ class Registry:
     password: str | None = field(default=None, repr=False)
     ca_location: str | None = None
 
-    def columns(self, subject: str, version: int | str = "latest") -> Columns | None:
-        """The columns of a subject's rows; None where its schema does not tell.
+    def rows(self, subject: str, version: int | str = "latest") -> Rows:
+        """What a subject's schema says of its rows.
 
         A subject that is not there raises LookupError, a schema that is none ValueError, a registry that does not
         answer ServiceError.
         """
         found = self._get(f"/subjects/{quote(subject, safe='')}/versions/{version}")
-        return columns_of(self._whole(found), str(found.get("schemaType") or "AVRO").lower())
+        text, form = self._whole(found), str(found.get("schemaType") or "AVRO").lower()
+        return Rows(columns_of(text, form), key_of(text) if form == "avro" else ())
 
     def versions(self, subject: str) -> dict[int, Registered]:
         """Every schema that a subject has had. LookupError if there is no such subject."""

@@ -91,7 +91,7 @@ def _topics(graph: Graph) -> Iterator[TopicSpec]:
 
 def _sink_topic(node: Node, sink: KafkaSink) -> TopicSpec:
     """The topic of a sink in a pipeline: made if it is not there, and left alone if it is."""
-    keyed = {"cleanup.policy": "compact"} if sink.primary_key else {}
+    keyed = {"cleanup.policy": "compact"} if node.key else {}
     config: dict[str, str | int | float | bool] = {"retention.ms": -1, **keyed}
     return TopicSpec(
         name=sink.topic,
@@ -226,9 +226,14 @@ def _dumped(connector: Source | Sink) -> dict[str, Any]:
 
 
 def _written(node: Node) -> dict[str, Any]:
-    """The connector of a pipeline's node. One that refers to variables stays as it was written."""
+    """The connector of a pipeline's node. One that refers to variables stays as it was written.
+
+    A key that it has from elsewhere goes with it: a source from its schema, a topic from what is written into it.
+    """
     assert isinstance(node.element, Source | Sink)
-    return dict(node.unfilled) if node.unfilled is not None else _dumped(node.element)
+    written = dict(node.unfilled) if node.unfilled is not None else _dumped(node.element)
+    inherits = isinstance(node.element, KafkaSource | KafkaSink) and node.key and not written.get("primary_key")
+    return {**written, "primary_key": list(node.key)} if inherits else written
 
 
 # Pipelines
