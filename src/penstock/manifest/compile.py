@@ -215,7 +215,7 @@ def _model_sink(node: Node, graph: Graph) -> dict[str, Any]:
         return connector.as_sink(node.id)
     if graph.runtime.kafka is not None:
         topic, key = node.topic.name, node.change_key or node.key
-        return _dumped(KafkaSink(from_=node.id, primary_key=key, topic=topic, data_format="json"))
+        return _dumped(KafkaSink(from_=node.id, primary_key=key, topic=topic, data_format="json", deduplicate=False))
     return _dumped(TopicSink(from_=node.id, primary_key=node.key, topic=node.topic.name))
 
 

@@ -124,7 +124,7 @@ class Launcher:
         if not plain or spec.timed or spec.name in self._careful:
             return "batches"
         sink = self._sink(spec.outputs[0])
-        if not isinstance(sink, StreamSink):
+        if not isinstance(sink, StreamSink) or sink.last_by:
             return "batches"
         if sink.repeatable and not spec.checks:
             return "bare"
