@@ -1,10 +1,11 @@
 """How long a record takes from Kafka to Kafka: ours against the same job written by hand, in batches and in real time.
 
-    python bench/latency.py [--rate 1000] [--seconds 60] [--repeat 2] [--only batches,realtime]
+    python bench/latency.py [--rate 1000] [--seconds 60] [--repeat 2] [--only batches,async,realtime]
 
 A real broker is started for it. One record in is one record out, with the moment in it when it was sent. Ours and by
-hand take turns in one Spark session. The first seconds of each turn are not counted, nor is the first round. In real
-time the end of a batch is, unless `--checkpoint-secs` puts it after the end of the turn.
+hand take turns in one Spark session; with `async`, only our batches begin before the progress of the last one is kept.
+The first seconds of each turn are not counted, nor is the first round. In real time the end of a batch is, unless
+`--checkpoint-secs` puts it after the end of the turn.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -112,8 +114,11 @@ def by_hand(spark: SparkSession, turn: Turn, folder: Path, realtime_secs: int | 
 
 
 @contextmanager
-def ours(spark: SparkSession, turn: Turn, folder: Path, realtime_secs: int | None) -> Iterator[None]:
+def ours(
+    spark: SparkSession, turn: Turn, folder: Path, realtime_secs: int | None, *, async_progress: bool = False
+) -> Iterator[None]:
     trigger = f"{{trigger: realtime, checkpoint_interval_ms: {realtime_secs}000}}" if realtime_secs else "{}"
+    trigger = "{async_progress: true}" if async_progress else trigger
     written = PROJECT.format(servers=turn.cluster.servers, topic=turn.topic, spark=trigger)
     (folder / "stream_project.yml").write_text(written, encoding="utf-8")
     checked = check(folder)
@@ -147,7 +152,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--checkpoint-secs", type=int, default=300, help="length of a batch in real time")
-    parser.add_argument("--only", default="batches,realtime")
+    parser.add_argument("--only", default="batches,async,realtime")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as text:
         folder = Path(text)
@@ -169,7 +174,8 @@ def compare(
     folder: Path,
     arguments: argparse.Namespace,
 ) -> None:
-    ways: dict[str, Callable[..., object]] = {"by hand": by_hand, "ours": ours}
+    own_way = partial(ours, async_progress=mode == "async")
+    ways: dict[str, Callable[..., object]] = {"by hand": by_hand, "ours": own_way}
     found: dict[str, list[float]] = {name: [] for name in ways}
     for number in range(arguments.repeat + 1):
         for name, way in ways.items():

@@ -82,6 +82,7 @@ CODES: Final[Mapping[str, str]] = {
     "connect-failed": "Kafka Connect did not do what it was asked. The message has its words.",
     "schema-incompatible": "A schema that the project writes out differs from the newest one of its subject in a way that the subject does not allow.",
     "cores-missing": "Queries in real-time mode hold a core for every partition that they read, and there are not so many. Spark would not say it: some partitions would never be read.",
+    "async-progress-unsupported": "`async_progress` stands on a model whose progress Spark cannot keep while its query goes on. The message has every reason.",
     "realtime-unsupported": "`trigger: realtime` stands on a model whose query Spark's real-time mode does not take. The message has every reason.",
     "ml-model-missing": "The file that `runtime.ml` names for a model of machine learning is not there. Queries that ask it cannot run.",
     "gateway-absent": "`virtual_topic` without a gateway becomes a view inside the queries that read it; other consumers cannot see it.",

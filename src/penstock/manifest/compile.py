@@ -162,13 +162,14 @@ _REALTIME_MS: Final = 60_000
 
 
 def _trigger(model: Model) -> Every | RealTime | None:
+    ahead = model.advanced.spark.async_progress
     match model.advanced.spark.trigger:
         case Interval(interval_ms=interval_ms):
-            return Every(interval_ms=interval_ms)
+            return Every(interval_ms=interval_ms, ahead=ahead)
         case "realtime":
             return RealTime(checkpoint_ms=model.advanced.spark.checkpoint_interval_ms or _REALTIME_MS)
         case None:
-            return None
+            return Every(interval_ms=0, ahead=True) if ahead else None
 
 
 def _topic_source(node: Node, graph: Graph) -> dict[str, Any]:
