@@ -60,6 +60,7 @@ ELSEWHERE = {
     "not-avro": "tests/services/test_kafka_avro.py",
     "schema-id-unknown": "tests/services/test_kafka_avro.py",
     "avro-unreadable": "tests/services/test_kafka_avro.py",
+    "registry-refused": "tests/services/test_kafka_settings.py",
     "schema-refused": "tests/services/test_kafka_pipelines.py",
     "records-gone": "tests/services/test_kafka_faults.py",
     "topic-missing": "tests/services/test_kafka_projects.py",

@@ -26,6 +26,7 @@ class Broker:
     plain: KafkaCluster
     with_password: KafkaCluster
     with_scram: KafkaCluster
+    with_longer_scram: KafkaCluster
     with_certificate: KafkaCluster
 
 
@@ -36,11 +37,12 @@ def running(home: Path) -> Iterator[Broker]:
     certificates = _certificates(home / "certificates")
     settings = {
         "listeners": f"PLAINTEXT://127.0.0.1:{plain},SASL_PLAINTEXT://127.0.0.1:{sasl},SSL://127.0.0.1:{tls}",
-        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
         "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
             f'{_LOGIN}.plain.PlainLoginModule required user_ada="secret \\\\"of\\\\" ada";'
         ),
         "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": f"{_LOGIN}.scram.ScramLoginModule required;",
+        "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": f"{_LOGIN}.scram.ScramLoginModule required;",
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(certificates / "server.pem"),
         "ssl.truststore.type": "PEM",
@@ -48,7 +50,7 @@ def running(home: Path) -> Iterator[Broker]:
         "ssl.client.auth": "required",
         "message.max.bytes": "20000000",
     }
-    users = ["SCRAM-SHA-256=[name=ada,password=scrambled]"]
+    users = ["SCRAM-SHA-256=[name=ada,password=scrambled]", "SCRAM-SHA-512=[name=bob,password=more scrambled]"]
     try:
         dev_kafka.up(home, port=plain, settings=settings, users=users)
         files = {name: str(certificates / f"{name}.pem") for name in ("ca", "certificate", "key")}
@@ -57,6 +59,7 @@ def running(home: Path) -> Iterator[Broker]:
             KafkaCluster(f"127.0.0.1:{plain}"),
             KafkaCluster(f"127.0.0.1:{sasl}", username="ada", password='secret "of" ada'),
             KafkaCluster(f"127.0.0.1:{sasl}", mechanism="SCRAM-SHA-256", username="ada", password="scrambled"),
+            KafkaCluster(f"127.0.0.1:{sasl}", mechanism="SCRAM-SHA-512", username="bob", password="more scrambled"),
             KafkaCluster(f"127.0.0.1:{tls}", **files),
         )
     finally:

@@ -1,11 +1,16 @@
 """A real schema registry for tests: the one of `penstock dev`."""
 
+import base64
 import json
+import threading
+import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from penstock.dev import processes
 from penstock.dev import registry as dev_registry
@@ -20,9 +25,53 @@ def running(home: Path) -> Iterator[str]:
         processes.stop(home)
 
 
-def register(address: str, subject: str, schema: Any, kind: str = "AVRO") -> None:
-    body = json.dumps({"schema": json.dumps(schema), "schemaType": kind}).encode()
+def register(
+    address: str, subject: str, schema: Any, kind: str = "AVRO", refers: Mapping[str, str] | None = None
+) -> int:
+    """Register a schema; `refers` are the subjects that it has types from, by the name of the type."""
+    references = [{"name": name, "subject": other, "version": 1} for name, other in (refers or {}).items()]
+    body = json.dumps({"schema": json.dumps(schema), "schemaType": kind, "references": references}).encode()
     headers = {"Content-Type": "application/json"}
     request = urllib.request.Request(f"{address}/subjects/{subject}/versions", body, headers)
     with urllib.request.urlopen(request, timeout=10) as answer:
-        assert answer.status == 200
+        return int(json.load(answer)["id"])
+
+
+@contextmanager
+def guarded(address: str, user: str, password: str) -> Iterator[str]:
+    """The same registry behind a door that asks for a user and a password."""
+    wanted = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+    host, path = f"http://{urlsplit(address).netloc}", urlsplit(address).path
+
+    class Door(BaseHTTPRequestHandler):
+        def _pass_on(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0)) or None
+            if self.headers.get("Authorization") != wanted:
+                self._answer(401, b'{"error_code": 401, "message": "who are you?"}')
+                return
+            headers = {"Content-Type": "application/json"}
+            request = urllib.request.Request(host + self.path, body, headers, method=self.command)
+            try:
+                with urllib.request.urlopen(request, timeout=10) as answer:
+                    self._answer(answer.status, answer.read())
+            except urllib.error.HTTPError as error:
+                with error:
+                    self._answer(error.code, error.read())
+
+        do_GET = do_POST = do_PUT = _pass_on  # noqa: N815 - names of the class that we extend
+
+        def _answer(self, status: int, body: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}{path}"
+        finally:
+            server.shutdown()

@@ -189,3 +189,43 @@ def test_a_registry_that_does_not_answer_for_a_while_loses_no_record(
             lambda _: {row["id"] for row in rows_of(consume(broker.plain, f"{topic}.seen"))} == {1, 2},
             lambda run: run.board.snapshot()[0].state == "running",
         )
+
+
+CURRENCY = {"type": "enum", "name": "Currency", "namespace": "money", "symbols": ["EUR", "CHF"]}
+PRICE = {
+    "type": "record",
+    "name": "Price",
+    "namespace": "money",
+    "fields": [{"name": "amount", "type": "long"}, {"name": "currency", "type": "Currency"}],
+}
+PRICED = {
+    "type": "record",
+    "name": "Order",
+    "namespace": "shop",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "net", "type": "money.Price"},
+        {"name": "gross", "type": ["null", "money.Price"], "default": None},
+        {"name": "paid_in", "type": {"type": "array", "items": "money.Currency"}},
+    ],
+}
+
+
+def test_types_of_other_subjects_are_read_where_a_schema_refers_to_them(
+    running: Running, broker: Broker, registry: str, topic: str
+) -> None:
+    registries.register(registry, f"{topic}-currency", CURRENCY)
+    registries.register(registry, f"{topic}-price", PRICE, refers={"money.Currency": f"{topic}-currency"})
+    both = {"money.Price": f"{topic}-price", "money.Currency": f"{topic}-currency"}
+    number = registries.register(registry, f"{topic}-value", PRICED, refers=both)
+    produce(broker.plain, topic, value(number, 1, 5, 0, None, 0), value(number, 2, 5, 0, 1, 6, 1, 2, 1, 0, 0))
+    assert given(running, broker, registry, topic).run()["seen"].rejected == 0
+    assert rows_of(consume(broker.plain, f"{topic}.seen")) == [
+        {"id": 1, "net": {"amount": 5, "currency": "EUR"}, "gross": None, "paid_in": []},
+        {
+            "id": 2,
+            "net": {"amount": 5, "currency": "EUR"},
+            "gross": {"amount": 6, "currency": "CHF"},
+            "paid_in": ["CHF", "EUR"],
+        },
+    ]

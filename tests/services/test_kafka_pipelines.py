@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from penstock.cli.line import Target, check
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.schema_registry import Registry
-from penstock.errors import ServiceError
+from penstock.errors import ProjectInvalid, ServiceError
 from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
 from tests.spark.running import Running
+from tests.support import only
 
 PIPELINE = """
 sources:
@@ -33,6 +35,7 @@ sinks:
     topic: {topic}.out
     data_format: {form}
     primary_key: id
+    deduplicate: {deduplicate}
 """
 
 
@@ -46,11 +49,26 @@ class Given:
         KafkaAdmin(broker.plain).create(self.topic, 1, 1, {})
         monkeypatch.setenv("STREAMLING__KAFKA_SOURCE__BROKERS", broker.plain.servers)
         monkeypatch.setenv("PENSTOCK__KAFKA_SINK__BROKERS", broker.plain.servers)
-        monkeypatch.setenv("PENSTOCK__KAFKA_SINK__SCHEMA_REGISTRY_URL", registry)
+        for side in ("SOURCE", "SINK"):
+            monkeypatch.setenv(f"PENSTOCK__KAFKA_{side}__SCHEMA_REGISTRY_URL", registry)
 
-    def written(self, source: str = "", sql: str = "SELECT id, name FROM events", form: str = "json") -> "Given":
+    def written(
+        self,
+        source: str = "",
+        sql: str = "SELECT id, name FROM events",
+        form: str = "json",
+        *,
+        deduplicate: bool = True,
+    ) -> "Given":
         lines = "".join(f"    {line}\n" for line in source.splitlines())
-        self.running.write({"pipeline.yml": PIPELINE.format(topic=self.topic, source=lines, sql=sql, form=form)})
+        values = {
+            "topic": self.topic,
+            "source": lines,
+            "sql": sql,
+            "form": form,
+            "deduplicate": str(deduplicate).lower(),
+        }
+        self.running.write({"pipeline.yml": PIPELINE.format(**values)})
         return self
 
     def sent(self, *records: Any) -> "Given":
@@ -195,7 +213,7 @@ def wrapped(before: Any, after: Any, op: str) -> dict[str, Any]:
 
 def test_rows_are_taken_out_of_the_envelopes_of_debezium(given: Given) -> None:
     first, second = {"id": 1, "name": "a"}, {"id": 2, "name": "b"}
-    given.written(ENVELOPE).sent(
+    given.written(ENVELOPE, deduplicate=False).sent(
         wrapped(None, first, "c"),
         {"schema": {"type": "struct"}, "payload": wrapped(None, second, "r")},
         wrapped(first, {"id": 1, "name": "c"}, "u"),
@@ -222,3 +240,100 @@ def test_a_filter_keeps_rows_away_and_not_what_cannot_be_read(given: Given) -> N
     progress = given.running.run()["events"]
     assert (progress.rows_in, progress.rows_out, progress.rejected) == (5, 1, 1)
     assert [row["id"] for row in rows_of(consume(given.broker.plain, f"{given.topic}.out"))] == [2]
+
+
+OF_AVRO = """
+sources:
+  events: {{type: kafka, topic: {topic}{more}}}
+sinks:
+  out: {{type: kafka, from: events, topic: {topic}.out, data_format: json}}
+"""
+
+
+def test_a_schema_that_names_its_key_names_that_of_the_pipeline(given: Given, registry: str) -> None:
+    fields = [{"name": name, "type": "long"} for name in ("n", "id")]
+    schema = {"type": "record", "name": "r", "doc": json.dumps({"primaryKeys": ["id"]}), "fields": fields}
+    number = Registry([registry]).register(f"{given.topic}-value", json.dumps(schema))
+    given.running.write({"pipeline.yml": OF_AVRO.format(topic=given.topic, more="")})
+    asking = Target(given.running.root / "pipeline.yml", ask_keys=True)
+    assert check(asking).graph["sink.out"].key == ("id",)
+    given.sent(b"\0" + number.to_bytes(4, "big") + b"\x02\x0e", ("8", None))
+    assert given.changes() == [("i", "7", {"n": 1, "id": 7}), ("d", "8", {"n": None, "id": 8})]
+    name = f"{given.topic}.out"
+    assert KafkaAdmin(given.broker.plain).chosen_config([name])[name]["cleanup.policy"] == "compact"
+    given.running.write({"pipeline.yml": OF_AVRO.format(topic=given.topic, more=", primary_key: n")})
+    assert check(asking).graph["sink.out"].key == ("n",)
+
+
+def test_a_pipeline_is_told_that_its_subject_is_not_there(given: Given) -> None:
+    given.running.write({"pipeline.yml": OF_AVRO.format(topic=given.topic, more="")})
+    with pytest.raises(ProjectInvalid) as invalid:
+        check(Target(given.running.root / "pipeline.yml", ask_keys=True))
+    found = only(invalid.value.diagnostics)
+    assert (found.code, found.path) == ("schema-unknown", "sources.events.topic")
+
+
+SEVERAL = [
+    ("1", {"id": 1, "name": "a"}),
+    ("2", {"id": 2, "name": "b"}),
+    ("1", {"id": 1, "name": "c"}, op("u")),
+    ("3", {"id": 3, "name": "d"}),
+    ("2", {"id": 2, "name": "b"}, op("d")),
+    ("1", {"id": 1, "name": "e"}, op("u")),
+]
+
+
+def test_of_several_rows_with_one_key_only_the_last_is_written(given: Given) -> None:
+    given.written().sent(*SEVERAL)
+    progress = given.running.run()["events"]
+    assert (progress.rows_in, progress.rows_out) == (6, 3)
+    assert given.changes() == [
+        ("u", "1", {"id": 1, "name": "e"}),
+        ("d", "2", {"id": 2, "name": "b"}),
+        ("i", "3", {"id": 3, "name": "d"}),
+    ]
+
+
+def test_every_row_is_written_where_that_is_wanted(given: Given) -> None:
+    given.written(deduplicate=False).sent(*SEVERAL)
+    assert [(word, row["name"]) for word, _, row in given.changes()] == [
+        ("i", "a"),
+        ("u", "c"),
+        ("u", "e"),
+        ("i", "b"),
+        ("d", "b"),
+        ("i", "d"),
+    ]
+
+
+def test_the_last_row_is_the_one_with_the_highest_offset(given: Given) -> None:
+    rounds = [[(str(key), {"id": key, "name": f"{key}-{n:03}"}) for key in range(50)] for n in range(200)]
+    KafkaAdmin(given.broker.plain).add_partitions(given.topic, 3)
+    given.written("max_offsets_per_trigger: 4000").sent(*(record for one in rounds for record in one))
+    found = given.changes()
+    assert len(found) < 50 * 6
+    assert {row["id"]: row["name"] for _, _, row in found} == {key: f"{key}-199" for key in range(50)}
+
+
+def test_the_last_row_that_can_be_worked_out_is_written(given: Given) -> None:
+    given.written(sql="SELECT id, 100 / CAST(name AS INT) AS name FROM events")
+    given.sent(*({"id": key, "name": name} for key, name in [(1, "4"), (1, "5"), (2, "2"), (1, "0"), (2, "x")]))
+    progress = given.running.run()["events"]
+    assert (progress.rows_in, progress.rows_out, progress.rejected) == (5, 2, 2)
+    assert [row for _, _, row in given.changes()] == [{"id": 1, "name": 20}, {"id": 2, "name": 50}]
+
+
+BOTH_WAYS = """
+sources:
+  events: {{type: kafka, topic: {topic}, data_format: json, schema: {{id: int64, name: string}}, primary_key: id}}
+sinks:
+  every: {{type: kafka, from: events, topic: {topic}.every, data_format: json, deduplicate: false}}
+  last: {{type: kafka, from: events, topic: {topic}.last, data_format: json}}
+"""
+
+
+def test_sinks_that_share_a_source_each_get_what_they_want(given: Given) -> None:
+    given.running.write({"pipeline.yml": BOTH_WAYS.format(topic=given.topic)})
+    given.sent(*SEVERAL).running.run()
+    counts = [len(consume(given.broker.plain, f"{given.topic}.{name}")) for name in ("every", "last")]
+    assert counts == [6, 3]

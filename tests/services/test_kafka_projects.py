@@ -148,6 +148,7 @@ def test_what_cannot_be_read_is_kept_with_its_bytes_and_its_place(shop: tuple[Ru
 WAYS = {
     "with_password": "sasl_username: ada, sasl_password: '${KAFKA_PASSWORD}'",
     "with_scram": "sasl_mechanism: SCRAM-SHA-256, sasl_username: ada, sasl_password: scrambled",
+    "with_longer_scram": "sasl_mechanism: SCRAM-SHA-512, sasl_username: bob, sasl_password: more scrambled",
     "with_certificate": (
         "ssl_ca_location: ca.pem, ssl_certificate_location: certificate.pem, ssl_key_location: key.pem"
     ),

@@ -1,7 +1,8 @@
-"""Schemas of Avro that leave out what nobody reads."""
+"""Schemas of Avro that leave out what nobody reads, and take in what they refer to."""
 
 import json
 
+from penstock.clients.avro_references import made_whole
 from penstock.clients.kafka.avro import narrowed
 
 
@@ -40,3 +41,38 @@ def test_types_with_names_stay_for_those_that_refer_to_them() -> None:
 def test_values_that_are_no_records_stay_as_they_are() -> None:
     assert narrowed('"string"', {"x"}) == '"string"'
     assert narrowed('["null", "string"]', {"x"}) == '["null", "string"]'
+
+
+def _order(*types: object) -> str:
+    fields = [{"name": f"f{n}", "type": kind} for n, kind in enumerate(types)]
+    return json.dumps({"type": "record", "name": "Order", "namespace": "shop", "fields": fields})
+
+
+def _types(schema: str) -> list[object]:
+    return [field["type"] for field in json.loads(schema)["fields"]]
+
+
+SIZE = {"type": "enum", "name": "Size", "symbols": ["S", "L"]}
+
+
+def test_a_type_of_another_schema_stands_where_it_is_first_used() -> None:
+    whole = made_whole(_order("long", "Size", ["null", "Size"]), [json.dumps({**SIZE, "namespace": "shop"})])
+    assert _types(whole) == ["long", {**SIZE, "namespace": "shop"}, ["null", "shop.Size"]]
+
+
+def test_types_bring_those_that_they_refer_to() -> None:
+    box = {"type": "record", "name": "a.Box", "fields": [{"name": "size", "type": "Size"}]}
+    sizes = {"type": "record", "name": "Sizes", "namespace": "a", "fields": [{"name": "all", "type": SIZE}]}
+    whole = made_whole(_order({"type": "array", "items": "a.Box"}, "a.Size"), map(json.dumps, (box, sizes)))
+    size = {**SIZE, "namespace": "a"}
+    filled = {"type": "record", "name": "Box", "namespace": "a", "fields": [{"name": "size", "type": size}]}
+    assert _types(whole) == [{"type": "array", "items": filled}, "a.Size"]
+
+
+def test_a_type_outside_of_any_namespace_stays_there() -> None:
+    whole = made_whole(_order({"type": "map", "values": "Size"}), [json.dumps(SIZE)])
+    assert _types(whole) == [{"type": "map", "values": {**SIZE, "namespace": ""}}]
+
+
+def test_a_schema_that_refers_to_nothing_stays_as_it_was_written() -> None:
+    assert made_whole(' {"type": "record"}', []) == ' {"type": "record"}'

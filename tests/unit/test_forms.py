@@ -491,8 +491,8 @@ EVERYTHING = """
         waivers: [{rule: models.require_owner, reason: r, until: 2999-01-01}]
         advanced:
           topic: {name: clean.v1, partitions: 3, replication_factor: 1, config: {retention.ms: 5}}
-          spark: {trigger: {interval_ms: 5}, parallelism: 2, state_backend: rocksdb, state_ttl_ms: 5,
-            checkpoint_interval_ms: 5,
+          spark: {trigger: {interval_ms: 5}, async_progress: true, parallelism: 2, state_backend: rocksdb,
+            state_ttl_ms: 5, checkpoint_interval_ms: 5,
             checkpoint_timeout_ms: 5, checkpoint_min_pause_ms: 0, max_concurrent_checkpoints: 1,
             restart_strategy: r, checkpoint: {a: 1}, state: {a: 1}, restart: {a: 1}, resources: {a: 1},
             savepoint: {a: 1}}

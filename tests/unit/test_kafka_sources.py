@@ -1,10 +1,15 @@
-"""Sources of Kafka in pipelines: `filter` is checked and put into words of Spark; what changes nothing says so."""
+"""Sources of Kafka in pipelines: `filter` is checked and put into words of Spark, keys go with rows; what changes
+nothing says so."""
+
+import json
 
 import pytest
 
 from penstock.errors import Severity
+from penstock.graph.schemas import KEPT
 from tests.support import only
-from tests.unit.conftest import Compile, Findings
+from tests.unit.conftest import PIPELINE as PIPELINE_FILE
+from tests.unit.conftest import Check, Compile, Findings
 
 PIPELINE = """
 sources:
@@ -55,3 +60,44 @@ def test_fields_that_change_nothing_say_so(pipeline: Findings) -> None:
     assert [(d.code, d.path, d.severity) for d in found] == [
         ("no-effect", "sources.events.validate_writer_schema_ordering", Severity.INFO)
     ]
+
+
+TO_KAFKA = """
+sources:
+  events: {{type: kafka, topic: t, data_format: json, schema: {{id: int64, name: string}}, primary_key: id}}
+sinks:
+  out: {{type: kafka, from: events, topic: {topic}, data_format: json{more}}}
+"""
+
+
+@pytest.mark.parametrize("topic", ["out", "'${OUT:-out}'"])
+def test_a_topic_is_written_by_the_key_of_what_goes_into_it(pipeline_manifest: Compile, topic: str) -> None:
+    manifest = pipeline_manifest(TO_KAFKA.format(topic=topic, more=""))
+    assert manifest.queries[0].outputs[0].sink["primary_key"] == ["id"]
+    assert manifest.topics[0].config["cleanup.policy"] == "compact"
+    other = pipeline_manifest(TO_KAFKA.format(topic=topic, more=", primary_key: name"))
+    assert other.queries[0].outputs[0].sink["primary_key"] in ("name", ["name"])
+
+
+OF_AVRO = """
+sources:
+  events: {type: kafka, topic: t, include_metadata: true, filter: idd > 1}
+sinks:
+  out: {type: kafka, from: events, topic: out, data_format: json}
+"""
+
+
+def test_what_a_registry_said_of_avro_is_known_later(check: Check) -> None:
+    rows = {"columns": [["id", "BIGINT"], ["name", None]], "key": ["id"]}
+    kept = {str(KEPT): json.dumps({"t-value@latest": rows})}
+    found = only(check({PIPELINE_FILE: OF_AVRO, **kept}, PIPELINE_FILE)[1])
+    assert (found.code, found.hint) == ("sql-unknown-column", "did you mean `id`?")
+    graph, _ = check({PIPELINE_FILE: OF_AVRO.replace("idd", "__kafka_offset"), **kept}, PIPELINE_FILE)
+    assert graph is not None
+    assert graph["sink.out"].key == ("id",)
+    assert [c.name for c in graph["source.events"].columns or ()][:3] == ["id", "name", "__kafka_partition"]
+
+
+@pytest.mark.parametrize("kept", ["{", "[]", '{"t-value@latest": [["id", "BIGINT"]]}', '{"t-value@latest": {}}'])
+def test_what_is_kept_and_damaged_is_as_good_as_nothing(check: Check, kept: str) -> None:
+    assert check({PIPELINE_FILE: OF_AVRO, str(KEPT): kept}, PIPELINE_FILE)[1] == ()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from penstock.clients.schema_text import columns_of
+from penstock.clients.schema_text import columns_of, key_of
 from tests.support import only, spot
 from tests.unit.conftest import MAIN, Findings, Link
 
@@ -172,3 +172,28 @@ def test_a_schema_that_is_nested_too_deeply_is_a_diagnostic(project: Findings, d
 def test_columns_of_a_schema_that_differ_in_case_only_are_refused(project: Findings) -> None:
     fields = '[{"name": "a", "type": "int"}, {"name": "A", "type": "string"}]'
     assert project(source(f'{{"type": "record", "name": "r", "fields": {fields}}}'))
+
+
+PAIR = {"type": "record", "name": "r", "fields": [{"name": "a", "type": "int"}, {"name": "b", "type": "int"}]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "key"),
+    [
+        ({**PAIR, "doc": '{"primaryKeys": ["a", "b"]}'}, ("a", "b")),
+        ({**PAIR, "connect.doc": '{"primaryKeys": ["b"]}'}, ("b",)),
+        ({**PAIR, "doc": '{"about": 1}', "connect.doc": '{"primaryKeys": ["b"]}'}, ("b",)),
+        (["null", {**PAIR, "doc": '{"primaryKeys": ["a"]}'}], ("a",)),
+        (PAIR, ()),
+        ({**PAIR, "doc": "orders of the shop"}, ()),
+        ({**PAIR, "doc": '["primaryKeys"]'}, ()),
+        ({**PAIR, "doc": '{"primaryKeys": "a"}'}, ()),
+        ("string", ()),
+    ],
+)
+def test_the_documentation_of_a_record_may_name_its_key(schema: object, key: tuple[str, ...]) -> None:
+    assert key_of(json.dumps(schema)) == key
+
+
+def test_a_record_that_may_be_null_has_the_columns_of_the_record() -> None:
+    assert columns_of(json.dumps(["null", PAIR]), "avro") == columns_of(json.dumps(PAIR), "avro")

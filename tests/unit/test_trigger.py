@@ -168,3 +168,46 @@ def test_another_trigger_is_a_restart_and_never_a_rebuild(project_manifest: Comp
     (line,) = map(explain, diff(after, deployed).steps)
     assert (line.action, line.sign) == ("restart", "~")
     assert "its trigger changed" in line.reason
+
+
+ASYNC = "{spark: {async_progress: true}}"
+
+
+def asynchronous(sql: str, runtime: str = KAFKA, spark: str = ASYNC) -> str:
+    return text(sql, runtime=runtime).replace("{spark: {trigger: realtime}}", spark)
+
+
+def test_progress_is_kept_while_a_query_without_state_goes_on(check: Check, project_manifest: Compile) -> None:
+    written = asynchronous("SELECT id FROM {{ source('s') }} UNION ALL SELECT id FROM {{ source('s') }}")
+    assert check({MAIN: written})[1] == ()
+    manifest = project_manifest(written)
+    assert manifest.query("m").trigger == Every(interval_ms=0, ahead=True)
+    assert diff(manifest, NOTHING).refusals == ()
+    slower = asynchronous(FILTER, spark="{spark: {trigger: {interval_ms: 5}, async_progress: true}}")
+    assert project_manifest(slower).query("m").trigger == Every(interval_ms=5, ahead=True)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (asynchronous(WINDOW), "GROUP BY keeps state"),
+        (asynchronous(FILTER, runtime="{}"), "its topics are directories"),
+        (asynchronous(FILTER, spark="{connector: print, spark: {async_progress: true}}"), "it writes with `print`"),
+        (asynchronous(FILTER, spark="{spark: {trigger: realtime, async_progress: true}}"), "in a way of its own"),
+    ],
+)
+def test_progress_that_cannot_be_kept_so_is_a_warning_and_plan_refuses(
+    check: Check, project_manifest: Compile, written: str, said: str
+) -> None:
+    found = only(check({MAIN: written})[1])
+    assert (found.code, found.severity) == ("async-progress-unsupported", Severity.WARNING)
+    assert said in found.message
+    assert found.origin == spot(MAIN, written, "true")
+    (refusal,) = diff(project_manifest(written), NOTHING).refusals
+    assert (refusal.code, refusal.params["subject"]) == ("sql-unsupported", "asynchronous progress")
+
+
+def test_a_view_has_no_progress(check: Check) -> None:
+    view = asynchronous(FILTER).replace("    advanced:", "    materialized: virtual_topic\n    advanced:")
+    found = [note for note in check({MAIN: view})[1] if note.path.endswith("async_progress")]
+    assert [(note.code, note.params["field"]) for note in found] == [("no-effect", "async_progress")]

@@ -15,7 +15,7 @@ from penstock.graph.graph import Graph, Node
 from penstock.graph.link import link
 from penstock.graph.memory import Memory
 from penstock.graph.ml import model_files
-from penstock.graph.schemas import ask_registry, discover
+from penstock.graph.schemas import ask_registry, discover, with_keys
 from penstock.manifest.compile import compile
 from penstock.manifest.model import Manifest
 from penstock.plan.brokers import ask_brokers
@@ -39,7 +39,7 @@ class Target:
     """What the command line names: a path, an environment, variables, and whether warnings are errors.
 
     With `remember`, what was found out about the SQL is kept for the next time. With `ask_registry`, the schema
-    registry is asked about every source that refers to it.
+    registry is asked about every source that refers to it; with `ask_keys`, about those that a pipeline gives no key.
     """
 
     path: Path
@@ -48,6 +48,7 @@ class Target:
     strict: bool = False
     remember: bool = True
     ask_registry: bool = False
+    ask_keys: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +99,10 @@ def check(target: Target | Path, *, ignore_runtime: bool = False, governed: bool
     graph = None
     digests: Mapping[str, str] = {}
     if project is not None:
-        if target.ask_registry:
-            diagnostics += ask_registry(project, documents.root)
+        if target.ask_registry or target.ask_keys:
+            only_keys = not target.ask_registry
+            diagnostics += ask_registry(project, documents.root, documents.environ, only_keys=only_keys)
+        project = with_keys(project, documents.root)
         memory = Memory(documents.root)
         graph, notes = link(project, discover(project, documents.root), memory, date.today())
         if target.remember:

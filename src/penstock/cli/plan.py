@@ -1,3 +1,4 @@
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -25,7 +26,7 @@ def command(
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Show what `run` would create, start, change and retire."""
-    checked = check(target(path, directory, env, var))
+    checked = check(replace(target(path, directory, env, var), ask_keys=True))
     plan = planned(checked, compiled(checked), select=select or (), allow_rebuild=allow_rebuild or ())
     if form is Format.JSON:
         output.put_json(to_json(plan))

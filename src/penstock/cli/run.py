@@ -1,6 +1,7 @@
 import os
 import signal
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -40,7 +41,7 @@ def command(
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Run the project until Ctrl-C. Creates what must exist, then starts every query."""
-    checked = check(target(path, directory, env, var))
+    checked = check(replace(target(path, directory, env, var), ask_keys=True))
     plan = planned(checked, compiled(checked), select=select or (), allow_rebuild=allow_rebuild or (), once=once)
     if plan.refusals:
         raise PlanRefused.because(plan.refusals)

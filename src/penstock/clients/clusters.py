@@ -26,9 +26,9 @@ class Cluster:
 class Clusters:
     """Where sources read, and where sinks write. None where nothing is said: topics are directories then.
 
-    `connect` are clusters of Kafka Connect, by name; `gateway` is what serves virtual topics. `postgres` is the database
-    that sinks write, unless `postgres_of` has one for a sink, whose name is in capitals there. `settings` are those of
-    the application itself.
+    `connect` are clusters of Kafka Connect, by name; `gateway` is what serves virtual topics. `postgres` is the
+    database that sinks write, unless `postgres_of` has one for a sink, whose name is in capitals there. `settings` are
+    those of the application itself.
     """
 
     source: Cluster | None = None

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
 
+from penstock.clients.avro_references import made_whole
 from penstock.clients.http import credentials, message_of
-from penstock.clients.schema_text import columns_of
+from penstock.clients.schema_text import columns_of, key_of
 from penstock.errors import ServiceError
 from penstock.sql.types import Columns
 
@@ -26,6 +27,14 @@ class Registered:
 
 
 @dataclass(frozen=True, slots=True)
+class Rows:
+    """The columns of rows, None where their schema does not tell, and those of them that identify a row."""
+
+    columns: Columns | None
+    key: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Registry:
     """Where the registry answers, and as whom to ask. Of several addresses the first that answers is taken."""
 
@@ -34,24 +43,25 @@ class Registry:
     password: str | None = field(default=None, repr=False)
     ca_location: str | None = None
 
-    def columns(self, subject: str, version: int | str = "latest") -> Columns | None:
-        """The columns of a subject's rows; None where its schema does not tell.
+    def rows(self, subject: str, version: int | str = "latest") -> Rows:
+        """What a subject's schema says of its rows.
 
         A subject that is not there raises LookupError, a schema that is none ValueError, a registry that does not
         answer ServiceError.
         """
         found = self._get(f"/subjects/{quote(subject, safe='')}/versions/{version}")
-        return columns_of(str(found["schema"]), str(found.get("schemaType") or "AVRO").lower())
+        text, form = self._whole(found), str(found.get("schemaType") or "AVRO").lower()
+        return Rows(columns_of(text, form), key_of(text) if form == "avro" else ())
 
     def versions(self, subject: str) -> dict[int, Registered]:
         """Every schema that a subject has had. LookupError if there is no such subject."""
         path = f"/subjects/{quote(subject, safe='')}/versions"
         found = {int(version): self._get(f"{path}/{version}") for version in self._get(path)}
-        return {version: Registered(int(told["id"]), str(told["schema"])) for version, told in found.items()}
+        return {version: Registered(int(told["id"]), self._whole(told)) for version, told in found.items()}
 
     def schema(self, number: int) -> str:
         """A schema by its number. LookupError if there is none."""
-        return str(self._get(f"/schemas/ids/{number}")["schema"])
+        return self._whole(self._get(f"/schemas/ids/{number}"))
 
     def register(self, subject: str, schema: str, kind: str = "AVRO") -> int:
         """Make a schema the newest of a subject, unless it is there already; its number.
@@ -86,6 +96,24 @@ class Registry:
             return ()
         return tuple(map(str, told.get("messages") or ())) or ("the registry gives no reason",)
 
+    def _whole(self, told: Mapping[str, Any]) -> str:
+        """The text of a schema, with the types in it that it has from other subjects."""
+        others = self._referred(told) if str(told.get("schemaType") or "AVRO") == "AVRO" else {}
+        return made_whole(str(told["schema"]), others.values())
+
+    def _referred(self, told: Mapping[str, Any]) -> dict[tuple[str, int], str]:
+        """The schemas that one refers to, and those that they refer to, by subject and version."""
+        found: dict[tuple[str, int], str] = {}
+        left = list(told.get("references") or ())
+        while left:
+            reference = left.pop()
+            subject, version = str(reference["subject"]), int(reference["version"])
+            if (subject, version) not in found:
+                other = self._get(f"/subjects/{quote(subject, safe='')}/versions/{version}")
+                found[subject, version] = str(other["schema"])
+                left += other.get("references") or ()
+        return found
+
     def _get(self, path: str) -> Any:
         return self._ask(path)
 
@@ -104,6 +132,10 @@ class Registry:
                         raise LookupError(path) from None
                     if error.code in (409, 422):
                         raise ValueError(message_of(error)) from None
+                    if error.code in (401, 403):
+                        hint = "see the user and the password of the registry"
+                        text = f"the schema registry at {url} does not let us in: it answers {error.code}"
+                        raise ServiceError("registry-refused", text, hint=hint) from None
                     failures.append(f"{url} answers {error.code}")
             except (OSError, ValueError) as error:
                 failures.append(f"{url} does not answer: {getattr(error, 'reason', error)}")

@@ -1,4 +1,4 @@
-"""Columns from the text of a schema: an Avro record or a JSON schema."""
+"""Columns and keys from the text of a schema: an Avro record or a JSON schema."""
 
 import json
 from typing import Any, Final
@@ -14,6 +14,7 @@ _AVRO_LOGICAL: Final = {
     "date": "DATE", "timestamp-millis": "TIMESTAMP", "timestamp-micros": "TIMESTAMP",
     "local-timestamp-millis": "TIMESTAMP_NTZ", "local-timestamp-micros": "TIMESTAMP_NTZ", "uuid": "STRING",
 }  # fmt: skip
+_DOCS: Final = ("doc", "connect.doc")
 _JSON: Final = {"string": "STRING", "integer": "BIGINT", "number": "DOUBLE", "boolean": "BOOLEAN"}
 _JSON_FORMATS: Final = {"date-time": "TIMESTAMP", "date": "DATE"}
 
@@ -24,11 +25,31 @@ def columns_of(definition: str, form: str) -> Columns | None:
         return None
     try:
         schema = json.loads(definition)
-        return _distinct(_columns(schema, form))
+        return _distinct(_columns(_record(schema) if form == "avro" else schema, form))
     except json.JSONDecodeError as error:
         raise ValueError(f"the definition is not JSON: {error}") from None
     except RecursionError:
         raise ValueError("the definition is nested too deeply") from None
+
+
+def key_of(definition: str) -> tuple[str, ...]:
+    """The columns that identify a row, as the documentation of an Avro record says: `{"primaryKeys": […]}`."""
+    try:
+        record = _record(json.loads(definition))
+        said = [json.loads(record[place]) for place in _DOCS if isinstance(record.get(place), str)]
+    except (ValueError, AttributeError, RecursionError):
+        return ()
+    keys = next((found["primaryKeys"] for found in said if isinstance(found, dict) and "primaryKeys" in found), ())
+    return tuple(map(str, keys)) if isinstance(keys, list) else ()
+
+
+def _record(schema: Any) -> Any:
+    """The record of a schema; a value may also be null."""
+    match schema:
+        case ["null", record] | [record, "null"]:
+            return record
+        case _:
+            return schema
 
 
 def _distinct(columns: Columns) -> Columns:

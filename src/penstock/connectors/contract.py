@@ -178,6 +178,11 @@ class Sink(Connector):
     primary_key: Names = ()
     """The columns that identify a row, separated by commas."""
 
+    @property
+    def last_by(self) -> tuple[str, ...]:
+        """The key of which it wants the last row only, of those in a batch; empty if it wants every row."""
+        return ()
+
     @abstractmethod
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         """Write one batch and say how many rows that were. Called again with an equal `ref` after a crash.

@@ -43,7 +43,13 @@ class KafkaSink(StreamSink):
     """How many partitions the topic gets if it is not there."""
     compression: Literal["none", "gzip", "lz4", "snappy", "zstd"] = "lz4"
     """How batches of records are packed."""
+    deduplicate: bool = True
+    """Whether only the last of several rows with one key is written, of those that are read together."""
     _cluster: Cluster | None = PrivateAttr(None)
+
+    @property
+    def last_by(self) -> tuple[str, ...]:
+        return self.primary_key if self.deduplicate else ()
 
     def reaching(self, clusters: Clusters) -> Self:
         found = self.model_copy()

@@ -13,7 +13,7 @@ from penstock.graph.memory import Memory
 from penstock.graph.ml import answers, hindered, misused, output_notes
 from penstock.graph.names import known_only, unknown
 from penstock.graph.read_model import ReadModel
-from penstock.graph.realtime import REALTIME, trigger_notes, unqualified
+from penstock.graph.realtime import ASYNC_PROGRESS, REALTIME, async_notes, not_asynchronous, trigger_notes, unqualified
 from penstock.graph.sources import declared_columns
 from penstock.graph.state_settings import state_notes
 from penstock.graph.times import output_times, window_times
@@ -154,13 +154,14 @@ def _said_of_sql(
 def _triggered(
     declared: Declared[written.Model], node: Node, nodes: Mapping[str, Node], *, kafka: bool
 ) -> tuple[Node, list[Diagnostic]]:
-    """The node, which cannot run if it asks for a trigger that its query does not qualify for."""
-    trigger = declared.value.advanced.spark.trigger
-    if trigger is None:
-        return node, []
-    reasons = unqualified(node, nodes, kafka=kafka) if trigger == "realtime" else ()
-    node = replace(node, hindrances=(*node.hindrances, REALTIME)) if reasons else node
-    return node, list(trigger_notes(declared, node, reasons))
+    """The node, which cannot run if it asks for a way to run that its query does not qualify for."""
+    job = declared.value.advanced.spark
+    slow = unqualified(node, nodes, kafka=kafka) if job.trigger == "realtime" else ()
+    bound = not_asynchronous(node, nodes, kafka=kafka) if job.async_progress else ()
+    hindrances = [name for name, reasons in ((REALTIME, slow), (ASYNC_PROGRESS, bound)) if reasons]
+    node = replace(node, hindrances=(*node.hindrances, *hindrances)) if hindrances else node
+    notes = trigger_notes(declared, node, slow) if job.trigger is not None else ()
+    return node, [*notes, *(async_notes(declared, node, bound) if job.async_progress else ())]
 
 
 def _said_of_node(declared: Declared[written.Model], node: Node, found: Study) -> Iterator[Diagnostic]:

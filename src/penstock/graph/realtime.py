@@ -1,11 +1,12 @@
-"""Which queries Spark's real-time mode takes, and why it does not take the others.
+"""Which queries Spark's real-time mode takes, and its asynchronous progress, and why they do not take the others.
 
-Spark 4.2 has a list of what it takes: Kafka as source and sink, and operators that keep no state, move no rows between
-tasks and run in the JVM. Anything else ends the query when it starts.
+Spark 4.2 has a list of what its real-time mode takes: Kafka as source and sink, and operators that keep no state, move
+no rows between tasks and run in the JVM. Anything else ends the query when it starts. Asynchronous progress is for
+Kafka as sink, and for queries without state.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from penstock.errors import Diagnostic, Severity
@@ -15,8 +16,10 @@ from penstock.project.declared import Declared
 from penstock.sql.query import tables
 
 REALTIME: Final = "real-time mode"
+ASYNC_PROGRESS: Final = "asynchronous progress"
 _SHORTEST_MS: Final = 5_000
 _PLACE: Final = ("advanced", "spark", "trigger")
+_ASYNC_PLACE: Final = ("advanced", "spark", "async_progress")
 
 
 def unqualified(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> tuple[str, ...]:
@@ -27,18 +30,34 @@ def unqualified(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> tuple[
     return tuple(_reasons(node, nodes, kafka=kafka))
 
 
-def _reasons(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> Iterator[str]:
+def not_asynchronous(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> tuple[str, ...]:
+    """Every reason why the progress of a model's query cannot be kept while it goes on."""
+    assert isinstance(node.element, written.Model)
+    realtime = node.element.advanced.spark.trigger == "realtime"
+    own = ("real-time mode keeps progress in a way of its own",) if realtime else ()
+    return (*_outside(node, kafka=kafka), *own, *_stateful(_within(node, nodes)))
+
+
+def _outside(node: Node, *, kafka: bool) -> Iterator[str]:
     if not kafka:
         yield "its topics are directories, and only those of Kafka can be read and written so"
     if isinstance(node.element, written.Model) and not node.writes_topic and node.element.advanced.connector:
         yield f"it writes with `{node.element.advanced.connector.type}`, and not into a topic"
+
+
+def _stateful(within: Iterable[Node]) -> Iterator[str]:
+    for operator in dict.fromkeys(name for part in within for name in part.operators):
+        yield f"{operator} keeps state"
+
+
+def _reasons(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> Iterator[str]:
+    yield from _outside(node, kafka=kafka)
     if isinstance(node.element, written.Model):
         interval = node.element.advanced.spark.checkpoint_interval_ms
         if interval is not None and interval < _SHORTEST_MS:
             yield f"`checkpoint_interval_ms` is {interval}, and must be at least {_SHORTEST_MS}"
     within = list(_within(node, nodes))
-    for operator in dict.fromkeys(name for part in within for name in part.operators):
-        yield f"{operator} keeps state"
+    yield from _stateful(within)
     if any(part.asks for part in within):
         yield "it asks a model of machine learning, which runs in Python"
     reads = Counter(name for part in within for name in _reads(part) if not _is_view(nodes.get(name)))
@@ -56,6 +75,18 @@ def trigger_notes(declared: Declared[written.Model], node: Node, reasons: tuple[
     if _is_view(node) and declared.value.advanced.spark.trigger is not None:
         text, hint = "a view has no query of its own", "set it on the models that read it"
         yield Diagnostic("no-effect", text, origin, path, hint, Severity.WARNING, {"field": "trigger"})
+
+
+def async_notes(declared: Declared[written.Model], node: Node, reasons: tuple[str, ...]) -> Iterator[Diagnostic]:
+    """What is to be said about progress that is to be kept while a model's query goes on."""
+    origin, path = declared.origin_of(*_ASYNC_PLACE), declared.label_of(*_ASYNC_PLACE)
+    if _is_view(node):
+        text, hint = "a view has no query of its own", "set it on the models that read it"
+        yield Diagnostic("no-effect", text, origin, path, hint, Severity.WARNING, {"field": "async_progress"})
+    elif reasons:
+        text = f"the progress of `{node.name}` cannot be kept while it goes on: {'; '.join(reasons)}"
+        hint = "leave `async_progress` out: progress is kept after every batch"
+        yield Diagnostic("async-progress-unsupported", text, origin, path, hint, Severity.WARNING, {"query": node.name})
 
 
 def _within(node: Node, nodes: Mapping[str, Node]) -> Iterator[Node]:

@@ -1,18 +1,25 @@
-"""Fetch what can be known about outside columns, without Spark, before linking."""
+"""Fetch what can be known about outside columns and keys, without Spark, before linking."""
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from penstock.clients.kafka.records import METADATA_TYPES
+from penstock.clients.schema_registry import Registry, Rows
 from penstock.clients.topic_names import TOPIC_NAME
+from penstock.connectors.contract import Source
+from penstock.connectors.kafka import KafkaSource
 from penstock.connectors.topic import TopicSource
 from penstock.errors import Diagnostic, ServiceError
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
 from penstock.project.parse import Project
 from penstock.project.parse_project import StreamProject
+from penstock.project.settings import pipeline_clusters
+from penstock.project.variables import Environ
 from penstock.sql.types import Column, Columns
 
 KEPT: Final = Path(".penstock") / "cache" / "schemas.json"
@@ -20,44 +27,85 @@ KEPT: Final = Path(".penstock") / "cache" / "schemas.json"
 
 def discover(project: Project, root: Path) -> Mapping[str, Columns]:
     """Columns by node id, from files and from what a registry said before; what cannot be told is left out."""
-    if not isinstance(project, StreamProject):
-        found = {f"source.{name}": s.value.rooted_at(root).known_columns() for name, s in project.sources.items()}
-        return {node_id: columns for node_id, columns in found.items() if columns is not None}
     kept = _kept(root)
+    if not isinstance(project, StreamProject):
+        found = {f"source.{name}": _pipeline_columns(s.value, root, kept) for name, s in project.sources.items()}
+        return {node_id: columns for node_id, columns in found.items() if columns is not None}
     schemas: dict[str, Columns] = {}
     for source in (declared.value for declared in project.sources):
         subject = _subject(source)
-        if subject is not None and _key(source, subject) in kept:
-            schemas[f"source.{source.name}"] = kept[_key(source, subject)]
+        known = kept.get(_key(subject, _version(source))) if subject is not None else None
+        if known is not None and known.columns is not None:
+            schemas[f"source.{source.name}"] = known.columns
         elif not source.columns and project.runtime.kafka is None and re.fullmatch(TOPIC_NAME, source.topic):
             columns = TopicSource(topic=source.topic).rooted_at(root).known_columns()
             schemas.update({f"source.{source.name}": columns} if columns is not None else {})
     return schemas
 
 
-def ask_registry(project: Project, root: Path) -> list[Diagnostic]:
-    """Ask the registry about every source that refers to it, and keep the answers for later."""
-    if not isinstance(project, StreamProject):
+def with_keys(project: Project, root: Path) -> Project:
+    """The project; sources of Avro that declare no key have the one that their schema names, if that is known."""
+    if isinstance(project, StreamProject):
+        return project
+    kept = _kept(root)
+    return replace(project, sources={name: _keyed(declared, kept) for name, declared in project.sources.items()})
+
+
+def _keyed(declared: Declared[Source], kept: Mapping[str, Rows]) -> Declared[Source]:
+    known = None if declared.value.primary_key else kept.get(_key(_pipeline_subject(declared.value)))
+    if known is None or not known.key:
+        return declared
+    return replace(declared, value=declared.value.model_copy(update={"primary_key": known.key}))
+
+
+def ask_registry(project: Project, root: Path, environ: Environ, *, only_keys: bool = False) -> list[Diagnostic]:
+    """Ask the registry about every source that refers to it, and keep the answers for later.
+
+    With `only_keys`, only about those of a pipeline that declare no key.
+    """
+    registry = _registry(project, environ)
+    wanted = [asked for asked in _asked(project) if not only_keys or asked.wants_key]
+    if not wanted or registry is None:
         return []
-    referring = [(source, subject) for source in project.sources if (subject := _subject(source.value)) is not None]
-    if not referring or project.runtime.schema_registry is None:
-        return []
-    registry = project.runtime.schema_registry.registry()
     diagnostics: list[Diagnostic] = []
     kept = _kept(root)
-    for source, subject in referring:
-        version = source.value.schema_.version if source.value.schema_ else None
+    for asked in wanted:
         try:
-            columns = registry.columns(subject, version or "latest")
+            kept[_key(asked.subject, asked.version)] = registry.rows(asked.subject, asked.version or "latest")
         except LookupError:
-            diagnostics.append(_not_there(source, subject))
+            diagnostics.append(_not_there(asked))
         except ValueError as error:
-            diagnostics.append(_no_schema(source, str(error)))
-        else:
-            if columns is not None:
-                kept[_key(source.value, subject)] = columns
+            diagnostics.append(_no_schema(asked.source, str(error)))
     _keep(root, kept)
     return diagnostics
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A source that the registry knows more about."""
+
+    source: Declared[written.Source] | Declared[Source]
+    subject: str
+    version: int | str | None = None
+    wants_key: bool = False
+
+
+def _asked(project: Project) -> Iterator[_Asked]:
+    if isinstance(project, StreamProject):
+        for source in project.sources:
+            if (subject := _subject(source.value)) is not None:
+                yield _Asked(source, subject, _version(source.value))
+        return
+    for declared in project.sources.values():
+        if (subject := _pipeline_subject(declared.value)) is not None:
+            yield _Asked(declared, subject, wants_key=not declared.value.primary_key)
+
+
+def _registry(project: Project, environ: Environ) -> Registry | None:
+    if isinstance(project, StreamProject):
+        return project.runtime.schema_registry.registry() if project.runtime.schema_registry else None
+    source = pipeline_clusters(environ, on_kafka=True).source
+    return source.schemas.registry if source is not None and source.schemas is not None else None
 
 
 def _subject(source: written.Source) -> str | None:
@@ -68,35 +116,64 @@ def _subject(source: written.Source) -> str | None:
     return source.subject
 
 
-def _key(source: written.Source, subject: str) -> str:
-    return f"{subject}@{(source.schema_ and source.schema_.version) or 'latest'}"
+def _version(source: written.Source) -> int | str | None:
+    return source.schema_.version if source.schema_ else None
 
 
-def _not_there(source: Declared[written.Source], subject: str) -> Diagnostic:
-    version = source.value.schema_.version if source.value.schema_ else None
-    text = f"the registry has no subject `{subject}`" + (f" in version {version}" if version else "")
-    origin, path = source.origin_of("schema"), source.label_of("schema")
-    return Diagnostic("schema-unknown", text, origin, path, "see `schema.subject`", params={"subject": subject})
+def _pipeline_subject(source: Source) -> str | None:
+    is_avro = isinstance(source, KafkaSource) and source.data_format == "avro" and source.envelope is None
+    return f"{source.topic}-value" if isinstance(source, KafkaSource) and is_avro else None
 
 
-def _no_schema(source: Declared[written.Source], reason: str) -> Diagnostic:
-    return Diagnostic("schema-unknown", reason, source.origin_of("schema"), source.label_of("schema"))
+def _pipeline_columns(source: Source, root: Path, kept: Mapping[str, Rows]) -> Columns | None:
+    known = kept.get(_key(_pipeline_subject(source)))
+    if known is None or known.columns is None:
+        return source.rooted_at(root).known_columns()
+    metadata = METADATA_TYPES if isinstance(source, KafkaSource) and source.include_metadata else {}
+    return (*known.columns, *(Column(name, kind) for name, kind in metadata.items()))
 
 
-def _kept(root: Path) -> dict[str, Columns]:
+def _key(subject: str | None, version: int | str | None = None) -> str:
+    return f"{subject}@{version or 'latest'}"
+
+
+def _not_there(asked: _Asked) -> Diagnostic:
+    text = f"the registry has no subject `{asked.subject}`" + (f" in version {asked.version}" if asked.version else "")
+    if not asked.source.says("schema"):
+        origin, path, hint = asked.source.origin_of("topic"), asked.source.label_of("topic"), "register a schema first"
+    else:
+        origin, path, hint = asked.source.origin_of("schema"), asked.source.label_of("schema"), "see `schema.subject`"
+    return Diagnostic("schema-unknown", text, origin, path, hint, params={"subject": asked.subject})
+
+
+def _no_schema(source: Declared[written.Source] | Declared[Source], reason: str) -> Diagnostic:
+    field = "schema" if source.says("schema") else "topic"
+    return Diagnostic("schema-unknown", reason, source.origin_of(field), source.label_of(field))
+
+
+def _kept(root: Path) -> dict[str, Rows]:
     """What was said before. A file that is damaged is as good as none."""
     try:
         whole = json.loads((root / KEPT).read_text(encoding="utf-8"))
-        return {str(key): tuple(Column(name, kind) for name, kind in listed) for key, listed in whole.items()}
-    except (OSError, ValueError, TypeError, AttributeError):
+        return {str(name): _rows(told) for name, told in whole.items()}
+    except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return {}
 
 
-def _keep(root: Path, kept: Mapping[str, Columns]) -> None:
-    text = json.dumps({key: [[c.name, c.type] for c in columns] for key, columns in sorted(kept.items())}, indent=1)
+def _rows(told: Mapping[str, list[list[str]] | None]) -> Rows:
+    listed = told["columns"]
+    columns = None if listed is None else tuple(Column(name, kind) for name, kind in listed)
+    return Rows(columns, tuple(map(str, told["key"] or ())))
+
+
+def _keep(root: Path, kept: Mapping[str, Rows]) -> None:
+    whole = {
+        name: {"columns": rows.columns and [[c.name, c.type] for c in rows.columns], "key": rows.key}
+        for name, rows in sorted(kept.items())
+    }
     try:
         (root / KEPT).parent.mkdir(parents=True, exist_ok=True)
-        (root / KEPT).write_text(text, encoding="utf-8")
+        (root / KEPT).write_text(json.dumps(whole, indent=1), encoding="utf-8")
     except OSError as error:
         text = f"cannot write {root / KEPT}: {error.strerror}"
         raise ServiceError("not-writable", text) from error

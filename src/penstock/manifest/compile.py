@@ -91,7 +91,7 @@ def _topics(graph: Graph) -> Iterator[TopicSpec]:
 
 def _sink_topic(node: Node, sink: KafkaSink) -> TopicSpec:
     """The topic of a sink in a pipeline: made if it is not there, and left alone if it is."""
-    keyed = {"cleanup.policy": "compact"} if sink.primary_key else {}
+    keyed = {"cleanup.policy": "compact"} if node.key else {}
     config: dict[str, str | int | float | bool] = {"retention.ms": -1, **keyed}
     return TopicSpec(
         name=sink.topic,
@@ -162,13 +162,14 @@ _REALTIME_MS: Final = 60_000
 
 
 def _trigger(model: Model) -> Every | RealTime | None:
+    ahead = model.advanced.spark.async_progress
     match model.advanced.spark.trigger:
         case Interval(interval_ms=interval_ms):
-            return Every(interval_ms=interval_ms)
+            return Every(interval_ms=interval_ms, ahead=ahead)
         case "realtime":
             return RealTime(checkpoint_ms=model.advanced.spark.checkpoint_interval_ms or _REALTIME_MS)
         case None:
-            return None
+            return Every(interval_ms=0, ahead=True) if ahead else None
 
 
 def _topic_source(node: Node, graph: Graph) -> dict[str, Any]:
@@ -216,7 +217,7 @@ def _model_sink(node: Node, graph: Graph) -> dict[str, Any]:
         return {**({"primary_key": ",".join(key)} if key else {}), **connector.as_sink(node.id)}
     if graph.runtime.kafka is not None:
         topic, key = node.topic.name, node.change_key or node.key
-        return _dumped(KafkaSink(from_=node.id, primary_key=key, topic=topic, data_format="json"))
+        return _dumped(KafkaSink(from_=node.id, primary_key=key, topic=topic, data_format="json", deduplicate=False))
     return _dumped(TopicSink(from_=node.id, primary_key=node.key, topic=node.topic.name))
 
 
@@ -227,9 +228,14 @@ def _dumped(connector: Source | Sink) -> dict[str, Any]:
 
 
 def _written(node: Node) -> dict[str, Any]:
-    """The connector of a pipeline's node. One that refers to variables stays as it was written."""
+    """The connector of a pipeline's node. One that refers to variables stays as it was written.
+
+    A key that it has from elsewhere goes with it: a source from its schema, a sink from what is written into it.
+    """
     assert isinstance(node.element, Source | Sink)
-    return dict(node.unfilled) if node.unfilled is not None else _dumped(node.element)
+    written = dict(node.unfilled) if node.unfilled is not None else _dumped(node.element)
+    inherits = node.key and not written.get("primary_key")
+    return {**written, "primary_key": ",".join(node.key)} if inherits else written
 
 
 # Pipelines
@@ -246,7 +252,7 @@ def _pipeline_queries(graph: Graph) -> Iterator[QuerySpec]:
                 case Source():
                     inputs.append(reader(node.id, node, _written(node), node.event_time))
                 case Sink():
-                    outputs.append(Output(node=node.id, view=node.inputs[0], sink=_keyed(node)))
+                    outputs.append(Output(node=node.id, view=node.inputs[0], sink=_written(node)))
                 case _ if node.query is not None:
                     steps.append(Step(view=node.id, node=node.id, sql=to_spark(node.query)))
                 case _:
@@ -259,11 +265,6 @@ def _pipeline_queries(graph: Graph) -> Iterator[QuerySpec]:
             outputs=tuple(outputs),
             fan_out=_reads_twice(nodes),
         )
-
-
-def _keyed(node: Node) -> dict[str, Any]:
-    """A sink, with the key of the rows that come to it if it names none."""
-    return {"primary_key": ",".join(node.key), **_written(node)} if node.key else _written(node)
 
 
 def _as_wanted(entry: Input, sinks: list[Sink]) -> Input:

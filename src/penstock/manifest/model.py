@@ -131,9 +131,11 @@ class Output(Part):
 
 
 class Every(Part):
-    """A batch at regular times."""
+    """A batch at regular times; one after the other if there is no time between them."""
 
     interval_ms: int
+    ahead: bool = False
+    """Whether it may begin before the progress of the last one is kept."""
 
 
 class RealTime(Part):

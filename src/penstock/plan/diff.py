@@ -137,7 +137,7 @@ def _same_target(query: QuerySpec, deployed: Deployed, manifest: Manifest) -> st
 
 
 def _target(output: Output) -> dict[str, Any]:
-    return {key: value for key, value in output.sink.items() if key not in ("from", "primary_key")}
+    return {key: value for key, value in output.sink.items() if key not in ("from", "primary_key", "deduplicate")}
 
 
 def _not_allowed(steps: list[Step]) -> Iterator[Diagnostic]:

@@ -30,7 +30,7 @@ class Kafka(Frozen):
     bootstrap_servers: Annotated[tuple[str, ...], BeforeValidator(_one_or_many, json_schema_input_type=str | list[str])]
     """One `host:port`, several separated by commas, or a list."""
     bootstrap_servers_internal: str | None = None
-    """The servers as jobs inside the cluster reach them."""
+    """The servers as a Spark cluster reaches them. Commands, and Spark on this machine, take `bootstrap_servers`."""
     security_protocol: str | None = None
     """`PLAINTEXT`, `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`."""
     sasl_mechanism: str | None = None
@@ -48,12 +48,16 @@ class Kafka(Frozen):
     config: dict[str, str | int | float | bool] = {}
     """Any other setting of a Kafka client."""
 
-    def cluster(self, root: Path) -> KafkaCluster:
-        """How the cluster is reached. Relative paths of certificates begin at `root`."""
+    def cluster(self, root: Path, *, from_afar: bool = False) -> KafkaCluster:
+        """How the cluster is reached; `from_afar` is whether Spark runs elsewhere.
+
+        Relative paths of certificates begin at `root`.
+        """
         files = (self.ssl_ca_location, self.ssl_certificate_location, self.ssl_key_location)
         ca, certificate, key = (None if name is None else str(root / name) for name in files)
         return KafkaCluster(
-            servers=self.bootstrap_servers_internal or ",".join(self.bootstrap_servers),
+            servers=",".join(self.bootstrap_servers),
+            inside=self.bootstrap_servers_internal if from_afar else None,
             protocol=self.security_protocol,
             mechanism=self.sasl_mechanism,
             username=self.sasl_username,
@@ -227,6 +231,11 @@ class Spark(Frozen):
     config: dict[str, str | int | float | bool] = {}
     """Any Spark property; it wins over the defaults."""
 
+    @property
+    def is_here(self) -> bool:
+        """Whether queries run on this machine."""
+        return self.master.startswith("local")
+
 
 class MlModel(Frozen):
     """A model of machine learning."""
@@ -265,7 +274,7 @@ class Runtime(Frozen):
         if self.kafka is None:
             return EMBEDDED
         schemas = SchemaBook(self.schema_registry.registry()) if self.schema_registry else None
-        both = Cluster(self.kafka.cluster(root), schemas)
+        both = Cluster(self.kafka.cluster(root, from_afar=not self.spark.is_here), schemas)
         workers = self.connect.clusters if self.connect else {}
         connect = {name: cluster.connect() for name, cluster in workers.items()}
         gateway = self.conduktor.gateway if self.conduktor else None

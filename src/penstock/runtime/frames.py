@@ -226,6 +226,15 @@ def settled(rows: DataFrame, output: Output) -> DataFrame:
     return rows if output.fold is None else folded(rows, output.fold)
 
 
+def last_of_each(rows: DataFrame, key: Sequence[str]) -> DataFrame:
+    """The last row of each key. Rows of a batch are where they were read, and in that order, as long as nobody has
+    grouped or joined them."""
+    place = f.monotonically_increasing_id()
+    placed = rows.select(f.struct(*map(quoted, rows.columns)).alias("_row"), place.alias("_place"))
+    keys = [f.col(f"_row.{quoted(name)}").alias(f"_key_{at}") for at, name in enumerate(key)]
+    return placed.groupBy(*keys).agg(f.max_by("_row", "_place").alias("_row")).select("_row.*")
+
+
 def _latest(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     """The last change of each key. One that was inserted and is gone again was never there.
 

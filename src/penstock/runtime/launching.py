@@ -7,7 +7,7 @@ kept afterwards. A bare one does not even count: it stops at the first of them, 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -30,6 +30,11 @@ from penstock.runtime.state import StateNotes
 from penstock.runtime.writing import Writing
 
 Shape: TypeAlias = Literal["batches", "observed", "bare"]
+_AHEAD: Final = {
+    "asyncProgressTrackingEnabled": "true",
+    # Notes of every batch, in order: with gaps between them, the checkpoint would be for this way to run alone.
+    "asyncProgressTrackingCheckpointIntervalMs": "0",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +123,7 @@ class Launcher:
         if drain or all(source.bounded for source in streams_of):
             writer = writer.trigger(availableNow=True)
         elif isinstance(spec.trigger, Every):
+            writer = writer.options(**_AHEAD) if spec.trigger.ahead and shape == "observed" else writer
             writer = writer.trigger(processingTime=f"{spec.trigger.interval_ms} milliseconds")
         elif isinstance(spec.trigger, RealTime) and shape == "observed":
             writer = writer.trigger(realTime=f"{spec.trigger.checkpoint_ms} milliseconds")  # type: ignore[call-overload]
@@ -131,7 +137,7 @@ class Launcher:
         if not plain or spec.timed or spec.name in self._careful:
             return "batches"
         sink = self._sink(spec.outputs[0])
-        if not isinstance(sink, StreamSink):
+        if not isinstance(sink, StreamSink) or sink.last_by:
             return "batches"
         if sink.repeatable and not spec.checks:
             return "bare"

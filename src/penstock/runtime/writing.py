@@ -23,7 +23,7 @@ from penstock.runtime.checks import failed_rows
 from penstock.runtime.counts import left_out, observed
 from penstock.runtime.decoding import sound, unreadable_records
 from penstock.runtime.failures import SPARK_ERRORS, failure_in_python, is_for_rows
-from penstock.runtime.frames import Frames, settled, split_read
+from penstock.runtime.frames import Frames, last_of_each, settled, split_read
 from penstock.runtime.keeping import Batch, Keeping
 from penstock.runtime.keyed import turn_metric
 from penstock.runtime.progress import ProgressBoard
@@ -72,7 +72,7 @@ class Writing:
         """What each output gets of a batch. When there are several, the batch is kept until the last one has it."""
         if not self.spec.fan_out:
             (output,) = self.spec.outputs
-            yield output, settled(batch, output)
+            yield output, self._settled(batch, output)
             return
         batch.persist()
         try:
@@ -80,9 +80,13 @@ class Writing:
                 frame.createOrReplaceTempView(quoted(view))
             frames = self.frames.run_steps(self.spec, batch.sparkSession)
             for output in self.spec.outputs:
-                yield output, frames[output.view]
+                yield output, self._settled(frames[output.view], output)
         finally:
             batch.unpersist()
+
+    def _settled(self, rows: DataFrame, output: Output) -> DataFrame:
+        key = self.sinks[output.node].last_by
+        return last_of_each(rows, key) if key else settled(rows, output)
 
     def _write(self, output: Output, rows: DataFrame, ref: BatchRef) -> int:
         try:
@@ -115,7 +119,7 @@ class Writing:
 
         def work(some: DataFrame) -> DataFrame:
             worked = self.frames.worked(self.spec, self.keeping.sources, entry, some, session)[output.view]
-            return settled(worked, output)
+            return self._settled(worked, output)
 
         sink = self.sinks[output.node]
         numbered, found = faulty(sound(again), lambda some: sink.rehearse(work(some), ref))

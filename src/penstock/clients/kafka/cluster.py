@@ -13,7 +13,10 @@ _OWN: Final = ("bootstrap.servers", "security.protocol", "sasl.mechanism", "sasl
 
 @dataclass(frozen=True, slots=True)
 class KafkaCluster:
-    """Servers, and as whom to come. Files are those of OpenSSL: PEM."""
+    """Servers, and as whom to come. Files are those of OpenSSL: PEM.
+
+    `inside` are the servers as Spark reaches them, where that is by another way.
+    """
 
     servers: str
     protocol: str | None = None
@@ -24,6 +27,7 @@ class KafkaCluster:
     certificate: str | None = None
     key: str | None = None
     config: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}), repr=False)
+    inside: str | None = None
 
     @property
     def signs_in(self) -> bool:
@@ -38,7 +42,7 @@ class KafkaCluster:
 
     def for_spark(self) -> dict[str, str]:
         """The options of Spark's reader and writer. Certificates go with them: an executor may be elsewhere."""
-        settings = {"bootstrap.servers": self.servers, "security.protocol": self.security}
+        settings = {"bootstrap.servers": self.inside or self.servers, "security.protocol": self.security}
         if self.signs_in and self.username is not None:
             settings |= {"sasl.mechanism": self._mechanism, "sasl.jaas.config": self._jaas()}
         if self.security.endswith("SSL"):

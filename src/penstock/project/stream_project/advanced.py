@@ -90,6 +90,9 @@ class SparkJob(Frozen):
     trigger: Trigger | None = None
     """When a batch begins: as soon as the one before is done, or every `{interval_ms: …}`. `realtime` is Spark's
     real-time mode, without batches; `validate` says why a query cannot have it, and `plan` that cores are missing."""
+    async_progress: bool = False
+    """Whether the next batch begins before the progress of the last one is kept: batches are shorter, and after a
+    crash more is written again. From Kafka to Kafka, without state; `validate` says why a query cannot have it."""
     parallelism: Whole | None = Field(None, ge=1)
     """How many tasks work on grouped or joined rows at once (`spark.sql.shuffle.partitions` of this query)."""
     state_backend: Literal["rocksdb", "hashmap"] | None = None

@@ -1,0 +1,67 @@
+"""Avro schemas that refer to types of other schemas, made whole: every type stands where it is first used."""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+_NAMED: Final = ("record", "error", "enum", "fixed")
+
+
+def made_whole(schema: str, others: Iterable[str]) -> str:
+    """A schema with the types of others in it that it refers to. ValueError if one of them is no schema."""
+    known = {name: found for other in others for name, found in _definitions(json.loads(other), "")}
+    return json.dumps(_filled(json.loads(schema), "", known, set())) if known else schema
+
+
+def _definitions(schema: Any, space: str) -> Iterator[tuple[str, Any]]:
+    """Every type of a schema that has a name, with its whole name; `space` is what names without one belong to."""
+    match schema:
+        case list():
+            for part in schema:
+                yield from _definitions(part, space)
+        case {"type": kind, "name": str()} if kind in _NAMED:
+            name, within = _names(schema, space)
+            yield name, {**schema, "name": name.rpartition(".")[2], "namespace": within}
+            for field in schema.get("fields") or ():
+                yield from _definitions(field["type"], within)
+        case {"type": "array", "items": inner} | {"type": "map", "values": inner} | {"type": dict() | list() as inner}:
+            yield from _definitions(inner, space)
+
+
+def _filled(schema: Any, space: str, known: dict[str, Any], seen: set[str]) -> Any:
+    """The same schema, names of known types replaced by those types the first time that they come."""
+    match schema:
+        case str():
+            name = schema if "." in schema or not space else f"{space}.{schema}"
+            found = name if name in known else schema
+            if found in known and found not in seen:
+                return _filled(known[found], "", known, seen)
+            return found
+        case list():
+            return [_filled(part, space, known, seen) for part in schema]
+        case {"type": kind, "name": str()} if kind in _NAMED:
+            name, within = _names(schema, space)
+            if name in seen:
+                return name
+            seen.add(name)
+            if "fields" not in schema:
+                return schema
+            fields = [{**field, "type": _filled(field["type"], within, known, seen)} for field in schema["fields"]]
+            return {**schema, "fields": fields}
+        case {"type": "array", "items": inner}:
+            return {**schema, "items": _filled(inner, space, known, seen)}
+        case {"type": "map", "values": inner}:
+            return {**schema, "values": _filled(inner, space, known, seen)}
+        case {"type": inner}:
+            return {**schema, "type": _filled(inner, space, known, seen)}
+        case _:
+            return schema
+
+
+def _names(schema: Any, space: str) -> tuple[str, str]:
+    """The whole name of a type, and what the names within it belong to."""
+    name: str = schema["name"]
+    if "." in name:
+        return name, name.rpartition(".")[0]
+    within = schema.get("namespace", space)
+    return (f"{within}.{name}" if within else name), within
