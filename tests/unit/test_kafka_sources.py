@@ -73,7 +73,7 @@ sinks:
 @pytest.mark.parametrize("topic", ["out", "'${OUT:-out}'"])
 def test_a_topic_is_written_by_the_key_of_what_goes_into_it(pipeline_manifest: Compile, topic: str) -> None:
     manifest = pipeline_manifest(TO_KAFKA.format(topic=topic, more=""))
-    assert manifest.queries[0].outputs[0].sink["primary_key"] == ["id"]
+    assert manifest.queries[0].outputs[0].sink["primary_key"] == "id"
     assert manifest.topics[0].config["cleanup.policy"] == "compact"
     other = pipeline_manifest(TO_KAFKA.format(topic=topic, more=", primary_key: name"))
     assert other.queries[0].outputs[0].sink["primary_key"] in ("name", ["name"])
