@@ -19,7 +19,6 @@ class Received:
     path: str
     headers: dict[str, str]
     body: bytes
-    at: float
 
     @property
     def json(self) -> Any:
@@ -92,7 +91,7 @@ def endpoint() -> Iterator[Endpoint]:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            request = Received(self.path, dict(self.headers), body, time.monotonic())
+            request = Received(self.path, dict(self.headers), body)
             served.busy(1)
             try:
                 self._do(served.next(request))

@@ -109,10 +109,18 @@ def test_what_an_answer_says_does_not_matter_if_it_is_yes(server: servers.Endpoi
 
 
 def test_a_server_is_left_alone_for_as_long_as_it_says(server: servers.Endpoint) -> None:
-    server.plan = [Says(429, headers={"Retry-After": "1"})]
-    assert send(server.url) == (None, 1)
-    first, second = server.received
-    assert second.at - first.at >= 0.99
+    class Waits(threading.Event):
+        asked: list[float | None] = []
+
+        def wait(self, timeout: float | None = None) -> bool:
+            self.asked.append(timeout)
+            return False
+
+    server.plan = [Says(429, headers={"Retry-After": "100"})]
+    line, waits = Line(Endpoint(server.url, {}, 10, 20)), Waits()
+    assert delivered(line, b"", {}, waits, patient=True) == (None, 1)
+    line.close()
+    assert waits.asked == [100]
 
 
 @pytest.mark.parametrize(("text", "seconds"), [(None, 0), ("", 0), ("7", 7), ("soon", 0), ("999999", 600)])
