@@ -474,6 +474,7 @@ EVERYTHING = """
         from: [{source: orders}]
         key: id
         columns: [{name: id, type: BIGINT, classification: internal}]
+        schema: {format: AVRO, compatibility: BACKWARD}
         event_time: {column: at, watermark: {strategy: bounded_out_of_orderness, idle_ms: 9},
           allowed_lateness_ms: 1, late: drop, max_future_ms: 5}
         on_error: stop

@@ -135,7 +135,8 @@ class KafkaSource(Source):
     def with_columns(self, columns: Columns) -> Self:
         known = {c.name: c.type for c in columns if c.type is not None and c.name != OP}
         has_operation = any(c.name == OP for c in columns)
-        return self.model_copy(update={"schema_": known, "operation": has_operation})
+        schema = known if self.data_format == "json" else None
+        return self.model_copy(update={"schema_": schema, "operation": has_operation})
 
     def known_columns(self) -> Columns | None:
         if self.schema_ is None:

@@ -13,6 +13,7 @@ from penstock.clients.formats import JSON_OPTIONS
 from penstock.clients.jars import Package
 from penstock.clients.kafka.avro import head
 from penstock.clients.kafka.records import OPERATION_HEADER
+from penstock.clients.schema_text import columns_of
 from penstock.clients.spark_packages import KAFKA
 from penstock.clients.topic_names import TOPIC_NAME
 from penstock.config import Whole
@@ -45,6 +46,8 @@ class KafkaSink(StreamSink):
     """How batches of records are packed."""
     deduplicate: bool = True
     """Whether only the last of several rows with one key is written, of those that are read together."""
+    schema_: str | None = Field(None, alias="schema")
+    """The Avro schema of its values. It is made from the columns when left out."""
     _cluster: Cluster | None = PrivateAttr(None)
 
     @property
@@ -82,10 +85,14 @@ class KafkaSink(StreamSink):
         return batch.select(*columns)
 
     def _avro(self, batch: DataFrame, whole: SparkColumn) -> SparkColumn:
-        """Values as the schema registry wants them, by a schema that is made from the columns and registered."""
+        """Values as the schema registry wants them, by a schema that is registered."""
         from pyspark.sql import functions as f
         from pyspark.sql.avro.functions import to_avro
 
+        if self.schema_ is not None:
+            known = columns_of(self.schema_, "avro") or ()
+            whole = f.struct(*(f.col(quoted(c.name)).cast(str(c.type)).alias(c.name) for c in known))
+            return f.concat(f.lit(head(self._registered(self.schema_))), to_avro(whole, self.schema_))
         fields = batch.select(whole.alias("row")).schema[0].dataType
         columns = [Column(field.name, field.dataType.simpleString()) for field in fields]  # type: ignore[attr-defined]
         doc = json.dumps({"primaryKeys": list(self.primary_key)}) if self.primary_key else None

@@ -11,6 +11,7 @@ from penstock.graph.masking import applied_masks, classified
 from penstock.graph.materialization import foreign_connector, materialization, placement_notes
 from penstock.graph.memory import Memory
 from penstock.graph.ml import answers, hindered, misused, output_notes
+from penstock.graph.model_schemas import schema_notes
 from penstock.graph.names import known_only, unknown
 from penstock.graph.read_model import ReadModel
 from penstock.graph.realtime import ASYNC_PROGRESS, REALTIME, async_notes, not_asynchronous, trigger_notes, unqualified
@@ -131,7 +132,14 @@ def model_node(
     served = (
         beyond_gateway(read, node, nodes, found.columns) if view and gateway and not has_errors(diagnostics) else ()
     )
-    return node, [*diagnostics, *notes, *trigger, *_said_of_node(declared, node, found), *served]
+    return node, [
+        *diagnostics,
+        *notes,
+        *trigger,
+        *_said_of_node(declared, node, found),
+        *schema_notes(declared, node, runtime),
+        *served,
+    ]
 
 
 def _said_of_sql(

@@ -1,5 +1,6 @@
 """compile: Graph -> Manifest. Nodes become queries: one a materialised model, one a set of sinks that share sources."""
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -27,7 +28,7 @@ from penstock.manifest.model import (
     Step,
     TopicSpec,
 )
-from penstock.manifest.outside import connectors, gateway_rules, has_query, schemas
+from penstock.manifest.outside import connectors, gateway_rules, has_query, model_schema, schemas
 from penstock.project.stream_project import Interval, Model
 from penstock.project.stream_project import Source as ProjectSource
 from penstock.sql.query import tables
@@ -180,7 +181,9 @@ def _topic_source(node: Node, graph: Graph) -> dict[str, Any]:
     topic, on_kafka = node.element.topic, graph.runtime.kafka is not None
     if isinstance(node.element, Model):
         own = (
-            KafkaSource(topic=topic, data_format="json") if on_kafka else TopicSource(topic=topic, formats=("parquet",))
+            KafkaSource(topic=topic, data_format="avro" if node.element.is_avro else "json")
+            if on_kafka
+            else TopicSource(topic=topic, formats=("parquet",))
         )
         return _dumped(own)
     said = node.element.columns or (node.element.schema_ and node.element.schema_.definition)
@@ -217,7 +220,9 @@ def _model_sink(node: Node, graph: Graph) -> dict[str, Any]:
         return {**({"primary_key": ",".join(key)} if key else {}), **connector.as_sink(node.id)}
     if graph.runtime.kafka is not None:
         topic, key = node.topic.name, node.change_key or node.key
-        return _dumped(KafkaSink(from_=node.id, primary_key=key, topic=topic, data_format="json", deduplicate=False))
+        form, schema = ("avro", json.dumps(model_schema(node))) if node.element.is_avro else ("json", None)
+        own = {"topic": topic, "data_format": form, "schema": schema, "deduplicate": False}
+        return _dumped(KafkaSink.model_validate({"from": node.id, "primary_key": key, **own}))
     return _dumped(TopicSink(from_=node.id, primary_key=node.key, topic=node.topic.name))
 
 

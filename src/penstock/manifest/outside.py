@@ -7,9 +7,11 @@ from typing import Any, Final
 from penstock.graph.graph import Graph, Node
 from penstock.graph.materialization import foreign_connector
 from penstock.graph.virtual_topics import virtual_topic
+from penstock.keyed.operators import OP
 from penstock.manifest.model import ConnectorSpec, GatewayRule, Interceptor, SchemaSpec
 from penstock.project.stream_project import Model
 from penstock.project.stream_project import Source as ProjectSource
+from penstock.sql.avro_types import avro_record
 from penstock.sql.selection import Selection
 
 CONNECTOR_CLASSES: Final[Mapping[str, str]] = {
@@ -107,8 +109,30 @@ def _masks(model: Model, masked: Sequence[str]) -> Iterator[Interceptor]:
         yield Interceptor(type="mask", config=config)
 
 
+def model_schema(node: Node) -> dict[str, Any]:
+    """The Avro schema of a model's records: its columns, and its key for whoever reads it."""
+    assert node.topic is not None
+    key = node.change_key or node.key
+    doc = json.dumps({"primaryKeys": list(key)}) if key else None
+    return avro_record(node.topic.name, [c for c in node.columns or () if c.name != OP], doc)
+
+
+def _model_schemas(graph: Graph) -> Iterator[SchemaSpec]:
+    for node in graph.nodes.values():
+        if isinstance(node.element, Model) and node.element.is_avro and node.topic and graph.runtime.kafka is not None:
+            said = node.element.schema_.compatibility if node.element.schema_ else None
+            yield SchemaSpec(
+                subject=f"{node.topic.name}-value",
+                node=node.id,
+                schema_type="AVRO",
+                schema_=model_schema(node),
+                compatibility=said.upper() if said else None,
+            )
+
+
 def schemas(graph: Graph) -> Iterator[SchemaSpec]:
     """Schemas that are written out. A schema that is only referred to is never written over."""
+    yield from _model_schemas(graph)
     for node in graph.nodes.values():
         schema = node.element.schema_ if isinstance(node.element, ProjectSource) else None
         if schema is None or schema.definition is None or not isinstance(node.element, ProjectSource):

@@ -6,7 +6,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from penstock.config import Frozen, Names, Whole
 from penstock.project.stream_project.advanced import Advanced
-from penstock.project.stream_project.parts import Column, EventTime, Name, OnError, References, Waiver
+from penstock.project.stream_project.parts import Column, EventTime, Name, OnError, References, Waiver, folded
 from penstock.project.stream_project.security import Access, Security
 
 Materialized = Literal["topic", "virtual_topic", "spark", "sink"]
@@ -77,6 +77,15 @@ class Sunset(Frozen):
     """What to use instead."""
 
 
+class ModelSchema(Frozen):
+    """What the records of a model's topic on Kafka are. Its columns are those of the SQL."""
+
+    format: Annotated[Literal["avro", "json"], BeforeValidator(folded, json_schema_input_type=str)] = "avro"
+    """`avro`, by a schema that is registered as `<topic>-value`, or `json` without one, as it is if nothing is said."""
+    compatibility: str | None = None
+    """What a later version of the schema must be compatible with, such as `BACKWARD`."""
+
+
 class Model(Frozen):
     """A stream made from sources and other models."""
 
@@ -104,6 +113,8 @@ class Model(Frozen):
     """The columns that identify a row, separated by commas. `validate` checks that they are there."""
     columns: tuple[Column, ...] = ()
     """A contract: what stands here must be in the output, with the type that is given."""
+    schema_: ModelSchema | None = Field(None, alias="schema")
+    """What the records of its topic on Kafka are: Avro of a schema registry, or JSON."""
     event_time: OutputTime | None = None
     """When a row of the output happened, if it is not the event time of an input."""
     on_error: OnError | None = None
@@ -136,6 +147,10 @@ class Model(Frozen):
     def topic(self) -> str:
         """The topic that the model writes, if it writes one."""
         return self.advanced.topic.name or self.name
+
+    @property
+    def is_avro(self) -> bool:
+        return self.schema_ is not None and self.schema_.format == "avro"
 
     @property
     def virtual_topic(self) -> str:

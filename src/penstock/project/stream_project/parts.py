@@ -21,6 +21,11 @@ Name = Annotated[str, Field(min_length=1), AfterValidator(_one_line)]
 """What an element is called. Names become identifiers in quotes, so any script and any word will do."""
 
 
+def folded(value: object) -> object:
+    """Words in capitals are the same words."""
+    return value.lower() if isinstance(value, str) else value
+
+
 class Waiver(Frozen):
     """Leave to break a rule, for a reason and for a time."""
 

@@ -5,11 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from penstock.config import Duration, Frozen, Number, Whole
-from penstock.project.stream_project.parts import Column, EventTime, Name, OnError, Waiver
-
-
-def _folded(value: object) -> object:
-    return value.lower() if isinstance(value, str) else value
+from penstock.project.stream_project.parts import Column, EventTime, Name, OnError, Waiver, folded
 
 
 class SchemaReference(Frozen):
@@ -22,7 +18,7 @@ class SchemaReference(Frozen):
     version: Whole | Literal["latest"] | None = None
     """Its version there."""
     format: Annotated[
-        Literal["avro", "json", "protobuf"] | None, BeforeValidator(_folded, json_schema_input_type=str | None)
+        Literal["avro", "json", "protobuf"] | None, BeforeValidator(folded, json_schema_input_type=str | None)
     ] = None
     """`avro` (the default), `json` or `protobuf`."""
     compatibility: str | None = None
