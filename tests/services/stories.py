@@ -19,7 +19,7 @@ Step: TypeAlias = Callable[[Run], Any]
 
 def live(running: Running, *story: Step, within: float = 120) -> None:
     """Run what is written until every step of a story has come true, one after the other."""
-    checked = check(running.root)
+    checked = check(running.root / running.entry)
     plan = planned(checked, compiled(checked))
     store = SqliteStore(checked.place.state_file)
     run = start(plan, running.spark, checked.place, store, environ=checked.environ, clusters=checked.clusters)
