@@ -118,6 +118,9 @@ CODES: Final[Mapping[str, str]] = {
     "kafka-refused": "The broker answers, but does not let us in, or not do this: a wrong password, a certificate that it does not know, a right that is missing.",
     "kafka-failed": "The broker could not do what was asked. The message has its own words.",
     "certificate-unreadable": "A file with a certificate or a key is not there, cannot be read, or is not PEM.",
+    "clickhouse-refused": "ClickHouse answers, but does not let us in, or not do this: a wrong password, a right that is missing.",
+    "clickhouse-failed": "ClickHouse could not do what was asked. The message has its own words.",
+    "table-mismatch": "A table that a sink writes to is not there, or its columns do not fit the rows. The message names the column.",
     "state-unreadable": "The state file `.penstock/state.db` cannot be read. It may be damaged or locked.",
     # Queries
     "query-failed": "A streaming query stopped with an error. The message names the query and the cause.",

@@ -20,6 +20,7 @@ EXAMPLES: dict[tuple[str, str], dict[str, Any]] = {
     ("source", "kafka"): {"topic": "orders", "data_format": "json", "schema": {"id": "int64"}},
     ("source", "topic"): {"topic": "orders"},
     ("sink", "blackhole"): {"from": "a"},
+    ("sink", "clickhouse"): {"from": "a", "table": "t", "primary_key": "id", "schema_override": {"n": "UInt256"}},
     ("sink", "file"): {"from": "a", "path": "out", "format": "json"},
     ("sink", "kafka"): {"from": "a", "topic": "orders", "data_format": "avro"},
     ("sink", "print"): {"from": "a"},
@@ -44,7 +45,7 @@ def test_every_built_in_is_found_under_its_type() -> None:
 
 def test_types_are_listed_in_order() -> None:
     assert registry.types("source") == ("file", "generator", "kafka", "topic")
-    assert registry.types("sink") == ("blackhole", "file", "kafka", "print", "topic")
+    assert registry.types("sink") == ("blackhole", "clickhouse", "file", "kafka", "print", "topic")
 
 
 def test_a_type_is_known_in_its_role_only() -> None:

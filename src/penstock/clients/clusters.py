@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from penstock.clients.clickhouse.server import ClickHouseSink
 from penstock.clients.connect import Connect
 from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.clients.kafka.schema_book import SchemaBook
@@ -28,6 +29,7 @@ class Clusters:
     source: Cluster | None = None
     sink: Cluster | None = None
     connect: Mapping[str, Connect] = field(default_factory=dict)
+    clickhouse_sink: ClickHouseSink | None = None
 
 
 EMBEDDED: Final = Clusters()

@@ -27,6 +27,7 @@ BUILT_INS: Final = (
     BuiltIn("source", "kafka", "penstock.connectors.kafka", "KafkaSource"),
     BuiltIn("source", "topic", "penstock.connectors.topic", "TopicSource"),
     BuiltIn("sink", "blackhole", "penstock.connectors.blackhole", "BlackholeSink"),
+    BuiltIn("sink", "clickhouse", "penstock.connectors.clickhouse_sink", "ClickHouseSink"),
     BuiltIn("sink", "file", "penstock.connectors.file", "FileSink"),
     BuiltIn("sink", "kafka", "penstock.connectors.kafka_sink", "KafkaSink"),
     BuiltIn("sink", "print", "penstock.connectors.print", "PrintSink"),

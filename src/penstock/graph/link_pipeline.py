@@ -87,7 +87,7 @@ def _source(name: str, declared: Declared[Source], schemas: Mapping[str, Columns
     return node, [*diagnostics, *_inert(declared), *missing]
 
 
-def _inert(declared: Declared[Source]) -> Iterator[Diagnostic]:
+def _inert(declared: Declared[Source] | Declared[Sink]) -> Iterator[Diagnostic]:
     """Fields that were written, and change nothing."""
     for field, why in declared.value.inert.items():
         if declared.says(field):
@@ -205,7 +205,8 @@ def _sink(
         unfilled=_unfilled(declared),
     )
     origin = declared.origin_of("primary_key")
-    return node, [*diagnostics, *missing_key(sink.primary_key, node, origin, f"{declared.label}.primary_key")]
+    missing = missing_key(sink.primary_key, node, origin, f"{declared.label}.primary_key")
+    return node, [*diagnostics, *_inert(declared), *missing]
 
 
 def _unfilled(declared: Declared[Any]) -> dict[str, Any] | None:
