@@ -118,13 +118,15 @@ def _check(wanted: Wanted, columns: Mapping[str, TableColumn]) -> None:
 
 def open_ledger(server: ClickHouse, *, create: bool) -> bool:
     """Whether batches are noted: the table for that is there, or is made now."""
+    if _columns(server, LEDGER):
+        return True
     if create:
         server.do(
             f"CREATE TABLE IF NOT EXISTS {LEDGER} (checkpoint_id String, output String, batch_id Int64, query String, "
             f"offsets String, written_at DateTime DEFAULT now()) ENGINE = MergeTree "
             f"ORDER BY (checkpoint_id, output, batch_id) TTL written_at + INTERVAL {_DAYS} DAY"
         )
-    return create or bool(_columns(server, LEDGER))
+    return create
 
 
 def written_before(server: ClickHouse, ref: BatchRef) -> bool:
