@@ -117,16 +117,14 @@ class Inserting:
     def _insert(self, rows: pa.Table, seen: "hashlib.blake2b | None") -> None:
         if not len(rows):
             return
-        body = _stream(self._fitted(rows))
+        body = self.packing.packed(_stream(self._fitted(rows)))
         token = uuid.uuid4().hex  # ClickHouse would otherwise tell inserts apart by what is in them
         if seen is not None:
             seen.update(body)
             token = seen.hexdigest()
         names = ", ".join(map(name, rows.column_names))
         sql = f"INSERT INTO {name(self.table)} ({names}) FORMAT ArrowStream"
-        self.server.insert(
-            sql, self.packing.packed(body), self.packing.encoding, {**SETTINGS, "insert_deduplication_token": token}
-        )
+        self.server.insert(sql, body, self.packing.encoding, {**SETTINGS, "insert_deduplication_token": token})
 
     def _fitted(self, rows: pa.Table) -> pa.Table:
         return pa.table({column: self._column(column, rows[column].combine_chunks()) for column in rows.column_names})
