@@ -78,7 +78,7 @@ class ClickHouseSink(Sink):
             batch.write.format("noop").mode("append").save()
             return 0
         rows = batch if self.parallelism is None else batch.coalesce(self.parallelism)
-        told = rows.mapInArrow(work, REPORT).collect()
+        told = rows.toDF(*(f"c{place}" for place in range(len(rows.columns)))).mapInArrow(work, REPORT).collect()
         for failure in (row for row in told if row["code"] is not None):
             raise _failure(failure)
         written = int(sum(row["rows"] for row in told))
@@ -100,6 +100,7 @@ class ClickHouseSink(Sink):
         return Inserting(
             server=target.server,
             table=self.table,
+            names=batch.columns,
             columns=prepared(target.server, wanted, create=self.create),
             key=key,
             version=version,

@@ -48,14 +48,14 @@ class Packing:
     def encoding(self) -> str | None:
         return None if self.codec == "none" else self.codec
 
-    def packed(self, body: pa.Buffer) -> bytes | pa.Buffer:
+    def packed(self, body: pa.Buffer) -> bytes:
         match self.codec:
             case "none":
-                return body
+                return bytes(body)
             case "gzip":
                 packer = zlib.compressobj(self.level, wbits=31)
                 return packer.compress(body) + packer.flush()
-        return pa.Codec(self.codec).compress(body)
+        return bytes(pa.Codec(self.codec).compress(body, asbytes=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,8 @@ class Inserting:
 
     server: ClickHouse
     table: str
+    names: Sequence[str]
+    """What the columns of the rows are called; Spark itself cannot pass on every name."""
     columns: Mapping[str, TableColumn]
     key: Sequence[str]
     version: str | None
@@ -92,6 +94,7 @@ class Inserting:
         seen = hashlib.blake2b(f"{self.token}/{task.partitionId() if task else 0}".encode(), digest_size=16)
         written = 0
         for chunk in chunks(batches, self.batch_size):
+            chunk = chunk.rename_columns(list(self.names))
             rows = latest(chunk, self.key, self.version) if self.deduplicate else chunk
             written += len(rows)
             gone = pc.equal(pc.utf8_lower(rows[OP]), "d").fill_null(False) if OP in rows.column_names else None
