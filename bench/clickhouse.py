@@ -3,7 +3,8 @@
     python bench/clickhouse.py [--rows 1000000] [--repeat 5]
 
 The real engine is started for it. Ours begins with a batch that Spark has computed, the client with an Arrow table in
-memory. They take turns, each into a new table of the same columns. Bar: at least 0.7 of the client's rate; 0.47 was seen.
+memory. They take turns, each into a new table of the same columns. Bar: at least 0.7 of the
+client's rate. Seen: 0.47.
 """
 
 import argparse
