@@ -116,7 +116,7 @@ CODES: Final[Mapping[str, str]] = {
     "spark-start": "Spark could not start. Its log has the reason.",
     "spark-lost": "The JVM of Spark ended while queries ran: it was killed, or ran out of memory. Its log may say why.",
     "database-refused": "A database answers, but does not let us in, or lacks what is asked of it: a user, a right, a table. The message has its own words.",
-    "table-mismatch": "A table that is to be written does not fit the rows: a column is missing, or of a type that does not hold them. The hint has the statement that helps.",
+    "table-mismatch": "A table that is to be written is not there, or does not fit the rows: a column is missing, or of a type that does not hold them. The hint has the way out.",
     "unreachable": "A system that the project names does not answer.",
     "http-refused": "An HTTP endpoint does not take a request, and would not take it later either: 4xx, a redirection, or a certificate that is not trusted.",
     "http-failed": "An HTTP endpoint answers that it cannot take a request now (5xx, 408, 425, 429), and still did after the time for which it was tried again.",
@@ -127,6 +127,8 @@ CODES: Final[Mapping[str, str]] = {
     "kafka-refused": "The broker answers, but does not let us in, or not do this: a wrong password, a certificate that it does not know, a right that is missing.",
     "kafka-failed": "The broker could not do what was asked. The message has its own words.",
     "certificate-unreadable": "A file with a certificate or a key is not there, cannot be read, or is not PEM.",
+    "clickhouse-refused": "ClickHouse answers, but does not let us in, or not do this: a wrong password, a right that is missing.",
+    "clickhouse-failed": "ClickHouse could not do what was asked. The message has its own words.",
     "state-unreadable": "The state file `.penstock/state.db` cannot be read. It may be damaged or locked.",
     # Queries
     "query-failed": "A streaming query stopped with an error. The message names the query and the cause.",

@@ -134,6 +134,7 @@ class Settings(Frozen):
     """What those headers say."""
     kafka_source: dict[str, str] = Field({}, repr=False)
     kafka_sink: dict[str, str] = Field({}, repr=False)
+    clickhouse_sink: dict[str, str] = Field({}, repr=False)
     postgres_sink: dict[str, str] = Field({}, repr=False)
     postgres_sink_connections: dict[str, dict[str, str]] = Field({}, repr=False)
     """The settings of other systems are read by `penstock.project.settings`."""

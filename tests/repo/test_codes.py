@@ -39,6 +39,8 @@ ELSEWHERE = {
     "kafka-refused": "tests/services/test_kafka_admin.py",
     "kafka-failed": "tests/services/test_kafka_admin.py",
     "certificate-unreadable": "tests/services/test_kafka_admin.py",
+    "clickhouse-refused": "tests/services/test_clickhouse.py",
+    "clickhouse-failed": "tests/services/test_clickhouse.py",
     "dev-unknown": "tests/services/test_dev.py",
     "dev-not-started": "tests/services/test_dev.py",
     "spark-start": "tests/unit/test_codes_elsewhere.py",

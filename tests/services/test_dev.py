@@ -7,10 +7,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from clickhouse_connect.driver.exceptions import DatabaseError
 
+from penstock.dev import clickhouse as dev_clickhouse
 from penstock.dev import processes
 from penstock.errors import ServiceError
+from tests.services import clickhouse
 
 
 def dev(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -67,3 +71,26 @@ def test_another_process_with_the_number_of_a_service_is_left_alone(tmp_path: Pa
     (tmp_path / processes.NOTE).write_text(json.dumps(note))
     assert processes.find(tmp_path) is None
     assert processes.stop(tmp_path) is False
+
+
+def test_clickhouse_serves_its_own_client_and_keeps_its_tables(tmp_path: Path) -> None:
+    try:
+        client = clickhouse.client(told(tmp_path, "up", "clickhouse")["clickhouse"]["url"])
+        client.command("CREATE TABLE t (id Int64, name Nullable(String)) ENGINE = MergeTree ORDER BY id")
+        client.insert("t", [[1, "ä\0"], [2, None]], column_names=["id", "name"])
+        client.insert_arrow("t", pa.table({"id": [3], "name": ["c"]}))
+        with pytest.raises(DatabaseError, match="Authentication failed"):
+            clickhouse.client(told(tmp_path, "status")["clickhouse"]["url"], username="ada")
+        told(tmp_path, "down")
+        again = clickhouse.client(told(tmp_path, "up", "clickhouse")["clickhouse"]["url"])
+        found = again.query("SELECT id, name FROM t WHERE id < {n:Int64} ORDER BY id", parameters={"n": 4})
+        assert found.result_rows == [(1, "ä\0"), (2, None), (3, "c")]
+    finally:
+        dev(tmp_path, "down")
+
+
+def test_without_its_engine_clickhouse_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("penstock.clients.packages.find_spec", lambda name: None)
+    with pytest.raises(ServiceError) as failed:
+        dev_clickhouse.up(tmp_path)
+    assert (failed.value.code, failed.value.hint) == ("package-missing", 'pip install "penstock[dev-clickhouse]"')

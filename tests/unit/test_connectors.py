@@ -23,6 +23,7 @@ EXAMPLES: dict[tuple[str, str], dict[str, Any]] = {
     ("source", "kafka"): {"topic": "orders", "data_format": "json", "schema": {"id": "int64"}},
     ("source", "topic"): {"topic": "orders"},
     ("sink", "blackhole"): {"from": "a"},
+    ("sink", "clickhouse"): {"from": "a", "table": "t", "primary_key": "id", "schema_override": {"n": "UInt256"}},
     ("sink", "file"): {"from": "a", "path": "out", "format": "json"},
     ("sink", "kafka"): {"from": "a", "topic": "orders", "data_format": "avro"},
     ("sink", "postgres"): {"from": "a", "table": "orders", "password": "secret"},
@@ -53,6 +54,7 @@ def test_types_are_listed_in_order() -> None:
     assert registry.types("source") == ("file", "generator", "kafka", "postgres", "topic")
     assert registry.types("sink") == (
         "blackhole",
+        "clickhouse",
         "file",
         "jdbc-sink",
         "kafka",

@@ -19,7 +19,9 @@ app = typer.Typer(
 Names = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[SERVICE]...", help="kafka, registry, connect, postgres. Default: all of them.", show_default=False
+        metavar="[SERVICE]...",
+        help="kafka, registry, connect, postgres, clickhouse. Default: all of them.",
+        show_default=False,
     ),
 ]
 

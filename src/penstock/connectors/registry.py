@@ -28,6 +28,7 @@ BUILT_INS: Final = (
     BuiltIn("source", "postgres", "penstock.connectors.postgres", "PostgresTable"),
     BuiltIn("source", "topic", "penstock.connectors.topic", "TopicSource"),
     BuiltIn("sink", "blackhole", "penstock.connectors.blackhole", "BlackholeSink"),
+    BuiltIn("sink", "clickhouse", "penstock.connectors.clickhouse_sink", "ClickHouseSink"),
     BuiltIn("sink", "file", "penstock.connectors.file", "FileSink"),
     BuiltIn("sink", "jdbc-sink", "penstock.connectors.postgres", "JdbcSink"),
     BuiltIn("sink", "kafka", "penstock.connectors.kafka_sink", "KafkaSink"),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from penstock.dev import connect, kafka, postgres, registry
+from penstock.dev import clickhouse, connect, kafka, postgres, registry
 from penstock.dev.processes import Running, find, stop
 
 Begin = Callable[[Path, Mapping[str, Running]], Running]
@@ -26,11 +26,16 @@ def _postgres(home: Path, running: Mapping[str, Running]) -> Running:
     return postgres.up(home)
 
 
+def _clickhouse(home: Path, running: Mapping[str, Running]) -> Running:
+    return clickhouse.up(home)
+
+
 SERVICES: Final[Mapping[str, Begin]] = {
     "kafka": _kafka,
     "registry": _registry,
     "connect": _connect,
     "postgres": _postgres,
+    "clickhouse": _clickhouse,
 }
 """In the order in which they start."""
 NEEDS: Final[Mapping[str, tuple[str, ...]]] = {"connect": ("kafka",)}

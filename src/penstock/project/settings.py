@@ -1,15 +1,17 @@
 """The settings that pipelines take from the environment: `PENSTOCK__KAFKA_SOURCE__BROKERS` and its like."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
+from penstock.clients.clickhouse.server import ClickHouse, ClickHouseSink
 from penstock.clients.clusters import Cluster, Clusters
 from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.clients.kafka.schema_book import SchemaBook
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.schema_registry import Registry
 from penstock.config import settings_from
+from penstock.errors import Diagnostic, ProjectInvalid
 from penstock.project.variables import Environ
 
 _PREFIXES: Final = ("STREAMLING__", "PENSTOCK__")
@@ -20,6 +22,8 @@ _DEFAULTS: Final[Mapping[str, str]] = {
     "SCHEMA_REGISTRY_URL": "http://localhost:18081",
 }
 
+_CLICKHOUSE: Final[Mapping[str, str]] = {"URL": "url", "USER": "user", "PASSWORD": "password", "DATABASE": "database"}
+
 
 def pipeline_clusters(environ: Environ, *, on_kafka: bool) -> Clusters:
     """Where the sources of a pipeline read, and where its sinks write. Kafka is left out where no node is on it."""
@@ -29,6 +33,7 @@ def pipeline_clusters(environ: Environ, *, on_kafka: bool) -> Clusters:
         _cluster(environ, "KAFKA_SINK") if on_kafka else None,
         postgres=server,
         postgres_of={name: server.changed(said) for name, said in _databases(environ).items()},
+        clickhouse_sink=_clickhouse_sink(environ),
         settings=settings_from(environ),
     )
 
@@ -55,6 +60,24 @@ def _databases(environ: Environ) -> dict[str, dict[str, str]]:
         if (said := re.fullmatch("(.+)__([A-Z]+)", name)) and said[2] in _DATABASE:
             found.setdefault(said[1], {})[_DATABASE[said[2]]] = value
     return found
+
+
+def _clickhouse_sink(environ: Environ) -> ClickHouseSink:
+    said = _section(environ, "CLICKHOUSE_SINK")
+    words = {field: said[word] for word, field in _CLICKHOUSE.items() if word in said}
+    packing = {"compression": said["COMPRESSION"]} if "COMPRESSION" in said else {}
+    _only(said, "COMPRESSION", lambda value: value in ("none", "gzip", "zstd", "lz4"), "none, gzip, zstd, lz4")
+    _only(said, "COMPRESSION_LEVEL", lambda value: value.isdecimal() and int(value) < 10, "0 to 9")
+    _only(said, "BATCH_SIZE", lambda value: value.isdecimal() and int(value) > 0, "a number of rows")
+    numbers = {word.lower(): int(said[word]) for word in ("COMPRESSION_LEVEL", "BATCH_SIZE") if word in said}
+    return ClickHouseSink(ClickHouse(**words), **packing, **numbers)  # type: ignore[arg-type]
+
+
+def _only(said: Mapping[str, str], word: str, fits: Callable[[str], bool], allowed: str) -> None:
+    if word in said and not fits(said[word]):
+        setting = f"PENSTOCK__CLICKHOUSE_SINK__{word}"
+        text = f"`{said[word]}` is none of: {allowed}"
+        raise ProjectInvalid([Diagnostic("invalid-value", text, path=setting, hint="change the variable")])
 
 
 def _cluster(environ: Environ, section: str) -> Cluster:

@@ -1,0 +1,89 @@
+"""Rows into ClickHouse: a batch through the sink, against one insert of the same rows by ClickHouse's own client.
+
+    python bench/clickhouse.py [--rows 1000000] [--repeat 5]
+
+The real engine is started for it. Ours begins with a batch that Spark has computed, the client with an Arrow table in
+memory. They take turns, each into a new table of the same columns. Bar: at least 0.7 of the
+client's rate. Seen: 0.47.
+"""
+
+import argparse
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from clickhouse_connect import get_client
+
+from penstock.clients.batches import BatchRef
+from penstock.clients.clickhouse.server import ClickHouse
+from penstock.clients.clickhouse.server import ClickHouseSink as Target
+from penstock.clients.clusters import Clusters
+from penstock.connectors.clickhouse_sink import ClickHouseSink
+from penstock.dev import clickhouse, processes
+from penstock.manifest.model import SparkSpec
+from penstock.runtime.session import spark_session
+
+ROWS = (
+    "id",
+    "concat('user-', id % 10000) AS user_id",
+    "concat('user', id % 10000, '@mail.test') AS email",
+    "element_at(array('DE', 'FR', 'US', 'JP'), CAST(id % 4 AS INT) + 1) AS country",
+    "id * 1.5D AS amount",
+    "CAST(id * 0.0001 AS DECIMAL(20, 4)) AS price",
+    "timestamp_millis(1767225600000 + id) AS at",
+)
+
+
+def timed(job: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    job()
+    return time.perf_counter() - begun
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--repeat", type=int, default=5)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as text:
+        folder = Path(text)
+        try:
+            url = str(clickhouse.up(folder / "clickhouse").about["url"])
+            with spark_session(SparkSpec(master="local[*]"), folder / "logs") as spark:
+                batch = spark.range(arguments.rows).selectExpr(*ROWS).persist()
+                table = batch.toArrow()
+                address = urlsplit(url)
+                client = get_client(host=address.hostname, port=address.port)
+                reaching = Clusters(clickhouse_sink=Target(ClickHouse(url)))
+                own: list[float] = []
+                theirs: list[float] = []
+                for turn in range(arguments.repeat + 1):
+                    said = {"from": "rows", "table": f"ours_{turn}", "primary_key": "id"}
+                    sink = ClickHouseSink.model_validate(said).reaching(reaching)
+                    ref = BatchRef("bench", "sink.bench", "bench", turn, ())
+                    our_secs = timed(lambda sink=sink, ref=ref: sink.write(batch, ref))  # type: ignore[misc]
+                    client.command(f"CREATE TABLE theirs_{turn} AS ours_{turn}")
+                    their_secs = timed(lambda turn=turn: client.insert_arrow(f"theirs_{turn}", table))  # type: ignore[misc]
+                    for name in (f"ours_{turn}", f"theirs_{turn}"):
+                        ((count,),) = client.query(f"SELECT count() FROM {name}").result_rows
+                        assert count == arguments.rows, (name, count)
+                        client.command(f"DROP TABLE {name}")
+                    if turn:  # the first round warms the JVM up
+                        own.append(our_secs)
+                        theirs.append(their_secs)
+                    print(f"turn {turn}: ours {our_secs:.2f} s, the client {their_secs:.2f} s", flush=True)
+        finally:
+            processes.stop(folder / "clickhouse")
+    rates = [arguments.rows / min(taken) for taken in (own, theirs)]
+    middle = statistics.median(theirs) / statistics.median(own)
+    print(
+        f"{arguments.rows:,} rows: ours {rates[0]:,.0f} rows/s, the client {rates[1]:,.0f}; "
+        f"ours is {rates[0] / rates[1]:.2f} x as fast by best, {middle:.2f} x by median"
+    )
+
+
+if __name__ == "__main__":
+    main()

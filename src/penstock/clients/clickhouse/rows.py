@@ -1,0 +1,202 @@
+"""Rows on their way into a table, on executors: Arrow batches in, inserts out.
+
+An insert has a token, and ClickHouse does nothing twice under one token. Tokens are made of the batch, the partition of
+it, and everything that the partition had up to there. So what is sent again after a crash is the same as before, or it
+is inserted, from the first insert on that differs: nothing is taken for written that was not.
+"""
+
+import hashlib
+import uuid
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from penstock.clients.clickhouse.server import ClickHouse, name
+from penstock.clients.clickhouse.tables import DELETED, SETTINGS, TableColumn, delete_sql
+from penstock.clients.clickhouse.types import COLLECTIONS, fitted, kind_of, target
+from penstock.errors import PenstockError, QueryFailed
+from penstock.keyed.operators import OP
+
+REPORT: Final = "rows BIGINT, code STRING, message STRING, hint STRING, retriable BOOLEAN, of_service BOOLEAN"
+"""What a partition says when it is done: how many rows it has written, or why it could not."""
+_REPORT_SCHEMA: Final = pa.schema(
+    [
+        ("rows", pa.int64()),
+        ("code", pa.string()),
+        ("message", pa.string()),
+        ("hint", pa.string()),
+        ("retriable", pa.bool_()),
+        ("of_service", pa.bool_()),
+    ]
+)
+_KEYS_A_DELETE: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """How the body of an insert is packed."""
+
+    codec: str
+    level: int
+
+    @property
+    def encoding(self) -> str | None:
+        return None if self.codec == "none" else self.codec
+
+    def packed(self, body: pa.Buffer) -> bytes:
+        match self.codec:
+            case "none":
+                return bytes(body)
+            case "gzip":
+                packer = zlib.compressobj(self.level, wbits=31)
+                return packer.compress(body) + packer.flush()
+        return bytes(pa.Codec(self.codec).compress(body, asbytes=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Inserting:
+    """Writes the partitions of one batch, which `token` names.
+
+    Rows that are deleted from the table are no rows that were never there. So where there are deletes, a batch is done
+    again as a whole: a token would keep back what an earlier try has inserted, and this one has just deleted.
+    """
+
+    server: ClickHouse
+    table: str
+    names: Sequence[str]
+    """What the columns of the rows are called; Spark itself cannot pass on every name."""
+    columns: Mapping[str, TableColumn]
+    key: Sequence[str]
+    version: str | None
+    append_only: bool
+    deduplicate: bool
+    batch_size: int
+    packing: Packing
+    token: str
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        try:
+            told: dict[str, object] = {"rows": self._written(batches)}
+        except PenstockError as error:
+            told = {"code": error.code, "message": error.message, "hint": error.hint, "retriable": error.retriable}
+            told["of_service"] = not isinstance(error, QueryFailed)
+        yield pa.RecordBatch.from_pylist([told], _REPORT_SCHEMA)
+
+    def _written(self, batches: Iterable[pa.RecordBatch]) -> int:
+        from pyspark import TaskContext
+
+        task = TaskContext.get()
+        seen = hashlib.blake2b(f"{self.token}/{task.partitionId() if task else 0}".encode(), digest_size=16)
+        written = 0
+        for chunk in chunks(batches, self.batch_size):
+            chunk = chunk.rename_columns(list(self.names))
+            rows = latest(chunk, self.key, self.version) if self.deduplicate else chunk
+            written += len(rows)
+            gone = pc.equal(pc.utf8_lower(rows[OP]), "d").fill_null(False) if OP in rows.column_names else None
+            rows = rows.drop_columns([OP]) if gone is not None else rows
+            if self.append_only:
+                self._insert(self._marked(rows, gone), seen)
+            else:
+                self._insert(rows if gone is None else rows.filter(pc.invert(gone)), None)
+                if gone is not None:
+                    self._delete(rows.filter(gone))
+        return written
+
+    def _marked(self, rows: pa.Table, gone: pa.ChunkedArray | None) -> pa.Table:
+        if DELETED in self.columns:
+            marks = pa.repeat(pa.scalar(0, pa.uint8()), len(rows)) if gone is None else gone.cast(pa.uint8())
+            return rows.append_column(DELETED, marks)
+        if gone is not None and pc.any(gone).as_py():
+            hint = f"ALTER TABLE {name(self.table)} ADD COLUMN {DELETED} UInt8; or use `append_only_mode: false`"
+            text = f"a row is to be deleted, and table `{self.table}` has no column `{DELETED}` to say so"
+            raise QueryFailed("table-mismatch", text, hint=hint)
+        return rows
+
+    def _insert(self, rows: pa.Table, seen: "hashlib.blake2b | None") -> None:
+        if not len(rows):
+            return
+        body = self.packing.packed(_stream(self._fitted(rows)))
+        token = uuid.uuid4().hex  # ClickHouse would otherwise tell inserts apart by what is in them
+        if seen is not None:
+            seen.update(body)
+            token = seen.hexdigest()
+        names = ", ".join(map(name, rows.column_names))
+        sql = f"INSERT INTO {name(self.table)} ({names}) FORMAT ArrowStream"
+        self.server.insert(sql, body, self.packing.encoding, {**SETTINGS, "insert_deduplication_token": token})
+
+    def _fitted(self, rows: pa.Table) -> pa.Table:
+        return pa.table({column: self._column(column, rows[column].combine_chunks()) for column in rows.column_names})
+
+    def _column(self, column: str, values: pa.Array) -> pa.Array:
+        table_column = self.columns[column]
+        kind = kind_of(table_column.type)
+        optional = kind.nullable or kind.word in COLLECTIONS or table_column.has_default
+        try:
+            if values.null_count and (not optional or column in self.key):
+                raise ValueError("null in a column that is not Nullable")
+            return fitted(values, kind, target(values.type, kind))
+        except (ValueError, pa.ArrowException) as error:
+            said = str(error).partition("\n")[0]
+            text = f"column `{column}` of table `{self.table}` is {table_column.type}: {said}"
+            raise QueryFailed("field-mismatch", text, hint="mend it in the SQL, or change the table") from None
+
+    def _delete(self, rows: pa.Table) -> None:
+        for begin in range(0, len(rows), _KEYS_A_DELETE):
+            some = rows.slice(begin, _KEYS_A_DELETE)
+            parts = [_literals(some[column].combine_chunks()) for column in self.key]
+            tuples = pc.binary_join_element_wise(*parts, ", ")
+            keys = [f"({row})" for row in tuples.to_pylist()]
+            self.server.do(delete_sql(self.table, self.key, keys), {"mutations_sync": "1"})
+
+
+def chunks(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:
+    """Rows in tables of so many, the last one aside."""
+    held: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        left = batch
+        while count + len(left) >= size:
+            held.append(left.slice(0, size - count))
+            left = left.slice(size - count)
+            yield pa.Table.from_batches(held)
+            held, count = [], 0
+        if len(left):
+            held.append(left)
+            count += len(left)
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def latest(rows: pa.Table, key: Sequence[str], version: str | None) -> pa.Table:
+    """The last row of each key, in their order. With versions, the last one of the highest."""
+    if len(key) == 1 and pc.count_distinct(rows[key[0]], mode="all").as_py() == len(rows):
+        return rows
+    by_version = None if version is None else pc.sort_indices(rows[version])  # stable: the last of equals is the last
+    names = [f"k{number}" for number in range(len(key))]
+    keys = pa.table([rows[column] for column in key], names=names)
+    ordered = keys if by_version is None else keys.take(by_version)
+    numbered = ordered.append_column("place", pa.array(np.arange(len(rows))))
+    last = numbered.group_by(names, use_threads=False).aggregate([("place", "max")])["place_max"]
+    places = last if by_version is None else by_version.take(last)
+    return rows.take(places.take(pc.sort_indices(places)))
+
+
+def _stream(rows: pa.Table) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return sink.getvalue()
+
+
+def _literals(values: pa.Array) -> pa.Array:
+    """Values as quoted text: ClickHouse takes it for a value of the column that it is compared with."""
+    if pa.types.is_timestamp(values.type):
+        values = values.cast(pa.timestamp(values.type.unit))
+    text = values.cast(pa.string())
+    escaped = pc.replace_substring(pc.replace_substring(text, "\\", "\\\\"), "'", "\\'")
+    return pc.binary_join_element_wise("'", escaped, "'", "")

@@ -1,0 +1,99 @@
+"""A ClickHouse server, asked over HTTP. The standard library is enough, so executors need nothing else."""
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from penstock.clients.http import credentials
+from penstock.errors import ServiceError
+
+TIMEOUT_SECS: Final = 300
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+_REFUSED: Final = frozenset((192, 193, 194, 497, 516))
+"""Unknown user, wrong password, no password, no right, authentication failed."""
+_NO_DATABASE: Final = 81
+_PASSING: Final = frozenset(
+    # timeouts, too many queries or parts, sockets, network, memory, read-only replicas, replicas that are gone, Keeper
+    (159, 164, 202, 203, 209, 210, 241, 242, 252, 279, 285, 286, 319, 999)
+)
+_BUSY: Final = frozenset((408, 429, 502, 503, 504))
+
+
+@dataclass(frozen=True, slots=True)
+class ClickHouse:
+    """Where the server answers, as whom to ask, and the database that names belong to."""
+
+    url: str = "http://localhost:8123"
+    user: str = "default"
+    password: str = field(default="", repr=False)
+    database: str = "default"
+
+    def ask(self, sql: str, **params: str) -> list[list[Any]]:
+        """The rows that a question has for an answer. `{name:Type}` in it stands for a parameter."""
+        said = {f"param_{name}": _escaped(value) for name, value in params.items()}
+        answer = self._post({**said, "default_format": "JSONCompact"}, sql.encode())
+        rows: list[list[Any]] = json.loads(answer)["data"]
+        return rows
+
+    def do(self, sql: str, settings: Mapping[str, str] = _NOTHING) -> None:
+        self._post(settings, sql.encode())
+
+    def insert(self, sql: str, rows: bytes, packing: str | None, settings: Mapping[str, str]) -> None:
+        """Send rows in the format that an INSERT names, packed as HTTP calls it."""
+        self._post({**settings, "query": sql}, rows, {} if packing is None else {"Content-Encoding": packing})
+
+    def _post(self, said: Mapping[str, str], body: bytes, headers: Mapping[str, str] = _NOTHING) -> bytes:
+        address = f"{self.url.rstrip('/')}/?{urlencode({'database': self.database, **said})}"
+        known = credentials(self.user, self.password)
+        try:
+            request = urllib.request.Request(address, body, {**known, **headers}, method="POST")
+            with urllib.request.urlopen(request, timeout=TIMEOUT_SECS) as answer:
+                found: bytes = answer.read()
+                return found
+        except urllib.error.HTTPError as error:
+            with error:
+                raise self._failure(error) from None
+        except (OSError, ValueError) as error:
+            text = f"ClickHouse at {self.url} does not answer: {getattr(error, 'reason', error)}"
+            raise ServiceError(
+                "unreachable", text, hint="see `PENSTOCK__CLICKHOUSE_SINK__URL`", retriable=True
+            ) from None
+
+    def _failure(self, error: urllib.error.HTTPError) -> ServiceError:
+        code = int(error.headers.get("X-ClickHouse-Exception-Code") or 0)
+        said = error.read().decode(errors="replace").strip().partition("\n")[0][:600] or str(error.reason)
+        if code in _REFUSED or error.code in (401, 403):
+            hint = "see `PENSTOCK__CLICKHOUSE_SINK__USER` and `…__PASSWORD`, and the rights of that user"
+            text = f"ClickHouse at {self.url} does not let `{self.user}` do this: {said}"
+            return ServiceError("clickhouse-refused", text, hint=hint)
+        way_out = "make the database, or name another one in `PENSTOCK__CLICKHOUSE_SINK__DATABASE`"
+        passing = code in _PASSING or (code == 0 and error.code in _BUSY)
+        text = f"ClickHouse at {self.url} says {error.code}: {said}"
+        return ServiceError(
+            "clickhouse-failed", text, hint=way_out if code == _NO_DATABASE else None, retriable=passing
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ClickHouseSink:
+    """A server that sinks write to, and how they do it unless they say otherwise."""
+
+    server: ClickHouse = ClickHouse()
+    compression: str = "zstd"
+    compression_level: int = 6
+    batch_size: int = 100_000
+
+
+def name(text: str) -> str:
+    """A name as ClickHouse takes it, whatever is in it."""
+    return "`" + text.replace("\\", "\\\\").replace("`", "\\`") + "`"
+
+
+def _escaped(value: str) -> str:
+    """A parameter is written as in a file of tab-separated values."""
+    return value.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n")

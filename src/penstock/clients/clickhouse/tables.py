@@ -1,0 +1,159 @@
+"""Tables that sinks write to: made or taken as they are, and the batches that were written."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from penstock.clients.batches import BatchRef
+from penstock.clients.clickhouse.server import ClickHouse, name
+from penstock.clients.clickhouse.types import column_type, kind_of, target
+from penstock.errors import QueryFailed, ServiceError
+
+DELETED: Final = "is_deleted"
+INSERTED: Final = "insert_time"
+LEDGER: Final = "penstock_batches"
+_WINDOW: Final = 10_000
+"""How many inserts back a table that is made here knows what it has."""
+_DAYS: Final = 30
+SETTINGS: Final[Mapping[str, str]] = {"async_insert": "0"}
+"""An insert is done when the server says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """A column of a table that is there."""
+
+    name: str
+    type: str
+    has_default: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a sink asks of its table."""
+
+    table: str
+    rows: pa.Schema
+    key: Sequence[str]
+    version: str | None
+    append_only: bool
+    override: Mapping[str, str]
+
+
+def prepared(server: ClickHouse, wanted: Wanted, *, create: bool) -> dict[str, TableColumn]:
+    """The columns of the table, which is made if it is not there; each row's column fits into one of them."""
+    _check_names(wanted)
+    columns = _columns(server, wanted.table)
+    if not columns and create:
+        server.do(_create(wanted))
+        columns = _columns(server, wanted.table)
+    if not columns:
+        text = f"there is no table `{wanted.table}` in the database `{server.database}`"
+        raise ServiceError("table-mismatch", text, hint="make it, or leave out `create: false`")
+    _check(wanted, columns)
+    return columns
+
+
+def _columns(server: ClickHouse, table: str) -> dict[str, TableColumn]:
+    found = server.ask(
+        "SELECT name, type, default_kind FROM system.columns "
+        "WHERE database = {database:String} AND table = {table:String}",
+        database=server.database,
+        table=table,
+    )
+    return {column: TableColumn(column, kind, default == "DEFAULT") for column, kind, default in found}
+
+
+def _check_names(wanted: Wanted) -> None:
+    for column in filter(None, (*wanted.key, wanted.version)):
+        if column not in wanted.rows.names:
+            raise ServiceError("table-mismatch", f"the rows for `{wanted.table}` have no column `{column}`")
+    for column in (DELETED, INSERTED) if wanted.append_only else ():
+        if column in wanted.rows.names:
+            text = f"the rows for `{wanted.table}` have a column `{column}`, which the sink fills itself"
+            raise ServiceError("table-mismatch", text, hint="give it another name in the SQL")
+
+
+def _create(wanted: Wanted) -> str:
+    fixed = {*wanted.key, wanted.version}
+    columns = [f"{name(f.name)} {_type_of(wanted, f, nullable=f.name not in fixed)}" for f in wanted.rows]
+    engine = "ReplacingMergeTree()"
+    if wanted.append_only:
+        columns += [f"{DELETED} UInt8", f"{INSERTED} DateTime DEFAULT now()"]
+        engine = f"ReplacingMergeTree({name(wanted.version or INSERTED)}, {DELETED})"
+    elif wanted.version:
+        engine = f"ReplacingMergeTree({name(wanted.version)})"
+    return (
+        f"CREATE TABLE IF NOT EXISTS {name(wanted.table)} ({', '.join(columns)}) ENGINE = {engine} "
+        f"ORDER BY ({', '.join(map(name, wanted.key))}) SETTINGS non_replicated_deduplication_window = {_WINDOW}"
+    )
+
+
+def _type_of(wanted: Wanted, field: pa.Field, *, nullable: bool) -> str:
+    text = wanted.override.get(field.name) or column_type(field.type, nullable=nullable)
+    if text is None:
+        hint = "cast it in the SQL, or leave it out"
+        raise ServiceError(
+            "table-mismatch", f"ClickHouse has no type for column `{field.name}` ({field.type})", hint=hint
+        )
+    return text
+
+
+def _check(wanted: Wanted, columns: Mapping[str, TableColumn]) -> None:
+    for field in wanted.rows:
+        if field.name not in columns:
+            natural = column_type(field.type) or "…"
+            hint = (
+                f"ALTER TABLE {name(wanted.table)} ADD COLUMN {name(field.name)} {natural}; or leave it out of the rows"
+            )
+            raise ServiceError("table-mismatch", f"table `{wanted.table}` has no column `{field.name}`", hint=hint)
+        kind = columns[field.name].type
+        if target(field.type, kind_of(kind)) is None:
+            text = f"column `{field.name}` of table `{wanted.table}` is {kind}, and rows have {field.type}"
+            raise ServiceError("table-mismatch", text, hint="cast it in the SQL, or change the table")
+
+
+def open_ledger(server: ClickHouse, *, create: bool) -> bool:
+    """Whether batches are noted: the table for that is there, or is made now."""
+    if _columns(server, LEDGER):
+        return True
+    if create:
+        server.do(
+            f"CREATE TABLE IF NOT EXISTS {LEDGER} (checkpoint_id String, output String, batch_id Int64, query String, "
+            f"offsets String, written_at DateTime DEFAULT now()) ENGINE = MergeTree "
+            f"ORDER BY (checkpoint_id, output, batch_id) TTL written_at + INTERVAL {_DAYS} DAY"
+        )
+    return create
+
+
+def written_before(server: ClickHouse, ref: BatchRef) -> bool:
+    """Whether a batch is in the table already. One of the same number from other input is refused."""
+    found = server.ask(
+        f"SELECT offsets FROM {LEDGER} WHERE checkpoint_id = {{checkpoint:String}} AND output = {{output:String}} "
+        "AND batch_id = {batch:Int64}",
+        checkpoint=ref.checkpoint_id,
+        output=ref.output,
+        batch=str(ref.batch_id),
+    )
+    if any(json.loads(offsets) != list(ref.offsets) for (offsets,) in found):
+        raise QueryFailed(
+            "batch-conflict",
+            f"batch {ref.batch_id} of `{ref.query}` was written before from other input (table `{LEDGER}`)",
+            hint=f"its checkpoint was restored from an older copy: `penstock run --allow-rebuild {ref.query}`",
+        )
+    return bool(found)
+
+
+def note_written(server: ClickHouse, ref: BatchRef) -> None:
+    values = [ref.checkpoint_id, ref.output, ref.batch_id, ref.query, json.dumps(ref.offsets)]
+    names = ("checkpoint_id", "output", "batch_id", "query", "offsets")
+    row = json.dumps(dict(zip(names, values, strict=True)))
+    server.insert(f"INSERT INTO {LEDGER} ({', '.join(names)}) FORMAT JSONEachRow", row.encode(), None, SETTINGS)
+
+
+def delete_sql(table: str, key: Sequence[str], keys: Iterable[str]) -> str:
+    """Take rows away by their keys, which are written as tuples of literals."""
+    return f"ALTER TABLE {name(table)} DELETE WHERE ({', '.join(map(name, key))}) IN ({', '.join(keys)})"

@@ -1,0 +1,122 @@
+"""Tables of ClickHouse, as a sink."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Self
+
+from pydantic import AliasChoices, Field, PrivateAttr
+
+from penstock.clients.batches import BatchRef
+from penstock.clients.clickhouse.server import ClickHouseSink as Target
+from penstock.clients.clusters import Clusters
+from penstock.config import Duration, Names, Whole
+from penstock.connectors.contract import Sink
+from penstock.errors import PenstockError, QueryFailed, ServiceError
+from penstock.keyed.operators import OP
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
+
+    from penstock.clients.clickhouse.rows import Inserting
+
+
+class ClickHouseSink(Sink):
+    """Writes a table of ClickHouse, over HTTP, from where the rows are."""
+
+    type: Literal["clickhouse"] = "clickhouse"
+    inert = {"batch_flush_interval": "rows are written batch by batch, and each is whole when the next one begins"}
+    delivery = (
+        "exactly once: a batch that was written is noted in the table `penstock_batches` and not written again; of one "
+        "that was interrupted, inserts that are there already are left out by their tokens. Rows that come split up "
+        "otherwise then, or are others (`now()`), come twice, and the newest of each key counts"
+    )
+    table: str = Field(min_length=1)
+    """The table's name."""
+    primary_key: Names = Field(min_length=1)
+    """The columns that identify a row, separated by commas. Of rows with equal ones the newest counts."""
+    append_only_mode: bool = True
+    """`true`: all rows are inserted; the columns `is_deleted` and `insert_time` say which is the newest of a key, and
+    whether it is gone. `false`: those that are gone are deleted from the table, which rewrites parts of it."""
+    version_column_name: str | None = None
+    """The column that says which row of a key is the newest. Default: the one that was inserted last."""
+    deduplicate: bool = True
+    """Whether only the newest row of each key is sent of those that go into one insert."""
+    schema_override: dict[str, str] = Field(
+        {}, validation_alias=AliasChoices("schema_override", "schema_overrides"), serialization_alias="schema_override"
+    )
+    """Types of columns, in ClickHouse's words, for a table that is made here."""
+    create: bool = True
+    """Whether the table is made if it is not there. One that is there is taken as it is, if its columns fit."""
+    batch_size: Whole | None = Field(None, ge=1)
+    """Rows of one insert at most. Default: the setting `clickhouse_sink.batch_size`, which is 100000."""
+    batch_flush_interval: Duration | None = None
+    """Understood, and without effect."""
+    parallelism: Whole | None = Field(None, ge=1)
+    """How many inserts run at a time at most. Default: one for each part of a batch that Spark works on."""
+    compression: Literal["none", "gzip", "zstd", "lz4"] | None = None
+    """How rows are packed on their way. Default: the setting `clickhouse_sink.compression`, which is `zstd`."""
+    compression_level: Whole | None = Field(None, ge=0, le=9)
+    """How hard `gzip` tries. Default: the setting `clickhouse_sink.compression_level`, which is 6."""
+    _target: Target = PrivateAttr(Target())
+
+    def reaching(self, clusters: Clusters) -> Self:
+        found = self.model_copy()
+        found._target = clusters.clickhouse_sink or Target()
+        return found
+
+    def check(self) -> None:
+        self._target.server.ask("SELECT 1")
+
+    def write(self, batch: DataFrame, ref: BatchRef) -> int:
+        from penstock.clients.clickhouse import tables
+        from penstock.clients.clickhouse.rows import REPORT
+
+        server = self._target.server
+        work = self._work(batch, ref)
+        noting = tables.open_ledger(server, create=self.create)
+        if noting and tables.written_before(server, ref):
+            batch.write.format("noop").mode("append").save()
+            return 0
+        rows = batch if self.parallelism is None else batch.coalesce(self.parallelism)
+        told = rows.toDF(*(f"c{place}" for place in range(len(rows.columns)))).mapInArrow(work, REPORT).collect()
+        for failure in (row for row in told if row["code"] is not None):
+            raise _failure(failure)
+        written = int(sum(row["rows"] for row in told))
+        if noting and written:
+            tables.note_written(server, ref)
+        return written
+
+    def _work(self, batch: DataFrame, ref: BatchRef) -> Inserting:
+        """What executors do, for a table that is there by now."""
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        from penstock.clients.clickhouse.rows import Inserting, Packing
+        from penstock.clients.clickhouse.tables import Wanted, prepared
+
+        target = self._target
+        schema = to_arrow_schema(batch.drop(OP).schema, timezone="UTC")
+        key, version = self.primary_key, self.version_column_name
+        wanted = Wanted(self.table, schema, key, version, self.append_only_mode, self.schema_override)
+        return Inserting(
+            server=target.server,
+            table=self.table,
+            names=batch.columns,
+            columns=prepared(target.server, wanted, create=self.create),
+            key=key,
+            version=version,
+            append_only=self.append_only_mode,
+            deduplicate=self.deduplicate,
+            batch_size=self.batch_size or target.batch_size,
+            packing=Packing(
+                self.compression or target.compression,
+                target.compression_level if self.compression_level is None else self.compression_level,
+            ),
+            token=f"{ref.query}/{ref.output}/{ref.checkpoint_id}/{ref.batch_id}",
+        )
+
+
+def _failure(told: Row) -> PenstockError:
+    """What an executor could not do, as the error that it was there."""
+    if told["of_service"]:
+        return ServiceError(told["code"], told["message"], hint=told["hint"], retriable=told["retriable"])
+    return QueryFailed(told["code"], told["message"], hint=told["hint"])

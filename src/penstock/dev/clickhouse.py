@@ -1,0 +1,21 @@
+"""ClickHouse: its real engine, from the Python package chdb, behind its HTTP interface."""
+
+import sys
+from pathlib import Path
+from typing import Final
+
+from penstock.clients.packages import require
+from penstock.dev.processes import Running, free_port, responds, start
+
+USER: Final = "default"
+DATABASE: Final = "default"
+
+
+def up(home: Path) -> Running:
+    """Start the engine on the data below `home`. One process has it at a time."""
+    require("chdb", extra="dev-clickhouse")
+    port = free_port()
+    command: list[str | Path] = [sys.executable, "-m", "penstock.dev.clickhouse_server", str(port), home / "data"]
+    url = f"http://127.0.0.1:{port}"
+    about = {"url": url, "user": USER, "password": "", "database": DATABASE}
+    return start("ClickHouse", home, command, about, lambda: responds(f"{url}/ping"))

@@ -1,0 +1,116 @@
+"""Types of ClickHouse, and rows on their way there, without a server."""
+
+import zlib
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from penstock.clients.clickhouse.rows import Packing, chunks, latest
+from penstock.clients.clickhouse.server import name
+from penstock.clients.clickhouse.types import Kind, column_type, kind_of, target
+
+I8 = pa.int8()
+
+
+@pytest.mark.parametrize(
+    ("arrow", "column"),
+    [
+        (pa.bool_(), "Nullable(UInt8)"),
+        (pa.int8(), "Nullable(Int8)"),
+        (pa.uint64(), "Nullable(UInt64)"),
+        (pa.float16(), "Nullable(Float32)"),
+        (pa.string(), "Nullable(String)"),
+        (pa.binary(16), "Nullable(FixedString(16))"),
+        (pa.date32(), "Nullable(Date32)"),
+        (pa.timestamp("ms"), "Nullable(DateTime64(3, 'UTC'))"),
+        (pa.decimal256(76, 10), "Nullable(Decimal(76, 10))"),
+        (pa.list_(pa.list_(pa.int32())), "Array(Array(Nullable(Int32)))"),
+        (pa.struct({"a b": I8, "c": pa.list_(I8)}), "Tuple(`a b` Nullable(Int8), `c` Array(Nullable(Int8)))"),
+        (pa.map_(pa.string(), pa.float64()), "Map(String, Nullable(Float64))"),
+        (pa.duration("us"), None),
+        (pa.list_(pa.duration("us")), None),
+    ],
+)  # fmt: skip
+def test_columns_for_values(arrow: pa.DataType, column: str | None) -> None:
+    assert column_type(arrow) == column
+    if column is not None:
+        assert target(arrow, kind_of(column)) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Nullable(Decimal(10, 2))", Kind("Decimal", numbers=(10, 2), nullable=True)),
+        ("LowCardinality(Nullable(String))", Kind("String", nullable=True)),
+        ("DateTime64(6, 'Europe/Berlin')", Kind("DateTime64", numbers=(6,))),
+        ("Array(Map(String, UInt8))", Kind("Array", (Kind("Map", (Kind("String"), Kind("UInt8"))),))),
+        ("Tuple(a Int8, `b, \\`c(` String)", Kind("Tuple", (Kind("Int8"), Kind("String")), names=("a", "b, `c("))),
+        ("Tuple(Int8, Nullable(String))", Kind("Tuple", (Kind("Int8"), Kind("String", nullable=True)), names=("", ""))),
+        ("Enum8('a(,' = 1, 'b' = 2)", Kind("Enum8")),
+    ],
+)
+def test_types_are_read_as_they_are_written(text: str, kind: Kind) -> None:
+    assert kind_of(text) == kind
+
+
+@pytest.mark.parametrize(
+    ("arrow", "column"),
+    [
+        (pa.int64(), "String"),
+        (pa.float64(), "Int64"),
+        (pa.string(), "Int64"),
+        (pa.string(), "Nullable(Enum8('a' = 1))"),
+        (pa.date32(), "DateTime"),
+        (pa.timestamp("us"), "Date"),
+        (pa.struct({"a": pa.int32()}), "Tuple(b Int32)"),
+        (pa.list_(pa.int32()), "Array(String)"),
+        (pa.binary(), "UInt64"),
+    ],
+)
+def test_values_that_no_column_of_this_type_takes(arrow: pa.DataType, column: str) -> None:
+    assert target(arrow, kind_of(column)) is None
+
+
+def test_rows_come_in_tables_of_one_size_however_they_came() -> None:
+    def sizes(*lengths: int) -> list[list[int]]:
+        batches, begin = [], 0
+        for length in lengths:
+            batches.append(pa.record_batch({"n": list(range(begin, begin + length))}))
+            begin += length
+        return [table["n"].to_pylist() for table in chunks(batches, 4)]
+
+    assert sizes(10) == sizes(3, 0, 3, 4) == sizes(1, 9) == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert sizes(4) == [[0, 1, 2, 3]]
+    assert sizes() == sizes(0) == []
+
+
+def table(**columns: list[Any]) -> pa.Table:
+    return pa.table(columns)
+
+
+def test_the_last_row_of_each_key_is_kept_in_order() -> None:
+    rows = table(k=[1, 2, 1, None, 3, None], n=[0, 1, 2, 3, 4, 5])
+    assert latest(rows, ["k"], None)["n"].to_pylist() == [1, 2, 4, 5]
+    several = table(k=[1, 1, 1], l=["a", "b", "a"], n=[0, 1, 2])
+    assert latest(several, ["k", "l"], None)["n"].to_pylist() == [1, 2]
+    unique = table(k=[3, 1], n=[0, 1])
+    assert latest(unique, ["k"], None) is unique
+
+
+def test_with_versions_the_last_row_of_the_highest_is_kept() -> None:
+    rows = table(k=[1, 1, 1, 2, 2], v=[5, 9, 4, 7, 7], n=[0, 1, 2, 3, 4])
+    assert latest(rows, ["k"], "v")["n"].to_pylist() == [1, 4]
+
+
+def test_bodies_are_packed_as_the_header_says() -> None:
+    body = pa.py_buffer(b"row " * 1000)
+    assert (Packing("none", 6).packed(body), Packing("none", 6).encoding) == (body.to_pybytes(), None)
+    assert zlib.decompress(Packing("gzip", 1).packed(body), wbits=31) == body.to_pybytes()
+    for codec in ("zstd", "lz4"):
+        packed = pa.BufferReader(Packing(codec, 6).packed(body))
+        assert pa.CompressedInputStream(packed, codec).read() == body.to_pybytes()
+
+
+def test_names_are_quoted_whatever_is_in_them() -> None:
+    assert name("a`b\\c") == "`a\\`b\\\\c`"
