@@ -97,7 +97,7 @@ def test_nothing_is_lost_when_the_process_is_killed(tmp_path: Path, broker: Brok
     for begin in (0, 400):
         with background("run", cwd=tmp_path) as process:
             _send(broker, topic, range(begin, begin + 20))
-            wait_until(partial(_has, broker, topic, begin), "the first rows of a run", timeout=120)
+            wait_until(partial(_has, broker, topic, begin), "the first rows of a run", timeout=240)
             for place in range(begin + 20, begin + 400, 20):
                 _send(broker, topic, range(place, place + 20))
             process.send_signal(signal.SIGKILL)
