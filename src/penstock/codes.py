@@ -132,6 +132,7 @@ CODES: Final[Mapping[str, str]] = {
     "state-unreadable": "The state file `.penstock/state.db` cannot be read. It may be damaged or locked.",
     # Queries
     "query-failed": "A streaming query stopped with an error. The message names the query and the cause.",
+    "rule-failed": "A row breaks a continuous test of its model, and the model says `on_error: stop`. With `dead_letter` such rows are kept, and the others are written.",
     "rows-refused": "A database does not take a row: a value is out of range, or a constraint forbids it. With `on_error: dead_letter` the row is kept, and the others are written.",
     "batch-conflict": "A batch with this number was written before from other input: the checkpoint was restored from an older copy. Rebuild the query or restore the output too.",
 }  # fmt: skip

@@ -50,6 +50,7 @@ ELSEWHERE = {
     "database-refused": "tests/services/test_postgres_sink.py",
     "table-mismatch": "tests/services/test_postgres_sink.py",
     "rows-refused": "tests/services/test_postgres_sink.py",
+    "rule-failed": "tests/spark/test_row_rules.py",
     "http-refused": "tests/spark/test_webhook.py",
     "http-failed": "tests/spark/test_webhook.py",
     "query-failed": "tests/spark/test_projects.py",

@@ -29,6 +29,7 @@ from penstock.manifest.model import (
     TopicSpec,
 )
 from penstock.manifest.outside import connectors, gateway_rules, has_query, model_schema, schemas
+from penstock.manifest.row_rules import row_rules, unruled
 from penstock.project.stream_project import Interval, Model
 from penstock.project.stream_project import Source as ProjectSource
 from penstock.sql.query import tables
@@ -112,6 +113,7 @@ def _project_queries(graph: Graph, digests: Mapping[str, str]) -> Iterator[Query
             flow = assembly.add_model(node, node.id)
             within = [graph[step.node] for step in assembly.steps]
             stateful = any(n.stateful for n in within) or any(isinstance(s, KeyedStep) for s in assembly.steps)
+            rules = row_rules(graph, node)
             yield QuerySpec(
                 name=node.name,
                 inputs=tuple(assembly.inputs),
@@ -124,12 +126,15 @@ def _project_queries(graph: Graph, digests: Mapping[str, str]) -> Iterator[Query
                         fold=node.change_key if flow.kind == "signed" else None,
                         latest_by=node.change_key if flow.repeated else None,
                         on_error=node.on_error,
+                        rules=rules,
                     ),
                 ),
                 stateful=stateful,
                 timed=assembly.timed,
                 conf=_conf(node.element, keyed=any(isinstance(s, KeyedStep) for s in assembly.steps)),
-                hindrances=tuple(dict.fromkeys(word for n in within for word in n.hindrances)),
+                hindrances=tuple(
+                    dict.fromkeys([*(word for n in within for word in n.hindrances), *unruled(node, rules)])
+                ),
                 asks=tuple(assembly.asks.values()),
                 checks=tuple(assembly.checks) if stateful or _streams(assembly) > 1 or on_kafka else (),
                 trigger=_trigger(node.element),

@@ -116,6 +116,14 @@ class AskedModel(Part):
     answer: str | None
 
 
+class RowRule(Part):
+    """What a test asks of single rows: a condition in Spark SQL, met by rows that may pass or where it is unknown."""
+
+    test: str
+    said: str
+    condition: str
+
+
 class Output(Part):
     """A view written to a sink."""
 
@@ -127,7 +135,9 @@ class Output(Part):
     latest_by: tuple[str, ...] | None = None
     """Of several changes in a batch, only the last one of a key counts, by this key."""
     on_error: OnError = "dead_letter"
-    """What becomes of rows that the SQL fails over."""
+    """What becomes of rows that the SQL fails over, and of those that break a rule."""
+    rules: tuple[RowRule, ...] = ()
+    """What rows must meet to be written."""
 
 
 class Every(Part):

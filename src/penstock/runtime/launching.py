@@ -171,8 +171,8 @@ class Launcher:
 
 
 def _is_whole(output: Output) -> bool:
-    """Whether rows are written as they are, and not one for each key."""
-    return output.fold is None and output.latest_by is None
+    """Whether rows are written as they are: all of them, and not one for each key."""
+    return output.fold is None and output.latest_by is None and not output.rules
 
 
 def _stopping(spec: QuerySpec) -> QuerySpec:

@@ -12,6 +12,7 @@ from penstock.connectors.contract import ERROR, ORIGIN
 from penstock.manifest.model import Input, KeyedStep
 from penstock.runtime.decoding import sound
 from penstock.runtime.rescue import MESSAGE
+from penstock.runtime.rules import BROKEN
 from penstock.runtime.times import FAULT, FAULTS, converted, marked
 from penstock.sql.carving.late import LATE_AT, LATE_ROW
 from penstock.sql.dialects import quoted
@@ -19,6 +20,9 @@ from penstock.sql.dialects import quoted
 LATE: Final = "late"
 FAILED: Final = "row-failed"
 REFUSED: Final = "row-refused"
+RULE_FAILED: Final = "rule-failed"
+AS_WRITTEN: Final = frozenset({REFUSED, RULE_FAILED})
+"""Codes of letters that hold a row as it was to be written, and not as it was read."""
 _VALUE: Final = "_value"
 _PLACES: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
 REASONS: Final[Mapping[str, str]] = {
@@ -58,13 +62,23 @@ def failed(rows: DataFrame, entry: Input, node: str) -> DataFrame:
     return _addressed(marked_rows, entry, node, f.col(MESSAGE))
 
 
+def breaking(rows: DataFrame, node: str) -> DataFrame:
+    """Rows that break a rule of a test, as they were to be written."""
+    named = rows.select(_json(rows.drop(BROKEN)).alias("value"), f.col(BROKEN).alias("message"))
+    return _as_written(named, node, RULE_FAILED)
+
+
 def refused(letters: DataFrame, node: str) -> DataFrame:
     """Rows that the system behind a sink did not take, as they were to be written."""
+    return _as_written(letters, node, REFUSED)
+
+
+def _as_written(letters: DataFrame, node: str, code: str) -> DataFrame:
     unknown = {"topic": "string", "partition": "int", "offset": "bigint", "timestamp": "timestamp", "key": "string"}
     return letters.select(
         *(f.lit(None).cast(kind).alias(name) for name, kind in unknown.items()),
         "value",
-        f.lit(REFUSED).alias("code"),
+        f.lit(code).alias("code"),
         "message",
         f.lit(node).alias("node"),
         f.current_timestamp().alias("time"),

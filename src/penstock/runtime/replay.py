@@ -143,8 +143,8 @@ def replayed(
         raise PlanRefused("unknown-node", f"`{node}` has no query that could take records")
     if (refusal := refused(query)) is not None:
         raise refusal
-    if any(letter.about["code"] == rejects.REFUSED for letter in letters):
-        text = f"rows that the system behind `{node}` refused are kept as they were to be sent, and are not sent again"
+    if any(letter.about["code"] in rejects.AS_WRITTEN for letter in letters):
+        text = f"rows of `{node}` that were refused, or broke a test, are kept as they were to be written, not as read"
         raise PlanRefused("not-runnable-here", text, hint="mend what refused them, and rebuild the query")
     filling = Filling(place.root, environ, clusters)
     frames = Frames(manifest, place.root, spark, filling)

@@ -11,7 +11,7 @@ from penstock.connectors.contract import Sink
 from penstock.errors import PenstockError, QueryFailed
 from penstock.keyed.operators import ORDER
 from penstock.manifest.model import Input, KeyedStep, Output, QuerySpec
-from penstock.runtime import rejects
+from penstock.runtime import rejects, rules
 from penstock.runtime.checkpoint import (
     batch_offsets,
     batch_parts,
@@ -102,6 +102,24 @@ class Writing:
             return written
 
     def _deliver(self, output: Output, rows: DataFrame, ref: BatchRef) -> int:
+        """Write the rows that meet the rules of their output, and deal with the others."""
+        if not output.rules:
+            return self._handed(output, rows, ref)
+        rows = rules.marked(rows, output.rules).persist()
+        try:
+            found = rules.breaking(rows).count()
+            if found and output.on_error == "stop":
+                raise rules.failure(rows, output)
+            written = self._handed(output, rules.meeting(rows), ref)
+            self.board.rejected(self.spec.name, found)
+            if found and output.on_error == "dead_letter":
+                letters = rejects.breaking(rules.breaking(rows), output.node)
+                self.keeping.keep(output.node, letters, ref, f"{output.view} rules")
+            return written
+        finally:
+            rows.unpersist()
+
+    def _handed(self, output: Output, rows: DataFrame, ref: BatchRef) -> int:
         def keep(letters: DataFrame) -> None:
             self.keeping.keep(output.node, rejects.refused(letters, output.node), ref, f"{output.view} refused")
 

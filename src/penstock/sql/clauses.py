@@ -22,6 +22,11 @@ def spark_condition(query: Query) -> str | None:
     return where.this.sql(SPARK, comments=False) if where is not None else None
 
 
+def spark_literal(value: object) -> str:
+    """A value of a document in Spark SQL."""
+    return exp.convert(value).sql(SPARK)
+
+
 def laid_out(sql: str) -> str:
     """Spark SQL with lines and indentation; as it is, if it cannot be read back."""
     try:

@@ -1,0 +1,60 @@
+"""What continuous tests ask of single rows, where rows that fail are to go elsewhere (`on_failure: {dlq: …}`)."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from penstock.graph.graph import Graph, Node
+from penstock.manifest.model import RowRule
+from penstock.project.stream_project import Model
+from penstock.project.stream_project import tests as asked
+from penstock.sql.clauses import spark_condition, spark_literal
+from penstock.sql.dialects import PROJECT, quoted
+from penstock.sql.query import Problem, bind, parse
+
+_ROWS: Final = "SELECT * FROM rows_ WHERE "
+
+
+def row_rules(graph: Graph, node: Node) -> tuple[RowRule, ...]:
+    """The rules for the rows of a model. Conditions are met by rows that may pass."""
+    return tuple(
+        RowRule(test=test.name, said=said, condition=condition)
+        for test in graph.tests
+        if test.node == node.id and test.element.type == "continuous" and _sends_away(test.element)
+        for assertion in test.element.assertions
+        for said, condition in _conditions(assertion.body, node)
+    )
+
+
+def unruled(node: Node, rules: Sequence[RowRule]) -> list[str]:
+    """Ways to run in which rows do not come to us, so that nobody could look at them."""
+    assert isinstance(node.element, Model)
+    job = node.element.advanced.spark
+    unseen = job.trigger == "realtime" or job.async_progress
+    return ["tests that keep rows out, in real time or with asynchronous progress"] if rules and unseen else []
+
+
+def _sends_away(test: asked.DataTest) -> bool:
+    return any(action.dlq is not None for action in test.on_failure.actions)
+
+
+def _conditions(body: Any, node: Node) -> Iterator[tuple[str, str]]:
+    match body:
+        case asked.NotNull(columns=columns):
+            for column in columns:
+                yield f"`{column}` is null", f"{quoted(column)} IS NOT NULL"
+        case asked.AcceptedValuesOf(column=column, values=values):
+            listed = ", ".join(map(spark_literal, values))
+            yield f"`{column}` is none of {listed}", f"{quoted(column)} IN ({listed})"
+        case asked.RangeOf(column=column, min=low, max=high):
+            if low is not None:
+                yield f"`{column}` is below {low:g}", f"{quoted(column)} >= {low!r}"
+            if high is not None:
+                yield f"`{column}` is above {high:g}", f"{quoted(column)} <= {high!r}"
+        case asked.Positive(columns=columns, allow_zero=allow_zero):
+            for column in columns:
+                yield f"`{column}` is not positive", f"{quoted(column)} {'>=' if allow_zero else '>'} 0"
+        case asked.CustomSql(name=name, where=str(where)):
+            parsed = parse(_ROWS + where, PROJECT)
+            if not isinstance(parsed, Problem):
+                condition = spark_condition(bind(parsed, {"rows_": node.id}))
+                yield name, f"NOT coalesce(({condition}), false)"
