@@ -1,7 +1,7 @@
 """Linking the pipeline format."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from penstock.connectors.contract import Sink, Source
@@ -49,7 +49,8 @@ def link_pipeline(pipeline: Pipeline, schemas: Mapping[str, Columns]) -> tuple[G
         transforms[f"transform.{name}"] = read
         diagnostics.extend(notes)
     ordered, cycles = topological({node_id: read.inputs for node_id, read in transforms.items()})
-    diagnostics.extend(cycle_diagnostics(cycles, lambda node_id: transforms[node_id].declared))
+    circular = "Circular dependency detected in transforms: "
+    diagnostics.extend(cycle_diagnostics(cycles, lambda node_id: transforms[node_id].declared, circular))
     for node_id in ordered:
         nodes[node_id], notes = _transform(node_id, transforms[node_id], nodes)
         diagnostics.extend(notes)
@@ -125,6 +126,8 @@ def _condition(
 def _read_transform(declared: Declared[SqlTransform], readable: Mapping[str, str]) -> tuple[_Read, list[Diagnostic]]:
     parsed = parse(declared.value.sql, PIPELINE)
     if isinstance(parsed, Problem):
+        if parsed.code == "sql-syntax":
+            parsed = replace(parsed, message=f"failed to parse SQL: {parsed.message}")
         return _Read(declared, (), None, parsed=False), _sql_diagnostics([parsed], declared)
     named = tables(parsed)
     inputs = dict.fromkeys(readable[t.name.casefold()] for t in named if t.name.casefold() in readable)
@@ -218,7 +221,7 @@ def _orphans(graph: Graph, pipeline: Pipeline) -> list[Diagnostic]:
     return [
         Diagnostic(
             "no-consumer",
-            "Source(s) and/or transform(s) have no consumers",
+            f"Source(s) and/or transform(s) have no consumers: {graph[node_id].name}",
             written[graph[node_id].name].origin,
             written[graph[node_id].name].label,
             "remove it or connect it to a transform or sink",

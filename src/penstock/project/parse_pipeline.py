@@ -7,7 +7,7 @@ from pydantic import BaseModel
 from penstock.config import settings_from
 from penstock.connectors import registry
 from penstock.connectors.contract import Connector
-from penstock.errors import Severity, did_you_mean
+from penstock.errors import Severity, nearest
 from penstock.project.declared import Declared
 from penstock.project.documents import Document, Step
 from penstock.project.load import Documents
@@ -92,8 +92,9 @@ class PipelineReader(Reader):
             return None
         model = _model_for(section, type_name)
         if model is None:
-            text = f"`{type_name}` is not available as a {section.removesuffix('s')}"
-            hint = did_you_mean(type_name, known)
+            text = f"`{type_name}` is not available as a {section.removesuffix('s')}; there are {', '.join(known)}"
+            close = nearest(type_name, known)
+            hint = f"did you mean `{close}`?" if close else None
             self.note("unknown-type", document.origin(*path, "type"), f"{label}.type", text, hint, type=type_name)
         return model
 
