@@ -25,6 +25,7 @@ from penstock.cli.main import COMMANDS, app
 from penstock.codes import CODES
 from penstock.config import Frozen
 from penstock.connectors.contract import Sink
+from penstock.connectors.node import PipelineNode, without_effect
 from penstock.connectors.registry import all_connectors
 from penstock.project import stream_project
 from penstock.project.forms import FORMS, INERT
@@ -88,19 +89,39 @@ def functions() -> str:
 
 
 def connectors() -> str:
-    parts = [SOURCE_NOTE, "# Sources, transforms and sinks of a pipeline"]
+    parts = [SOURCE_NOTE, "# Sources, transforms and sinks of a pipeline", _every_node()]
     for role, connector in all_connectors():
         parts.append(f"## {role} `{connector.model_fields['type'].default}`\n\n{_summary(connector)}")
         if issubclass(connector, Sink):
             parts.append(f"Delivery: {connector.delivery}.")
-        parts.append(_fields_table(connector))
+        parts.append(_fields_table(connector, PipelineNode))
         parts += [
             f"`{nested.__name__.lower()}`: {_summary(nested)}\n\n{_fields_table(nested)}"
             for nested in _nested(connector)
+            if nested not in _nested(PipelineNode)
         ]
     for name, transform in TRANSFORMS.items():
-        parts.append(f"## transform `{name}`\n\n{_summary(transform)}\n\n{_fields_table(transform)}")
+        parts.append(f"## transform `{name}`\n\n{_summary(transform)}\n\n{_fields_table(transform, PipelineNode)}")
     return "\n\n".join(parts) + "\n"
+
+
+def _every_node() -> str:
+    """What all nodes share, and what of it changes nothing in which of them."""
+    parts = ["## Every node", _fields_table(PipelineNode)]
+    parts += [
+        f"`{model.__name__.lower()}`: {_summary(model)}\n\n{_fields_table(model)}" for model in _nested(PipelineNode)
+    ]
+    nodes: list[tuple[str, type[PipelineNode]]] = [
+        *((f"{role} `{connector.model_fields['type'].default}`", connector) for role, connector in all_connectors()),
+        *((f"transform `{name}`", transform) for name, transform in TRANSFORMS.items()),
+    ]
+    rows: dict[tuple[str, str], list[str]] = {}
+    for name, node in nodes:
+        for field, why in without_effect(node).items():
+            rows.setdefault((node.model_fields[field].alias or field, why), []).append(name)
+    lines = [f"| `{field}` | {', '.join(names)} | {why} |" for (field, why), names in sorted(rows.items())]
+    head = "These fields are understood and change nothing. `validate` says so, as `info`."
+    return "\n\n".join([*parts, head, "\n".join(["| field | of | why |", "|---|---|---|", *lines])])
 
 
 def project_format() -> str:
@@ -177,10 +198,14 @@ def _summary(model: type[BaseModel]) -> str:
     return inspect.cleandoc(model.__doc__ or "")
 
 
-def _fields_table(model: type[BaseModel]) -> str:
+def _fields_table(model: type[BaseModel], shared: type[BaseModel] = BaseModel) -> str:
+    """The fields of a model. Those that it has from `shared`, as they are there, are told elsewhere."""
     docs = field_docs(model)
+    told = {name for name in shared.model_fields if docs.get(name) == field_docs(shared).get(name)}
     rows = []
     for name, field in model.model_fields.items():
+        if name in told and name != "type" and not field.is_required():
+            continue
         if name == "type" and not field.is_required() and len(getattr(field.annotation, "__args__", ())) == 1:
             continue  # it can have one value only, and the heading says it
         default = "required" if field.is_required() else _default(field.get_default(call_default_factory=True))

@@ -48,10 +48,14 @@ _DURATION: Final = re.compile(r"(?:\d+\s*(?:ms|s|m|h|d)\s*)+")
 _PART: Final = re.compile(r"(\d+)\s*(ms|s|m|h|d)")
 
 
+def is_duration(text: str) -> bool:
+    return _DURATION.fullmatch(text.strip()) is not None
+
+
 def _duration_ms(value: object) -> object:
     if not isinstance(value, str):
         return value
-    if not _DURATION.fullmatch(value.strip()):
+    if not is_duration(value):
         raise ValueError("a duration looks like `500ms`, `5s`, `2m` or `1h 30m`")
     return sum(int(count) * _UNITS_MS[unit] for count, unit in _PART.findall(value))
 

@@ -17,7 +17,8 @@ from pydantic import Field
 from penstock.clients.batches import BatchRef, PartRead
 from penstock.clients.clusters import Clusters
 from penstock.clients.jars import Package
-from penstock.config import Frozen, Names, Settings
+from penstock.config import Settings
+from penstock.connectors.node import PipelineNode
 from penstock.keyed.operators import ORDER
 from penstock.sql.types import Columns
 
@@ -51,14 +52,11 @@ class Written:
     refused: int = 0
 
 
-class Connector(Frozen, ABC):
+class Connector(PipelineNode, ABC):
     """Common to sources and sinks."""
 
-    type: str
     packages: ClassVar[tuple[Package, ...]] = ()
     """What Spark needs for it beside what comes with PySpark."""
-    inert: ClassVar[Mapping[str, str]] = {}
-    """Fields that are understood, and why they change nothing here."""
     on_this_machine: ClassVar[bool] = False
     """Whether it reads or writes directories of this machine, which those of a cluster do not see."""
 
@@ -85,8 +83,11 @@ class Source(Connector):
     """Whether its rows are made of records, which may not be readable: it has the columns `ERROR` and `ORIGIN` then."""
     table_only: ClassVar[bool] = False
     """Whether it is a table that streams look rows up in, and no stream itself."""
-    primary_key: Names = ()
-    """The columns that identify a row, separated by commas."""
+    inert: ClassVar[Mapping[str, str]] = {
+        "batch_size": "a batch is what is there when it begins",
+        "batch_flush_interval": "the sinks of a query say how often its batches begin",
+        "parallelism": "Spark reads every part of the input by a task of its own",
+    }
 
     @property
     def filter_(self) -> str | None:
@@ -173,10 +174,13 @@ class Sink(Connector):
     changes: ClassVar[bool] = True
     """Whether it matters what is an insert, an update or a delete."""
 
+    inert: ClassVar[Mapping[str, str]] = {
+        "batch_size": "rows of a batch are written together",
+        "parallelism": "every task of a batch writes its own rows",
+    }
+
     from_: str = Field(alias="from")
     """The source or transform whose rows are written."""
-    primary_key: Names = ()
-    """The columns that identify a row, separated by commas."""
 
     @property
     def last_by(self) -> tuple[str, ...]:

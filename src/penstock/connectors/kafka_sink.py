@@ -35,6 +35,7 @@ class KafkaSink(StreamSink):
     type: Literal["kafka"] = "kafka"
     packages: ClassVar[tuple[Package, ...]] = KAFKA
     delivery = "at least once: a batch that was interrupted is written again"
+    own_labels: ClassVar = frozenset({"topic"})
     topic: str = Field(pattern=f"^{TOPIC_NAME}$")
     """The topic's name."""
     data_format: Literal["avro", "json"]

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from penstock.clients.batches import BatchRef
 from penstock.clients.formats import JSON_OPTIONS
-from penstock.config import Duration, Whole, settings_from
+from penstock.config import Whole, settings_from
 from penstock.connectors.contract import Sink
 from penstock.keyed.operators import OP
 from penstock.sql.dialects import quoted
@@ -28,19 +28,13 @@ class PrintSink(Sink):
     delivery = "at least once: a replayed batch is printed again"
     inert: ClassVar = {
         "parallelism": "rows are printed by one process",
-        **dict.fromkeys(("batch_size", "batch_flush_interval"), "rows of a batch are printed as they come"),
+        "batch_size": "rows of a batch are printed as they come",
     }
 
     sample_every: int | None = Field(None, ge=1)
     """Print only every Nth row. Default: the setting `print_sink.sample_every`, which is 1."""
     num_records_before_stop: Whole | None = Field(None, ge=1)
     """After how many rows the run ends, with the batch that reaches them. Default: the setting of the same name."""
-    parallelism: Whole | None = Field(None, ge=1)
-    """How many would print at a time."""
-    batch_size: Whole | None = Field(None, ge=1)
-    """How many rows would be printed together."""
-    batch_flush_interval: Duration | None = None
-    """How long rows would be waited for."""
 
     @property
     def most_rows(self) -> int | None:

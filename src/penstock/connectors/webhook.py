@@ -16,6 +16,7 @@ from penstock.clients.formats import JSON_OPTIONS
 from penstock.clients.posting import CONNECT_SECS, Endpoint
 from penstock.config import Duration, Settings, Whole
 from penstock.connectors.contract import Remark, Sink, Written
+from penstock.connectors.node import Parallelism
 from penstock.errors import PlanRefused, ServiceError
 from penstock.keyed.operators import OP
 from penstock.sql.dialects import quoted
@@ -36,7 +37,7 @@ class WebhookSink(Sink):
 
     type: Literal["webhook"] = "webhook"
     delivery = "at least once: a batch that was interrupted is sent again, under the same `Idempotency-Key`"
-    inert: ClassVar = {"batch_flush_interval": "a batch of Spark is sent as soon as it is there"}
+    own_labels: ClassVar = frozenset({"url"})
     url: str
     """Where requests go, by POST: an address with `http` or `https`."""
     headers: dict[str, str] = Field({}, repr=False)
@@ -54,9 +55,7 @@ class WebhookSink(Sink):
     """What becomes of rows that the endpoint refuses: `stop` the query, `skip` them, or keep them as letters."""
     batch_size: Whole | None = Field(None, ge=1)
     """The most rows of a request. Default: the setting `external_http_handler.trigger_max_count`, which is 2000."""
-    batch_flush_interval: Duration | None = None
-    """How long rows would be waited for to fill a request."""
-    parallelism: Whole | None = Field(None, ge=1)
+    parallelism: Parallelism | None = None
     """How many workers send. Default: as many as the rows come in parts, or as Spark shuffles by `primary_key`."""
     timeout: Duration | None = Field(None, ge=1)
     """How long an answer is waited for. Default: the setting `external_http_handler.operator_timeout_sec`, 300 s."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from penstock.connectors.contract import Sink, Source
+from penstock.connectors.node import PipelineNode, without_effect
 from penstock.errors import Diagnostic, Origin, Severity, did_you_mean
 from penstock.graph.analysis import as_diagnostics, cycle_diagnostics, missing_key
 from penstock.graph.graph import Graph, Node
@@ -88,9 +89,9 @@ def _source(name: str, declared: Declared[Source], schemas: Mapping[str, Columns
     return node, [*diagnostics, *_inert(declared), *missing]
 
 
-def _inert(declared: Declared[Any]) -> Iterator[Diagnostic]:
+def _inert(declared: Declared[PipelineNode]) -> Iterator[Diagnostic]:
     """Fields that were written, and change nothing."""
-    for field, why in declared.value.inert.items():
+    for field, why in without_effect(type(declared.value)).items():
         if declared.says(field):
             text, path = f"this changes nothing: {why}", declared.label_of(field)
             params = {"field": field}
@@ -182,7 +183,8 @@ def _transform(node_id: str, read: _Read, nodes: Mapping[str, Node]) -> tuple[No
         key=declared.value.primary_key,
     )
     key_origin = declared.origin_of("primary_key")
-    return node, [*diagnostics, *missing_key(node.key, node, key_origin, f"{declared.label}.primary_key")]
+    missing = missing_key(node.key, node, key_origin, f"{declared.label}.primary_key")
+    return node, [*diagnostics, *_inert(declared), *missing]
 
 
 def _sink(

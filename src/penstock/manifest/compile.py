@@ -264,7 +264,14 @@ def _pipeline_queries(graph: Graph) -> Iterator[QuerySpec]:
             steps=tuple(steps),
             outputs=tuple(outputs),
             fan_out=_reads_twice(nodes),
+            trigger=_soonest(sinks),
         )
+
+
+def _soonest(sinks: list[Sink]) -> Every | None:
+    """How often batches begin: as often as the sink wants that waits the shortest."""
+    given = [sink.batch_flush_interval for sink in sinks if sink.batch_flush_interval is not None]
+    return Every(interval_ms=min(given)) if given else None
 
 
 def _as_wanted(entry: Input, sinks: list[Sink]) -> Input:
