@@ -30,6 +30,8 @@ from penstock.connectors.registry import all_connectors
 from penstock.project import stream_project
 from penstock.project.forms import FORMS, INERT
 from penstock.project.runtime import Runtime
+from penstock.settings import INERT as SETTINGS_WITHOUT_EFFECT
+from penstock.settings import Settings
 from penstock.sql.calls import signature
 from penstock.sql.flink_functions import AGGREGATES, COLLECTIONS, JSON, NUMBERS, TEXTS, TIMES
 from penstock.transforms.registry import TRANSFORMS
@@ -54,6 +56,7 @@ def generated() -> Iterator[tuple[str, str]]:
     yield "docs/reference/diagnostics.md", diagnostics()
     yield "docs/reference/connectors.md", connectors()
     yield "docs/reference/project.md", project_format()
+    yield "docs/reference/settings.md", settings()
     yield "docs/reference/commands.md", commands()
     yield "docs/reference/functions.md", functions()
     yield "docs/schema/stream_project.schema.json", _json(project_schema())
@@ -122,6 +125,32 @@ def _every_node() -> str:
     lines = [f"| `{field}` | {', '.join(names)} | {why} |" for (field, why), names in sorted(rows.items())]
     head = "These fields are understood and change nothing. `validate` says so, as `info`."
     return "\n\n".join([*parts, head, "\n".join(["| field | of | why |", "|---|---|---|", *lines])])
+
+
+def settings() -> str:
+    """One line a property; a section that changes nothing is one line too."""
+    head = (
+        "# Settings of the application\n\nA property `a.b` stands in a file as `a: {b: …}`, and in the environment as "
+        "`PENSTOCK__A__B` or, weaker, `STREAMLING__A__B`. [Pipelines](../pipelines.md) tell which one wins."
+    )
+    rows = "\n".join(_settings_rows(Settings, ""))
+    return f"{SOURCE_NOTE}\n{head}\n\n| property | default | meaning |\n|---|---|---|\n{rows}\n"
+
+
+def _settings_rows(model: type[BaseModel], section: str) -> Iterator[str]:
+    docs = field_docs(model)
+    for field_name, field in model.model_fields.items():
+        name = section + (field.alias or field_name)
+        nested = field.annotation
+        if name not in SETTINGS_WITHOUT_EFFECT and isinstance(nested, type) and issubclass(nested, BaseModel):
+            yield from _settings_rows(nested, f"{name}.")
+        else:
+            meaning = (
+                f"It changes nothing: {SETTINGS_WITHOUT_EFFECT[name]}."
+                if name in SETTINGS_WITHOUT_EFFECT
+                else docs.get(field_name, "")
+            )
+            yield f"| `{name}` | {_default(field.get_default(call_default_factory=True))} | {meaning} |"
 
 
 def project_format() -> str:

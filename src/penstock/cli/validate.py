@@ -6,6 +6,7 @@ import typer
 from penstock.cli import output
 from penstock.cli.line import Checked, Target, check
 from penstock.cli.options import (
+    ConfigOption,
     DirectoryOption,
     EnvOption,
     Format,
@@ -22,6 +23,7 @@ from penstock.project.load import environment_files
 def command(
     path: PathArgument = None,
     directory: DirectoryOption = None,
+    config: ConfigOption = None,
     env: EnvOption = None,
     all_envs: Annotated[bool, typer.Option("--all-envs", help="Check every environment.")] = False,
     var: VarOption = None,
@@ -32,7 +34,7 @@ def command(
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Check the documents: YAML, names, SQL, columns, rules. Starts nothing, and asks nobody unless told to."""
-    wanted = replace(target(path, directory, env, var, strict=strict), ask_registry=check_schemas)
+    wanted = replace(target(path, directory, env, var, strict=strict, config=config), ask_registry=check_schemas)
     targets = _every_environment(wanted) if all_envs else [wanted]
     exit_code = 0
     reports = {}

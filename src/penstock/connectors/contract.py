@@ -17,9 +17,9 @@ from pydantic import Field
 from penstock.clients.batches import BatchRef, PartRead
 from penstock.clients.clusters import Clusters
 from penstock.clients.jars import Package
-from penstock.config import Settings
 from penstock.connectors.node import PipelineNode
 from penstock.keyed.operators import ORDER
+from penstock.settings import Settings
 from penstock.sql.types import Columns
 
 if TYPE_CHECKING:
@@ -173,6 +173,8 @@ class Sink(Connector):
     """Whether it matters in which order rows come."""
     changes: ClassVar[bool] = True
     """Whether it matters what is an insert, an update or a delete."""
+    keyed: ClassVar[bool] = False
+    """Whether rows replace earlier ones of the same primary key, so that one is missed where there is none."""
 
     inert: ClassVar[Mapping[str, str]] = {
         "batch_size": "rows of a batch are written together",

@@ -36,6 +36,7 @@ class KafkaSink(StreamSink):
     packages: ClassVar[tuple[Package, ...]] = KAFKA
     delivery = "at least once: a batch that was interrupted is written again"
     own_labels: ClassVar = frozenset({"topic"})
+    keyed = True
     topic: str = Field(pattern=f"^{TOPIC_NAME}$")
     """The topic's name."""
     data_format: Literal["avro", "json"]

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from inspect import get_annotations
 from typing import Annotated, ClassVar, Final, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, field_validator
+from pydantic import AfterValidator, Field, field_validator
 
-from penstock.config import Duration, Frozen, Names, Whole, is_duration
+from penstock.config import FlushInterval, Frozen, Names, Whole
 
 MOST_LABELS: Final = 20
 LONGEST_VALUE: Final = 256
@@ -23,14 +23,7 @@ def _at_least_one(value: int) -> int:
     return value
 
 
-def _is_interval(value: object) -> object:
-    if isinstance(value, str) and not is_duration(value):
-        raise ValueError(f"invalid batch_flush_interval '{value}': a duration looks like `500ms`, `5s` or `2m`")
-    return value
-
-
 Parallelism = Annotated[Whole, AfterValidator(_at_least_one), Field(json_schema_extra={"minimum": 1})]
-FlushInterval = Annotated[Duration, BeforeValidator(_is_interval, json_schema_input_type=str | int), Field(ge=0)]
 
 
 class EventTime(Frozen):

@@ -36,6 +36,7 @@ class PostgresSink(Sink):
 
     type: Literal["postgres"] = "postgres"
     own_labels: ClassVar = frozenset({"table"})
+    keyed = True
     delivery = "exactly once: rows, and a note of their batch in `penstock_ledger`, are one transaction"
     inert: ClassVar[Mapping[str, str]] = {
         "batch_size": "the rows of a task travel in one COPY",

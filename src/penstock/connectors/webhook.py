@@ -14,11 +14,12 @@ from penstock.clients.batches import BatchRef
 from penstock.clients.clusters import Clusters
 from penstock.clients.formats import JSON_OPTIONS
 from penstock.clients.posting import CONNECT_SECS, Endpoint
-from penstock.config import Duration, Settings, Whole
+from penstock.config import Duration, Whole
 from penstock.connectors.contract import Remark, Sink, Written
 from penstock.connectors.node import Parallelism
 from penstock.errors import PlanRefused, ServiceError
 from penstock.keyed.operators import OP
+from penstock.settings import Settings
 from penstock.sql.dialects import quoted
 
 if TYPE_CHECKING:

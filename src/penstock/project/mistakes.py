@@ -13,6 +13,7 @@ from penstock.project import stream_project as written
 from penstock.project.documents import Document, Step
 from penstock.project.forms import Form, written_path
 from penstock.project.runtime import Runtime
+from penstock.settings import Settings
 from penstock.transforms.sql import SqlTransform
 
 
@@ -217,6 +218,7 @@ _CALLED: Final[Mapping[type[BaseModel], str]] = {
     written.Defaults: "`defaults`",
     written.EnvironmentFile: "an environment",
     Runtime: "`runtime`",
+    Settings: "a file of settings",
 }
 
 
