@@ -16,8 +16,8 @@ from penstock.cli.options import (
     VarOption,
     target,
 )
-from penstock.errors import Diagnostic, ProjectInvalid
-from penstock.project.load import environment_files
+from penstock.errors import Diagnostic, PenstockError, ProjectInvalid
+from penstock.project.load import environment_files, is_pipeline
 
 
 def command(
@@ -46,12 +46,17 @@ def command(
             if form is Format.TEXT and not all_envs:
                 raise
             exit_code = invalid.exit_code
-            reports[each.env] = output.report(invalid.diagnostics)
+            reports[each.env] = output.report(invalid.diagnostics, as_texts=is_pipeline(each.path))
             if form is Format.TEXT:
                 output.put(f"{heading}not valid")
                 output.fail(invalid)
             continue
-        reports[each.env] = output.report(checked.notes)
+        except PenstockError as error:
+            if form is Format.TEXT:
+                raise
+            output.put_json(output.unchecked(error))
+            raise typer.Exit(error.exit_code) from error
+        reports[each.env] = output.report(checked.notes, as_texts=is_pipeline(each.path))
         if form is Format.TEXT:
             output.show_diagnostics(checked.notes)
             output.put(f"{heading}{_summary(checked)}")

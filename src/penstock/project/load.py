@@ -42,6 +42,11 @@ class Documents:
     settings: Settings = field(default_factory=Settings, repr=False)
 
 
+def is_pipeline(path: Path) -> bool:
+    """Whether the path names the file of a pipeline, and no project."""
+    return path.is_file() and path.name not in PROJECT_FILES
+
+
 def load(
     path: Path,
     env: str | None = None,
@@ -56,7 +61,7 @@ def load(
     """
     if path.is_dir():
         return _load_project(path, env, real, any_environment, config)
-    if path.is_file() and path.name in PROJECT_FILES:
+    if path.is_file() and not is_pipeline(path):
         return _load_project(path.parent, env, real, any_environment, config)
     if path.is_file():
         document, diagnostics = read(path, _shown(path))
