@@ -25,10 +25,13 @@ from penstock.cli.main import COMMANDS, app
 from penstock.codes import CODES
 from penstock.config import Frozen
 from penstock.connectors.contract import Sink
+from penstock.connectors.node import PipelineNode, without_effect
 from penstock.connectors.registry import all_connectors
 from penstock.project import stream_project
 from penstock.project.forms import FORMS, INERT
 from penstock.project.runtime import Runtime
+from penstock.settings import INERT as SETTINGS_WITHOUT_EFFECT
+from penstock.settings import Settings
 from penstock.sql.calls import signature
 from penstock.sql.flink_functions import AGGREGATES, COLLECTIONS, JSON, NUMBERS, TEXTS, TIMES
 from penstock.transforms.registry import TRANSFORMS
@@ -53,6 +56,7 @@ def generated() -> Iterator[tuple[str, str]]:
     yield "docs/reference/diagnostics.md", diagnostics()
     yield "docs/reference/connectors.md", connectors()
     yield "docs/reference/project.md", project_format()
+    yield "docs/reference/settings.md", settings()
     yield "docs/reference/commands.md", commands()
     yield "docs/reference/functions.md", functions()
     yield "docs/schema/stream_project.schema.json", _json(project_schema())
@@ -88,19 +92,65 @@ def functions() -> str:
 
 
 def connectors() -> str:
-    parts = [SOURCE_NOTE, "# Sources, transforms and sinks of a pipeline"]
+    parts = [SOURCE_NOTE, "# Sources, transforms and sinks of a pipeline", _every_node()]
     for role, connector in all_connectors():
         parts.append(f"## {role} `{connector.model_fields['type'].default}`\n\n{_summary(connector)}")
         if issubclass(connector, Sink):
             parts.append(f"Delivery: {connector.delivery}.")
-        parts.append(_fields_table(connector))
+        parts.append(_fields_table(connector, PipelineNode))
         parts += [
             f"`{nested.__name__.lower()}`: {_summary(nested)}\n\n{_fields_table(nested)}"
             for nested in _nested(connector)
+            if nested not in _nested(PipelineNode)
         ]
     for name, transform in TRANSFORMS.items():
-        parts.append(f"## transform `{name}`\n\n{_summary(transform)}\n\n{_fields_table(transform)}")
+        parts.append(f"## transform `{name}`\n\n{_summary(transform)}\n\n{_fields_table(transform, PipelineNode)}")
     return "\n\n".join(parts) + "\n"
+
+
+def _every_node() -> str:
+    """What all nodes share, and what of it changes nothing in which of them."""
+    parts = ["## Every node", _fields_table(PipelineNode)]
+    parts += [
+        f"`{model.__name__.lower()}`: {_summary(model)}\n\n{_fields_table(model)}" for model in _nested(PipelineNode)
+    ]
+    nodes: list[tuple[str, type[PipelineNode]]] = [
+        *((f"{role} `{connector.model_fields['type'].default}`", connector) for role, connector in all_connectors()),
+        *((f"transform `{name}`", transform) for name, transform in TRANSFORMS.items()),
+    ]
+    rows: dict[tuple[str, str], list[str]] = {}
+    for name, node in nodes:
+        for field, why in without_effect(node).items():
+            rows.setdefault((node.model_fields[field].alias or field, why), []).append(name)
+    lines = [f"| `{field}` | {', '.join(names)} | {why} |" for (field, why), names in sorted(rows.items())]
+    head = "These fields are understood and change nothing. `validate` says so, as `info`."
+    return "\n\n".join([*parts, head, "\n".join(["| field | of | why |", "|---|---|---|", *lines])])
+
+
+def settings() -> str:
+    """One line a property; a section that changes nothing is one line too."""
+    head = (
+        "# Settings of the application\n\nA property `a.b` stands in a file as `a: {b: …}`, and in the environment as "
+        "`PENSTOCK__A__B` or, weaker, `STREAMLING__A__B`. [Pipelines](../pipelines.md) tell which one wins."
+    )
+    rows = "\n".join(_settings_rows(Settings, ""))
+    return f"{SOURCE_NOTE}\n{head}\n\n| property | default | meaning |\n|---|---|---|\n{rows}\n"
+
+
+def _settings_rows(model: type[BaseModel], section: str) -> Iterator[str]:
+    docs = field_docs(model)
+    for field_name, field in model.model_fields.items():
+        name = section + (field.alias or field_name)
+        nested = field.annotation
+        if name not in SETTINGS_WITHOUT_EFFECT and isinstance(nested, type) and issubclass(nested, BaseModel):
+            yield from _settings_rows(nested, f"{name}.")
+        else:
+            meaning = (
+                f"It changes nothing: {SETTINGS_WITHOUT_EFFECT[name]}."
+                if name in SETTINGS_WITHOUT_EFFECT
+                else docs.get(field_name, "")
+            )
+            yield f"| `{name}` | {_default(field.get_default(call_default_factory=True))} | {meaning} |"
 
 
 def project_format() -> str:
@@ -177,10 +227,14 @@ def _summary(model: type[BaseModel]) -> str:
     return inspect.cleandoc(model.__doc__ or "")
 
 
-def _fields_table(model: type[BaseModel]) -> str:
+def _fields_table(model: type[BaseModel], shared: type[BaseModel] = BaseModel) -> str:
+    """The fields of a model. Those that it has from `shared`, as they are there, are told elsewhere."""
     docs = field_docs(model)
+    told = {name for name in shared.model_fields if docs.get(name) == field_docs(shared).get(name)}
     rows = []
     for name, field in model.model_fields.items():
+        if name in told and name != "type" and not field.is_required():
+            continue
         if name == "type" and not field.is_required() and len(getattr(field.annotation, "__args__", ())) == 1:
             continue  # it can have one value only, and the heading says it
         default = "required" if field.is_required() else _default(field.get_default(call_default_factory=True))

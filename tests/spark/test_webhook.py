@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.clients.clusters import Clusters
-from penstock.config import settings_from
 from penstock.connectors.webhook import WebhookSink
 from penstock.errors import PlanRefused, ServiceError
+from penstock.project.settings import settings_from
 from penstock.testing.contract import FIRST, SinkContract
 from tests import endpoint as servers
 from tests.endpoint import HANG, RESET, Received, Says

@@ -73,7 +73,7 @@ def test_a_sink_that_cannot_be_used_is_reported(pipeline: Findings, node: str, c
     assert found.origin.line == 4
 
 
-def test_an_unknown_type_is_reported_with_the_nearest_and_else_with_all(pipeline: Findings) -> None:
+def test_an_unknown_type_is_reported_with_the_nearest_and_all_there_are(pipeline: Findings) -> None:
     text = """
         sources:
           a: {type: genrator}
@@ -89,10 +89,11 @@ def test_an_unknown_type_is_reported_with_the_nearest_and_else_with_all(pipeline
     assert [d.origin for d in found] == [spot(PIPELINE, text, d.params["type"]) for d in found]
     assert [d.hint for d in found] == [
         "did you mean `generator`?",
-        "available: file, generator, kafka, topic",
+        None,
         "did you mean `sql`?",
         "did you mean `blackhole`?",
     ]
+    assert "`pulsar` is not available as a source; there are file, generator, kafka, topic" in found[1].message
 
 
 def test_the_nearest_field_is_sought_among_those_of_the_mode_that_was_chosen(pipeline: Findings) -> None:

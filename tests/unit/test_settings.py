@@ -1,14 +1,22 @@
-"""Settings of pipelines in the environment."""
+"""Settings of the application: from files and from the environment, and what becomes of them."""
+
+from pathlib import Path
 
 import pytest
 
+from penstock.cli.line import Target, check
+from penstock.cli.options import target
 from penstock.clients.clickhouse.server import ClickHouse, ClickHouseSink
+from penstock.clients.clusters import Clusters
+from penstock.connectors.print import PrintSink
 from penstock.errors import ProjectInvalid
-from penstock.project.settings import pipeline_clusters
+from penstock.project.clusters import pipeline_clusters
+from penstock.project.settings import settings_from
+from penstock.settings import INERT, Settings, without_effect
 
 
 def test_without_a_word_kafka_is_on_this_machine() -> None:
-    clusters = pipeline_clusters({}, on_kafka=True)
+    clusters = pipeline_clusters(settings_from({}), on_kafka=True)
     assert clusters.source is not None
     assert clusters.sink is not None
     for cluster in (clusters.source, clusters.sink):
@@ -29,7 +37,7 @@ def test_sources_and_sinks_have_their_own_and_our_prefix_wins() -> None:
         "PENSTOCK__KAFKA_SOURCE__CONSUMER_GROUP_ID": "readers",
         "PENSTOCK__KAFKA_SOURCE__CLIENT_ID": "",
     }
-    clusters = pipeline_clusters(environ, on_kafka=True)
+    clusters = pipeline_clusters(settings_from(environ), on_kafka=True)
     assert clusters.source is not None
     assert clusters.sink is not None
     assert (clusters.source.kafka.servers, clusters.source.group) == ("ours:1", "readers")
@@ -40,8 +48,203 @@ def test_sources_and_sinks_have_their_own_and_our_prefix_wins() -> None:
     assert "secret" not in repr(clusters)
 
 
+def test_settings_come_from_the_environment() -> None:
+    settings = settings_from({"PENSTOCK__PRINT_SINK__SAMPLE_EVERY": "10", "STREAMLING__UNKNOWN": "x", "HOME": "/"})
+    assert settings.print_sink.sample_every == 10
+    assert settings.pipeline_definition_location is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code"),
+    [
+        ("PENSTOCK__PRINT_SINK__SAMPLE_EVRY", "2", "unknown-field"),
+        ("PENSTOCK__PRINT_SINK__SAMPLE_EVERY", "often", "invalid-value"),
+        ("PENSTOCK__PRINT_SINK__SAMPLE_EVERY", "0", "invalid-value"),
+    ],
+)
+def test_a_setting_that_means_nothing_is_refused_by_its_name(name: str, value: str, code: str) -> None:
+    with pytest.raises(ProjectInvalid) as refused:
+        settings_from({name: value})
+    (found,) = refused.value.diagnostics
+    assert (found.code, found.path) == (code, name)
+
+
+def test_our_prefix_is_stronger_than_the_other_one() -> None:
+    weak = {"STREAMLING__PIPELINE_DEFINITION_LOCATION": "weak.yml", "STREAMLING__PRINT_SINK__SAMPLE_EVERY": "2"}
+    assert settings_from(weak).pipeline_definition_location == "weak.yml"
+    both = settings_from({**weak, "PENSTOCK__PIPELINE_DEFINITION_LOCATION": "strong.yml"})
+    assert both.pipeline_definition_location == "strong.yml"
+    assert both.print_sink.sample_every == 2
+
+
+def test_settings_of_requests_and_their_secrets() -> None:
+    environ = {
+        "STREAMLING__EXTERNAL_HTTP_HANDLER__TRIGGER_MAX_COUNT": "10",
+        "PENSTOCK__HTTP_SECRET_HEADER__PARTNER_A": "X-Key",
+        "PENSTOCK__HTTP_SECRET_VALUE__PARTNER_A": "hunter22",
+        "PENSTOCK__KAFKA_SOURCE__BROKERS": "b:1",
+    }
+    settings = settings_from(environ)
+    assert settings.external_http_handler.trigger_max_count == 10
+    assert settings.http_secret_header == {"partner_a": "X-Key"}
+    assert settings.http_secret_value["partner_a"].get_secret_value() == "hunter22"
+    assert "hunter22" not in repr(settings) + settings.model_dump_json()
+
+
+def test_a_level_that_is_also_a_value_does_not_stop_the_rest() -> None:
+    settings = settings_from({"STREAMLING__PRINT_SINK": "x", "PENSTOCK__PRINT_SINK__SAMPLE_EVERY": "3"})
+    assert settings.print_sink.sample_every == 3
+
+
+def test_the_nearest_name_is_shown_for_a_setting_that_is_not_there() -> None:
+    with pytest.raises(ProjectInvalid) as refused:
+        settings_from({"PENSTOCK__KAFKA_SINK__BROKER": "b:1", "PENSTOCK__JOB_MOD": "true"})
+    hints = {found.path: found.hint for found in refused.value.diagnostics}
+    assert hints == {
+        "PENSTOCK__KAFKA_SINK__BROKER": "did you mean `brokers`?",
+        "PENSTOCK__JOB_MOD": "did you mean `job_mode`?",
+    }
+
+
+def test_a_wrong_value_is_blamed_on_the_variable_that_has_it() -> None:
+    with pytest.raises(ProjectInvalid) as refused:
+        settings_from({"STREAMLING__CLICKHOUSE_SINK__BATCH_FLUSH_INTERVAL": "often"})
+    (found,) = refused.value.diagnostics
+    assert found.path == "STREAMLING__CLICKHOUSE_SINK__BATCH_FLUSH_INTERVAL"
+    assert "invalid batch_flush_interval 'often'" in found.message
+
+
+def test_the_environment_is_stronger_than_the_file() -> None:
+    file = {
+        "print_sink": {"sample_every": 1},
+        "application_id": "file",
+        "job_mode": True,
+        "kafka_sink": {"brokers": "f"},
+    }
+    environ = {
+        "STREAMLING__PRINT_SINK__SAMPLE_EVERY": "2",
+        "PENSTOCK__PRINT_SINK__SAMPLE_EVERY": "3",
+        "STREAMLING__APPLICATION_ID": "theirs",
+        "PENSTOCK__KAFKA_SINK__CLIENT_ID": "me",
+        "PENSTOCK__JOB_MODE": "",
+    }
+    settings = settings_from(environ, file)
+    assert (settings.print_sink.sample_every, settings.application_id, settings.job_mode) == (3, "theirs", True)
+    assert (settings.kafka_sink.brokers, settings.kafka_sink.client_id) == ("f", "me")
+
+
+def test_secrets_are_not_shown() -> None:
+    environ = {
+        "PENSTOCK__KAFKA_SOURCE__SASL_PASSWORD": "hunter22",
+        "PENSTOCK__POSTGRES_SINK__PASS": "hunter22",
+        "PENSTOCK__POSTGRES_SINK_CONNECTIONS__OUT__PASS": "hunter22",
+        "PENSTOCK__STATE_BACKEND__POSTGRES__PASSWORD": "hunter22",
+        "PENSTOCK__PLUGIN__MINE__TOKEN": "hunter22",
+    }
+    assert "hunter22" not in repr(settings_from(environ))
+
+
+def test_a_sink_has_a_database_of_its_own_by_its_name() -> None:
+    environ = {
+        "STREAMLING__POSTGRES_SINK__HOST": "all",
+        "STREAMLING__POSTGRES_SINK__USER": "ada",
+        "PENSTOCK__POSTGRES_SINK_CONNECTIONS__MY_SINK__HOST": "mine",
+        "STREAMLING__POSTGRES_SINK_CONNECTIONS__A__B__PORT": "6000",
+        "STREAMLING__POSTGRES_SINK_CONNECTIONS__A__B__POOL": "5",
+        "STREAMLING__POSTGRES_SINK_CONNECTIONS__C__POOL": "5",
+    }
+    clusters = pipeline_clusters(
+        settings_from(environ, {"postgres_sink_connections": {"by.file": {"db": "f"}}}), on_kafka=False
+    )
+    mine, other = clusters.seen_by("sink.my-sink").postgres, clusters.seen_by("sink.a.-b").postgres
+    assert (mine.host, mine.user, mine.port) == ("mine", "ada", 5432)
+    assert (other.host, other.port) == ("all", 6000)
+    assert clusters.seen_by("sink.by.file").postgres.database == "f"
+
+
+def test_every_setting_without_effect_is_a_setting_and_none_is_told_that_was_not_given() -> None:
+    for name in INERT:
+        section, _, field = name.partition(".")
+        assert section in Settings.model_fields
+        assert not field or field in type(getattr(Settings(), section)).model_fields
+    assert list(without_effect(Settings())) == []
+    told = without_effect(
+        settings_from({"STREAMLING__STATE_BACKEND__BACKEND_TYPE": "Sqlite", "PENSTOCK__JOB_MODE": "1"})
+    )
+    assert [name for name, _ in told] == ["state_backend"]
+
+
+def test_a_print_sink_has_the_settings_that_it_is_handed() -> None:
+    settings = settings_from({"PENSTOCK__NUM_RECORDS_BEFORE_STOP": "7"})
+    sink = PrintSink.model_validate({"from": "a"})
+    assert sink.most_rows is None
+    assert sink.reaching(Clusters(settings=settings)).most_rows == 7
+
+
+# Files
+
+NUMBERS = """\
+sources: {numbers: {type: generator, rows: 3, columns: {id: {kind: sequence}}}}
+sinks: {shown: {type: print, from: numbers}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("config.yaml", "application_id: beside"),
+        ("config.yml", "application_id: beside"),
+        ("config.json", '{"application_id": "beside"}'),
+    ],
+)
+def test_a_file_beside_the_pipeline_is_read(tmp_path: Path, name: str, text: str) -> None:
+    folder = tmp_path / "jobs"
+    folder.mkdir()
+    (folder / "numbers.yml").write_text(NUMBERS, encoding="utf-8")
+    (folder / name).write_text(text, encoding="utf-8")
+    checked = check(folder / "numbers.yml")
+    assert checked.settings.application_id == "beside"
+    assert checked.place.namespace == "pipeline.numbers@beside/default"
+
+
+@pytest.mark.parametrize("base", ["other", "other.yml"])
+def test_another_file_can_be_named(tmp_path: Path, base: str) -> None:
+    (tmp_path / "numbers.yml").write_text(NUMBERS, encoding="utf-8")
+    (tmp_path / "config.yaml").write_text("application_id: beside", encoding="utf-8")
+    (tmp_path / "other.yml").write_text("application_id: named", encoding="utf-8")
+    wanted = Target(tmp_path / "numbers.yml", config=Path(base))
+    assert check(wanted).settings.application_id == "named"
+
+
+def test_a_file_that_is_named_must_be_there(tmp_path: Path) -> None:
+    (tmp_path / "numbers.yml").write_text(NUMBERS, encoding="utf-8")
+    with pytest.raises(ProjectInvalid) as refused:
+        check(Target(tmp_path / "numbers.yml", config=Path("gone")))
+    (found,) = refused.value.diagnostics
+    assert (found.code, str(found.origin)) == ("file-unreadable", "gone")
+
+
+def test_a_file_here_can_name_the_pipeline_and_goes_with_it(tmp_path: Path) -> None:
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "numbers.yml").write_text(NUMBERS, encoding="utf-8")
+    (tmp_path / "config.yaml").write_text(
+        "pipeline_definition_location: jobs/numbers.yml\nenforce_primary_keys: false\njob_mode: true\n",
+        encoding="utf-8",
+    )
+    assert check(target(None, None)).settings.job_mode
+
+
+def test_a_project_has_no_such_file_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "stream_project.yml").write_text("project: {name: p}\n", encoding="utf-8")
+    (tmp_path / "config.yaml").write_text("colour: red\n", encoding="utf-8")
+    assert check(target(None, None)).settings == Settings()
+
+
 def test_clickhouse_is_on_this_machine_unless_it_is_said_otherwise() -> None:
-    assert pipeline_clusters({}).clickhouse_sink == ClickHouseSink(ClickHouse("http://localhost:8123"))
+    def found(environ: dict[str, str]) -> ClickHouseSink | None:
+        return pipeline_clusters(settings_from(environ), on_kafka=False).clickhouse_sink
+
+    assert found({}) == ClickHouseSink(ClickHouse("http://localhost:8123"))
     environ = {
         "STREAMLING__CLICKHOUSE_SINK__URL": "https://theirs:8443",
         "PENSTOCK__CLICKHOUSE_SINK__URL": "https://ours:8443",
@@ -52,14 +255,13 @@ def test_clickhouse_is_on_this_machine_unless_it_is_said_otherwise() -> None:
         "STREAMLING__CLICKHOUSE_SINK__COMPRESSION_LEVEL": "0",
         "STREAMLING__CLICKHOUSE_SINK__BATCH_SIZE": "500",
     }
-    found = pipeline_clusters(environ).clickhouse_sink
-    assert found == ClickHouseSink(ClickHouse("https://ours:8443", "ada", "secret", "shop"), "gzip", 0, 500)
-    assert "secret" not in repr(found)
+    assert found(environ) == ClickHouseSink(ClickHouse("https://ours:8443", "ada", "secret", "shop"), "gzip", 0, 500)
+    assert "secret" not in repr(found(environ))
 
 
 @pytest.mark.parametrize(("word", "value"), [("COMPRESSION", "rar"), ("COMPRESSION_LEVEL", "10"), ("BATCH_SIZE", "0")])
 def test_a_setting_of_clickhouse_that_cannot_be_used_is_named(word: str, value: str) -> None:
     with pytest.raises(ProjectInvalid) as caught:
-        pipeline_clusters({f"PENSTOCK__CLICKHOUSE_SINK__{word}": value})
+        settings_from({f"PENSTOCK__CLICKHOUSE_SINK__{word}": value})
     (found,) = caught.value.diagnostics
     assert (found.code, found.path) == ("invalid-value", f"PENSTOCK__CLICKHOUSE_SINK__{word}")

@@ -7,6 +7,7 @@ import typer
 from penstock.cli import output
 from penstock.cli.line import check, compiled
 from penstock.cli.options import (
+    ConfigOption,
     DirectoryOption,
     EnvOption,
     Format,
@@ -32,6 +33,7 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show what would b
 def command(
     path: PathArgument = None,
     directory: DirectoryOption = None,
+    config: ConfigOption = None,
     env: EnvOption = None,
     var: VarOption = None,
     folder: OutputOption = None,
@@ -40,7 +42,7 @@ def command(
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Write the manifest and what it is made of: the SQL that Spark would run, topics, connectors, schemas."""
-    wanted = target(path, directory, env, var, strict=strict)
+    wanted = target(path, directory, env, var, strict=strict, config=config)
     checked = check(replace(wanted, remember=not dry_run))
     manifest = compiled(checked)
     folder = folder or checked.root / "generated"

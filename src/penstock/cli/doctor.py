@@ -13,7 +13,16 @@ import typer
 
 from penstock.cli import output
 from penstock.cli.line import Target, check
-from penstock.cli.options import DirectoryOption, EnvOption, Format, FormatOption, PathArgument, VarOption, target
+from penstock.cli.options import (
+    ConfigOption,
+    DirectoryOption,
+    EnvOption,
+    Format,
+    FormatOption,
+    PathArgument,
+    VarOption,
+    target,
+)
 from penstock.connectors.contract import Connector
 from penstock.errors import PenstockError, ServiceError
 from penstock.project.runtime import ConnectClusters, Runtime
@@ -33,12 +42,13 @@ class Finding:
 def command(
     path: PathArgument = None,
     directory: DirectoryOption = None,
+    config: ConfigOption = None,
     env: EnvOption = None,
     var: VarOption = None,
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Check that everything is ready. Looks at this machine and at every system that the project names."""
-    wanted = target(path, directory, env, var)
+    wanted = target(path, directory, env, var, config=config)
     findings = [*_machine(wanted.path), *_project(wanted)]
     healthy = all(f.fine for f in findings)
     if form is Format.JSON:

@@ -5,7 +5,7 @@ import typer
 
 from penstock.cli import output
 from penstock.cli.line import Checked, check, compiled, node_named
-from penstock.cli.options import DirectoryOption, EnvOption, Format, FormatOption, PathArgument, target
+from penstock.cli.options import ConfigOption, DirectoryOption, EnvOption, Format, FormatOption, PathArgument, target
 from penstock.cli.packages import fetched, packages_of
 from penstock.cli.table import lines
 from penstock.clients.letters import Delivered, Letter, in_directories, outstanding
@@ -28,12 +28,13 @@ NodeOption = Annotated[
 def list_(
     path: PathArgument = None,
     directory: DirectoryOption = None,
+    config: ConfigOption = None,
     env: EnvOption = None,
     node: NodeOption = None,
     form: FormatOption = Format.TEXT,
 ) -> None:
     """List the records that wait: where they came from, and what was wrong."""
-    found = letters_of(check(target(path, directory, env)), node)
+    found = letters_of(check(target(path, directory, env, config=config)), node)
     if form is Format.JSON:
         output.put_json([letter.to_json() for letter in found])
         return
@@ -48,12 +49,13 @@ def show(
     number: Annotated[int, typer.Argument(help="The number that `errors list` shows.", min=1)],
     path: PathArgument = None,
     directory: DirectoryOption = None,
+    config: ConfigOption = None,
     env: EnvOption = None,
     node: NodeOption = None,
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Show one record, whole."""
-    found = letters_of(check(target(path, directory, env)), node)
+    found = letters_of(check(target(path, directory, env, config=config)), node)
     if number > len(found):
         text = f"there is no record {number}: {len(found)} wait"
         raise ProjectInvalid([Diagnostic("unknown-node", text, hint="see `penstock errors list`")])
@@ -69,12 +71,13 @@ def show(
 def replay(
     path: PathArgument = None,
     directory: DirectoryOption = None,
+    config: ConfigOption = None,
     env: EnvOption = None,
     node: NodeOption = None,
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Deliver the records that wait once more, each of them once. What fails again waits again."""
-    checked = check(target(path, directory, env))
+    checked = check(target(path, directory, env, config=config))
     waiting = letters_of(checked, node)
     result = _replayed(checked, waiting) if waiting else []
     if form is Format.JSON:

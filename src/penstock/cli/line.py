@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from penstock.clients.clusters import Clusters
-from penstock.config import settings_from
 from penstock.connectors.contract import Connector
 from penstock.errors import Diagnostic, Origin, PlanRefused, ProjectInvalid, Severity, did_you_mean, has_errors
 from penstock.graph.graph import Graph, Node
@@ -27,11 +26,12 @@ from penstock.plan.schemas import NO_SUBJECTS, ask_subjects
 from penstock.plan.state import SqliteStore, read_deployed
 from penstock.plan.steps import Plan
 from penstock.plan.workers import NO_WORKERS, ask_workers
+from penstock.project.clusters import pipeline_clusters
 from penstock.project.load import load
 from penstock.project.parse import parse
 from penstock.project.parse_project import Environment, StreamProject
-from penstock.project.settings import pipeline_clusters
 from penstock.project.variables import Environ
+from penstock.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,7 @@ class Target:
 
     With `remember`, what was found out about the SQL is kept for the next time. With `ask_registry`, the schema
     registry is asked about every source that refers to it; with `ask_keys`, about those that a pipeline gives no key.
+    `config` names a file of settings.
     """
 
     path: Path
@@ -49,6 +50,7 @@ class Target:
     remember: bool = True
     ask_registry: bool = False
     ask_keys: bool = False
+    config: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,7 @@ class Checked:
     environ: Environ
     digests: Mapping[str, str]
     """What the files of `runtime.ml` hold."""
+    settings: Settings = field(default_factory=Settings, repr=False)
 
     @property
     def clusters(self) -> Clusters:
@@ -72,13 +75,15 @@ class Checked:
         if self.graph.format == "pipeline":
             connectors = (node.element for node in self.graph.nodes.values())
             on_kafka = any(isinstance(c, Connector) and c.type == "kafka" for c in connectors)
-            return pipeline_clusters(self.environ, on_kafka=on_kafka)
-        return replace(self.graph.runtime.clusters(self.root), settings=settings_from(self.environ))
+            return pipeline_clusters(self.settings, on_kafka=on_kafka)
+        return replace(self.graph.runtime.clusters(self.root), settings=self.settings)
 
     @property
     def place(self) -> Place:
-        name = self.environment.name if self.environment else "default"
-        return Place(self.root, f"{self.graph.format}.{self.graph.name}", name)
+        environment = self.environment.name if self.environment else "default"
+        name = f"{self.graph.format}.{self.graph.name}"
+        deployed_as = self.settings.application_id if self.graph.format == "pipeline" else None
+        return Place(self.root, f"{name}@{deployed_as}" if deployed_as else name, environment)
 
 
 GOVERNANCE: Final = frozenset({"rule-broken", "access-denied"})
@@ -91,7 +96,7 @@ def check(target: Target | Path, *, ignore_runtime: bool = False, governed: bool
     A project that is not `governed` may break rules: that is only a warning then.
     """
     target = target if isinstance(target, Target) else Target(target)
-    documents, diagnostics = load(target.path, target.env, any_environment=ignore_runtime)
+    documents, diagnostics = load(target.path, target.env, any_environment=ignore_runtime, config=target.config)
     if documents is None:
         raise ProjectInvalid(diagnostics)
     project, notes = parse(documents, target.variables)
@@ -101,7 +106,7 @@ def check(target: Target | Path, *, ignore_runtime: bool = False, governed: bool
     if project is not None:
         if target.ask_registry or target.ask_keys:
             only_keys = not target.ask_registry
-            diagnostics += ask_registry(project, documents.root, documents.environ, only_keys=only_keys)
+            diagnostics += ask_registry(project, documents.root, only_keys=only_keys)
         project = with_keys(project, documents.root)
         memory = Memory(documents.root)
         graph, notes = link(project, discover(project, documents.root), memory, date.today())
@@ -117,7 +122,7 @@ def check(target: Target | Path, *, ignore_runtime: bool = False, governed: bool
     if graph is None or has_errors(ordered):
         raise ProjectInvalid(ordered)
     environment = project.environment if isinstance(project, StreamProject) else None
-    return Checked(documents.root, graph, ordered, environment, documents.environ, digests)
+    return Checked(documents.root, graph, ordered, environment, documents.environ, digests, documents.settings)
 
 
 def _strictly(diagnostic: Diagnostic) -> Diagnostic:

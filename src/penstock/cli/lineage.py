@@ -5,7 +5,15 @@ import typer
 
 from penstock.cli import output
 from penstock.cli.line import check, node_named
-from penstock.cli.options import DirectoryOption, EnvOption, PathArgument, VarOption, remember_json, target
+from penstock.cli.options import (
+    ConfigOption,
+    DirectoryOption,
+    EnvOption,
+    PathArgument,
+    VarOption,
+    remember_json,
+    target,
+)
 from penstock.errors import Diagnostic, ProjectInvalid, did_you_mean
 from penstock.graph import column_lineage, lineage
 from penstock.graph.graph import Graph, Node
@@ -21,6 +29,7 @@ class LineageFormat(StrEnum):
 def command(
     path: PathArgument = None,
     directory: DirectoryOption = None,
+    config: ConfigOption = None,
     env: EnvOption = None,
     var: VarOption = None,
     model: Annotated[str | None, typer.Option("--model", "-m", help="Show only what belongs to this node.")] = None,
@@ -38,7 +47,7 @@ def command(
     ] = LineageFormat.TEXT,
 ) -> None:
     """Show who reads from whom, and what a change would touch."""
-    graph = check(target(path, directory, env, var), ignore_runtime=True, governed=False).graph
+    graph = check(target(path, directory, env, var, config=config), ignore_runtime=True, governed=False).graph
     focus = node_named(graph, model) if model else None
     if focus is None and (upstream or downstream or depth is not None or column):
         text = "--upstream, --downstream, --depth and --column are about one node"

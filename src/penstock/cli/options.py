@@ -11,8 +11,9 @@ import yaml
 
 from penstock.cli import output
 from penstock.cli.line import Target
-from penstock.config import settings_from
-from penstock.errors import Diagnostic, ProjectInvalid
+from penstock.errors import Diagnostic, ProjectInvalid, has_errors
+from penstock.project.load import PROJECT_FILES
+from penstock.project.settings import read_settings, settings_file
 
 
 class Format(StrEnum):
@@ -49,6 +50,15 @@ VarOption = Annotated[
     list[str] | None,
     typer.Option("--var", metavar="NAME=VALUE", help="A variable for `var()`; may be given again.", show_default=False),
 ]
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="BASE",
+        help="A file of settings, with or without its ending. Default: `config.yaml` beside the pipeline.",
+        show_default=False,
+    ),
+]
 StrictOption = Annotated[bool, typer.Option("--strict", help="Warnings are errors.")]
 FormatOption = Annotated[Format, typer.Option("--format", help="How to report.", callback=remember_json)]
 
@@ -60,10 +70,24 @@ def target(
     variables: Sequence[str] | None = None,
     *,
     strict: bool = False,
+    config: Path | None = None,
 ) -> Target:
-    """What was named on the command line, else the pipeline that the environment names, else here."""
-    named = settings_from(os.environ).pipeline_definition_location
-    return Target(path or directory or Path(named or "."), env, _variables(variables or ()), strict)
+    """What was named on the command line, else the pipeline that the settings name, else here."""
+    chosen = path or directory
+    if chosen is None:
+        chosen, config = _by_settings(config)
+    return Target(chosen, env, _variables(variables or ()), strict, config=config)
+
+
+def _by_settings(config: Path | None) -> tuple[Path, Path | None]:
+    """The pipeline that the settings name, and the file that has them. A project here has no such file."""
+    is_project = any(Path(name).is_file() for name in PROJECT_FILES)
+    file = config if is_project else settings_file(Path(), config)
+    settings, notes = read_settings(file, os.environ, str(file))
+    if has_errors(notes):
+        raise ProjectInvalid(notes)
+    location = settings.pipeline_definition_location
+    return (Path(), config) if location is None else (Path(location), file)
 
 
 def _variables(given: Sequence[str]) -> Mapping[str, Any]:

@@ -102,9 +102,28 @@ def fail(error: PenstockError) -> None:
                 say(f"Error: {error}")
 
 
-def report(diagnostics: Iterable[Diagnostic]) -> dict[str, Any]:
-    """The result of a check, as JSON. `success` tells that the check could be made, not what it found."""
+def report(diagnostics: Iterable[Diagnostic], *, as_texts: bool = False) -> dict[str, Any]:
+    """The result of a check, as JSON. `success` tells that the check could be made, not what it found.
+
+    `errors` and `warnings` are texts where a pipeline was checked; `diagnostics` always has what they are made from.
+    """
     listed = list(diagnostics)
-    errors = [d.to_json() for d in listed if d.severity is Severity.ERROR]
-    warnings = [d.to_json() for d in listed if d.severity is not Severity.ERROR]
-    return {"success": True, "is_valid": not errors, "errors": errors, "warnings": warnings}
+
+    def told(found: list[Diagnostic]) -> list[Any]:
+        return [str(d) if as_texts else d.to_json() for d in found]
+
+    errors = [d for d in listed if d.severity is Severity.ERROR]
+    warnings = [d for d in listed if d.severity is not Severity.ERROR]
+    return {
+        "success": True,
+        "is_valid": not errors,
+        "errors": told(errors),
+        "warnings": told(warnings),
+        "diagnostics": [d.to_json() for d in listed],
+    }
+
+
+def unchecked(error: PenstockError) -> dict[str, Any]:
+    """The report of a check that could not be made."""
+    whole = {"success": False, "is_valid": False, "errors": [str(error)], "warnings": []}
+    return {**whole, "error": error.to_json()}

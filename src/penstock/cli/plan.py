@@ -5,7 +5,16 @@ import typer
 
 from penstock.cli import output
 from penstock.cli.line import check, compiled, planned
-from penstock.cli.options import DirectoryOption, EnvOption, Format, FormatOption, PathArgument, VarOption, target
+from penstock.cli.options import (
+    ConfigOption,
+    DirectoryOption,
+    EnvOption,
+    Format,
+    FormatOption,
+    PathArgument,
+    VarOption,
+    target,
+)
 from penstock.errors import PlanRefused
 from penstock.plan.explain import explain, summary, to_json
 
@@ -19,6 +28,7 @@ RebuildOption = Annotated[
 def command(
     path: PathArgument = None,
     directory: DirectoryOption = None,
+    config: ConfigOption = None,
     env: EnvOption = None,
     var: VarOption = None,
     select: SelectOption = None,
@@ -26,7 +36,7 @@ def command(
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Show what `run` would create, start, change and retire."""
-    checked = check(replace(target(path, directory, env, var), ask_keys=True))
+    checked = check(replace(target(path, directory, env, var, config=config), ask_keys=True))
     plan = planned(checked, compiled(checked), select=select or (), allow_rebuild=allow_rebuild or ())
     if form is Format.JSON:
         output.put_json(to_json(plan))

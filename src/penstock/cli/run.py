@@ -9,7 +9,16 @@ import typer
 from penstock.cli import output
 from penstock.cli.guard import guard
 from penstock.cli.line import Checked, check, compiled, planned
-from penstock.cli.options import DirectoryOption, EnvOption, Format, FormatOption, PathArgument, VarOption, target
+from penstock.cli.options import (
+    ConfigOption,
+    DirectoryOption,
+    EnvOption,
+    Format,
+    FormatOption,
+    PathArgument,
+    VarOption,
+    target,
+)
 from penstock.cli.plan import RebuildOption, SelectOption
 from penstock.errors import PlanRefused
 from penstock.plan.explain import explain, summary
@@ -27,6 +36,7 @@ BEAT_SECS = 1.0
 def command(
     path: PathArgument = None,
     directory: DirectoryOption = None,
+    config: ConfigOption = None,
     env: EnvOption = None,
     var: VarOption = None,
     once: Annotated[bool, typer.Option("--once", help="Process what is there, then end.")] = False,
@@ -41,7 +51,7 @@ def command(
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Run the project until Ctrl-C. Creates what must exist, then starts every query."""
-    checked = check(replace(target(path, directory, env, var), ask_keys=True))
+    checked = check(replace(target(path, directory, env, var, config=config), ask_keys=True))
     plan = planned(checked, compiled(checked), select=select or (), allow_rebuild=allow_rebuild or (), once=once)
     if plan.refusals:
         raise PlanRefused.because(plan.refusals)

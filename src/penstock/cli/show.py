@@ -7,7 +7,16 @@ import typer
 
 from penstock.cli import output
 from penstock.cli.line import Checked, check, compiled, node_named
-from penstock.cli.options import DirectoryOption, EnvOption, Format, FormatOption, PathArgument, VarOption, target
+from penstock.cli.options import (
+    ConfigOption,
+    DirectoryOption,
+    EnvOption,
+    Format,
+    FormatOption,
+    PathArgument,
+    VarOption,
+    target,
+)
 from penstock.cli.table import lines
 from penstock.clients.topic_names import ERRORS, error_topic
 from penstock.connectors.registry import source_from
@@ -21,13 +30,14 @@ def command(
     node: Annotated[str, typer.Argument(help="A source, model, transform or topic; `NAME.errors` for its errors.")],
     path: PathArgument = None,
     directory: DirectoryOption = None,
+    config: ConfigOption = None,
     env: EnvOption = None,
     var: VarOption = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many rows.")] = 10,
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Show rows of a source, a model or a topic."""
-    checked = check(target(path, directory, env, var))
+    checked = check(target(path, directory, env, var, config=config))
     rows = _rows(checked, node, limit)
     if form is Format.JSON:
         output.put(output.exact_json(rows, indent=2))

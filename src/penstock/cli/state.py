@@ -5,7 +5,16 @@ import typer
 
 from penstock.cli import output
 from penstock.cli.line import Checked, check, compiled, node_named
-from penstock.cli.options import DirectoryOption, EnvOption, Format, FormatOption, PathArgument, VarOption, target
+from penstock.cli.options import (
+    ConfigOption,
+    DirectoryOption,
+    EnvOption,
+    Format,
+    FormatOption,
+    PathArgument,
+    VarOption,
+    target,
+)
 from penstock.config import spoken_duration
 from penstock.errors import Diagnostic, ProjectInvalid
 from penstock.graph.graph import Graph, Node
@@ -29,12 +38,13 @@ def command(
     node: Annotated[str | None, typer.Argument(help="A model; all queries when left out.")] = None,
     path: PathArgument = None,
     directory: DirectoryOption = None,
+    config: ConfigOption = None,
     env: EnvOption = None,
     var: VarOption = None,
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Show what queries keep in their state, from their checkpoints. They may run meanwhile."""
-    checked = check(target(path, directory, env, var))
+    checked = check(target(path, directory, env, var, config=config))
     manifest = compiled(checked)
     if node is None:
         _list(checked, manifest, form)

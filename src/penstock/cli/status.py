@@ -6,13 +6,14 @@ import typer
 
 from penstock.cli import output
 from penstock.cli.line import Checked, check, compiled
-from penstock.cli.options import DirectoryOption, EnvOption, Format, FormatOption, PathArgument, target
+from penstock.cli.options import ConfigOption, DirectoryOption, EnvOption, Format, FormatOption, PathArgument, target
 from penstock.plan.state import SqliteStore, read_recorded
 
 
 def command(
     path: PathArgument = None,
     directory: DirectoryOption = None,
+    config: ConfigOption = None,
     env: EnvOption = None,
     lag: Annotated[
         bool, typer.Option("--lag", help="Ask Kafka how far each query is behind, in records and in seconds.")
@@ -22,7 +23,7 @@ def command(
     """Show whether the project runs, and how far each query is."""
     from penstock.runtime.lock import running_pid
 
-    checked = check(target(path, directory, env))
+    checked = check(target(path, directory, env, config=config))
     recorded = read_recorded(SqliteStore(checked.place.state_file), checked.place)
     pid = running_pid(checked.place.lock_file)
     queries = [_settled(progress, pid) for progress in recorded.progress.values()]

@@ -8,13 +8,14 @@ import typer
 
 from penstock.cli import output
 from penstock.cli.line import check
-from penstock.cli.options import DirectoryOption, EnvOption, Format, FormatOption, PathArgument, target
+from penstock.cli.options import ConfigOption, DirectoryOption, EnvOption, Format, FormatOption, PathArgument, target
 from penstock.errors import ServiceError
 
 
 def command(
     path: PathArgument = None,
     directory: DirectoryOption = None,
+    config: ConfigOption = None,
     env: EnvOption = None,
     timeout: Annotated[int, typer.Option("--timeout", min=1, help="Seconds to wait for it to end.")] = 30,
     form: FormatOption = Format.TEXT,
@@ -22,7 +23,7 @@ def command(
     """Stop the process that runs the project, and wait until it has."""
     from penstock.runtime.lock import running_pid
 
-    checked = check(target(path, directory, env))
+    checked = check(target(path, directory, env, config=config))
     pid = running_pid(checked.place.lock_file)
     if pid is not None:
         with contextlib.suppress(ProcessLookupError):

@@ -6,6 +6,7 @@ import typer
 from penstock.cli import output
 from penstock.cli.line import Checked, Target, check
 from penstock.cli.options import (
+    ConfigOption,
     DirectoryOption,
     EnvOption,
     Format,
@@ -15,13 +16,14 @@ from penstock.cli.options import (
     VarOption,
     target,
 )
-from penstock.errors import Diagnostic, ProjectInvalid
-from penstock.project.load import environment_files
+from penstock.errors import Diagnostic, PenstockError, ProjectInvalid
+from penstock.project.load import environment_files, is_pipeline
 
 
 def command(
     path: PathArgument = None,
     directory: DirectoryOption = None,
+    config: ConfigOption = None,
     env: EnvOption = None,
     all_envs: Annotated[bool, typer.Option("--all-envs", help="Check every environment.")] = False,
     var: VarOption = None,
@@ -32,7 +34,7 @@ def command(
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Check the documents: YAML, names, SQL, columns, rules. Starts nothing, and asks nobody unless told to."""
-    wanted = replace(target(path, directory, env, var, strict=strict), ask_registry=check_schemas)
+    wanted = replace(target(path, directory, env, var, strict=strict, config=config), ask_registry=check_schemas)
     targets = _every_environment(wanted) if all_envs else [wanted]
     exit_code = 0
     reports = {}
@@ -44,12 +46,17 @@ def command(
             if form is Format.TEXT and not all_envs:
                 raise
             exit_code = invalid.exit_code
-            reports[each.env] = output.report(invalid.diagnostics)
+            reports[each.env] = output.report(invalid.diagnostics, as_texts=is_pipeline(each.path))
             if form is Format.TEXT:
                 output.put(f"{heading}not valid")
                 output.fail(invalid)
             continue
-        reports[each.env] = output.report(checked.notes)
+        except PenstockError as error:
+            if form is Format.TEXT:
+                raise
+            output.put_json(output.unchecked(error))
+            raise typer.Exit(error.exit_code) from error
+        reports[each.env] = output.report(checked.notes, as_texts=is_pipeline(each.path))
         if form is Format.TEXT:
             output.show_diagnostics(checked.notes)
             output.put(f"{heading}{_summary(checked)}")

@@ -11,7 +11,7 @@ from penstock.clients.gateway import Gateway
 from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.clients.kafka.schema_book import SchemaBook
 from penstock.clients.postgres.server import PostgresServer
-from penstock.config import Settings
+from penstock.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)

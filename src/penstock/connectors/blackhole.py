@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from pydantic import Field
-
 from penstock.clients.batches import BatchRef, counted
-from penstock.config import Duration, Whole
 from penstock.connectors.contract import StreamSink
 
 if TYPE_CHECKING:
@@ -23,15 +20,7 @@ class BlackholeSink(StreamSink):
     ordered = False
     changes = False
     repeatable = True
-    inert: ClassVar = dict.fromkeys(
-        ("parallelism", "batch_size", "batch_flush_interval"), "rows are thrown away where they are"
-    )
-    parallelism: Whole | None = Field(None, ge=1)
-    """How many would throw rows away at a time."""
-    batch_size: Whole | None = Field(None, ge=1)
-    """How many rows would be thrown away together."""
-    batch_flush_interval: Duration | None = None
-    """How long rows would be waited for."""
+    inert: ClassVar = dict.fromkeys(("parallelism", "batch_size"), "rows are thrown away where they are")
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         rows, count = counted(batch)

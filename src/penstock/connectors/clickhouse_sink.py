@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Self
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import AliasChoices, Field, PrivateAttr
 
 from penstock.clients.batches import BatchRef
 from penstock.clients.clickhouse.server import ClickHouseSink as Target
 from penstock.clients.clusters import Clusters
-from penstock.config import Duration, Names, Whole
+from penstock.config import Names, Whole
 from penstock.connectors.contract import Sink
+from penstock.connectors.node import Parallelism
 from penstock.errors import PenstockError, QueryFailed, ServiceError
 from penstock.keyed.operators import OP
 
@@ -24,7 +26,9 @@ class ClickHouseSink(Sink):
     """Writes a table of ClickHouse, over HTTP, from where the rows are."""
 
     type: Literal["clickhouse"] = "clickhouse"
-    inert = {"batch_flush_interval": "rows are written batch by batch, and each is whole when the next one begins"}
+    inert: ClassVar[Mapping[str, str]] = {}
+    own_labels: ClassVar = frozenset({"table"})
+    keyed = True
     delivery = (
         "exactly once: a batch that was written is noted in the table `penstock_batches` and not written again; of one "
         "that was interrupted, inserts that are there already are left out by their tokens. Rows that come split up "
@@ -49,9 +53,7 @@ class ClickHouseSink(Sink):
     """Whether the table is made if it is not there. One that is there is taken as it is, if its columns fit."""
     batch_size: Whole | None = Field(None, ge=1)
     """Rows of one insert at most. Default: the setting `clickhouse_sink.batch_size`, which is 100000."""
-    batch_flush_interval: Duration | None = None
-    """Understood, and without effect."""
-    parallelism: Whole | None = Field(None, ge=1)
+    parallelism: Parallelism | None = None
     """How many inserts run at a time at most. Default: one for each part of a batch that Spark works on."""
     compression: Literal["none", "gzip", "zstd", "lz4"] | None = None
     """How rows are packed on their way. Default: the setting `clickhouse_sink.compression`, which is `zstd`."""

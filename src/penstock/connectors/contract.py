@@ -17,8 +17,10 @@ from pydantic import Field
 from penstock.clients.batches import BatchRef, PartRead
 from penstock.clients.clusters import Clusters
 from penstock.clients.jars import Package
-from penstock.config import Frozen, Names, Settings
+from penstock.config import OnError
+from penstock.connectors.node import PipelineNode
 from penstock.keyed.operators import ORDER
+from penstock.settings import Settings
 from penstock.sql.types import Columns
 
 if TYPE_CHECKING:
@@ -51,14 +53,11 @@ class Written:
     refused: int = 0
 
 
-class Connector(Frozen, ABC):
+class Connector(PipelineNode, ABC):
     """Common to sources and sinks."""
 
-    type: str
     packages: ClassVar[tuple[Package, ...]] = ()
     """What Spark needs for it beside what comes with PySpark."""
-    inert: ClassVar[Mapping[str, str]] = {}
-    """Fields that are understood, and why they change nothing here."""
     on_this_machine: ClassVar[bool] = False
     """Whether it reads or writes directories of this machine, which those of a cluster do not see."""
 
@@ -85,8 +84,11 @@ class Source(Connector):
     """Whether its rows are made of records, which may not be readable: it has the columns `ERROR` and `ORIGIN` then."""
     table_only: ClassVar[bool] = False
     """Whether it is a table that streams look rows up in, and no stream itself."""
-    primary_key: Names = ()
-    """The columns that identify a row, separated by commas."""
+    inert: ClassVar[Mapping[str, str]] = {
+        "batch_size": "a batch is what is there when it begins",
+        "batch_flush_interval": "the sinks of a query say how often its batches begin",
+        "parallelism": "Spark reads every part of the input by a task of its own",
+    }
 
     @property
     def filter_(self) -> str | None:
@@ -172,11 +174,18 @@ class Sink(Connector):
     """Whether it matters in which order rows come."""
     changes: ClassVar[bool] = True
     """Whether it matters what is an insert, an update or a delete."""
+    keyed: ClassVar[bool] = False
+    """Whether rows replace earlier ones of the same primary key, so that one is missed where there is none."""
+
+    inert: ClassVar[Mapping[str, str]] = {
+        "batch_size": "rows of a batch are written together",
+        "parallelism": "every task of a batch writes its own rows",
+    }
 
     from_: str = Field(alias="from")
     """The source or transform whose rows are written."""
-    primary_key: Names = ()
-    """The columns that identify a row, separated by commas."""
+    on_error: OnError = "dead_letter"
+    """What becomes of a row that the SQL fails over, or that is not taken here: keep it as a letter, `stop`, `skip`."""
 
     @property
     def last_by(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field
 
@@ -65,6 +65,7 @@ class FileSource(_Files, Source):
     """Reads the files below a directory. Their columns are found when the run starts."""
 
     type: Literal["file"] = "file"
+    own_labels: ClassVar = frozenset({"path"})
     on_this_machine = True
     mode: Bounded | Continuous = Field(Continuous(type="continuous"), discriminator="type")
     """`{type: bounded}` or `{type: continuous, poll_interval: 5s}`."""
@@ -131,6 +132,7 @@ class FileSink(_Files, Sink):
     """Writes each batch as one directory of files, below the path."""
 
     type: Literal["file"] = "file"
+    own_labels: ClassVar = frozenset({"path"})
     on_this_machine = True
     delivery = "exactly once: a replayed batch is recognised by its directory and not written again"
 

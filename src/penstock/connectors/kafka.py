@@ -62,6 +62,7 @@ class KafkaSource(Source):
     type: Literal["kafka"] = "kafka"
     packages: ClassVar[tuple[Package, ...]] = KAFKA
     has_records = True
+    own_labels: ClassVar = frozenset({"topic"})
     inert = dict.fromkeys(
         (
             "validate_writer_schema_ordering",

@@ -36,6 +36,8 @@ class KafkaSink(StreamSink):
     type: Literal["kafka"] = "kafka"
     packages: ClassVar[tuple[Package, ...]] = KAFKA
     delivery = "at least once: a batch that was interrupted is written again"
+    own_labels: ClassVar = frozenset({"topic"})
+    keyed = True
     topic: str = Field(pattern=f"^{TOPIC_NAME}$")
     """The topic's name."""
     data_format: Literal["avro", "json"]

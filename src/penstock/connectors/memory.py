@@ -5,10 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
-from pydantic import Field
-
 from penstock.clients.batches import BatchRef
-from penstock.config import Duration, Whole
 from penstock.connectors.contract import Sink
 from penstock.errors import QueryFailed
 from penstock.keyed.operators import OP
@@ -32,17 +29,9 @@ class MemorySink(Sink):
 
     type: Literal["memory"] = "memory"
     delivery = "exactly once, for as long as the process lives"
-    inert: ClassVar = dict.fromkeys(
-        ("parallelism", "batch_size", "batch_flush_interval"), "rows are kept batch by batch, in one list"
-    )
+    inert: ClassVar = dict.fromkeys(("parallelism", "batch_size"), "rows are kept batch by batch, in one list")
     exclude_gs_op: bool = False
     """Whether rows are kept without the column `_gs_op`."""
-    parallelism: Whole | None = Field(None, ge=1)
-    """How many would keep rows at a time."""
-    batch_size: Whole | None = Field(None, ge=1)
-    """How many rows would be kept together."""
-    batch_flush_interval: Duration | None = None
-    """How long rows would be waited for."""
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         kept = KEPT.setdefault(ref.output, {})

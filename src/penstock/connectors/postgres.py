@@ -16,7 +16,7 @@ from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.tables import TableName, columns_of
 from penstock.clients.postgres.writing import TableWriter
 from penstock.clients.spark_packages import POSTGRES
-from penstock.config import Duration, Names, Secret, Whole
+from penstock.config import Names, Secret, Whole
 from penstock.connectors.contract import Sink, Source
 from penstock.errors import PlanRefused, ServiceError
 from penstock.keyed.operators import OP
@@ -35,10 +35,11 @@ class PostgresSink(Sink):
     """
 
     type: Literal["postgres"] = "postgres"
+    own_labels: ClassVar = frozenset({"table"})
+    keyed = True
     delivery = "exactly once: rows, and a note of their batch in `penstock_ledger`, are one transaction"
     inert: ClassVar[Mapping[str, str]] = {
         "batch_size": "the rows of a task travel in one COPY",
-        "batch_flush_interval": "rows are written at the end of every batch; `trigger` says how often that is",
         "parallelism": "every task of a batch copies its own rows",
         "deduplicate": "the last row of a key always wins",
     }
@@ -65,12 +66,6 @@ class PostgresSink(Sink):
     """The database."""
     sslmode: SslMode | None = None
     """How the connection is secured."""
-    batch_size: Whole | None = Field(None, ge=1)
-    """Rows per statement. It changes nothing here."""
-    batch_flush_interval: Duration | None = None
-    """How long rows wait. It changes nothing here."""
-    parallelism: Whole | None = Field(None, ge=1)
-    """Connections that write. It changes nothing here."""
     deduplicate: bool = True
     """Whether only the last row of a key in a batch is written. It changes nothing here."""
     _server: PostgresServer = PrivateAttr(PostgresServer())
@@ -170,6 +165,7 @@ class JdbcSink(Sink):
 
     type: Literal["jdbc-sink"] = "jdbc-sink"
     delivery = PostgresSink.delivery
+    own_labels: ClassVar = frozenset({"table"})
     inert: ClassVar[Mapping[str, str]] = dict.fromkeys(
         (
             "batch_size",

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from penstock.clients.batches import BatchRef
+from penstock.clients.clusters import Clusters
 from penstock.clients.formats import JSON_OPTIONS
-from penstock.config import Duration, Whole, settings_from
+from penstock.config import Whole
 from penstock.connectors.contract import Sink
 from penstock.keyed.operators import OP
+from penstock.settings import Settings
 from penstock.sql.dialects import quoted
 
 if TYPE_CHECKING:
@@ -28,23 +29,24 @@ class PrintSink(Sink):
     delivery = "at least once: a replayed batch is printed again"
     inert: ClassVar = {
         "parallelism": "rows are printed by one process",
-        **dict.fromkeys(("batch_size", "batch_flush_interval"), "rows of a batch are printed as they come"),
+        "batch_size": "rows of a batch are printed as they come",
     }
 
     sample_every: int | None = Field(None, ge=1)
     """Print only every Nth row. Default: the setting `print_sink.sample_every`, which is 1."""
     num_records_before_stop: Whole | None = Field(None, ge=1)
     """After how many rows the run ends, with the batch that reaches them. Default: the setting of the same name."""
-    parallelism: Whole | None = Field(None, ge=1)
-    """How many would print at a time."""
-    batch_size: Whole | None = Field(None, ge=1)
-    """How many rows would be printed together."""
-    batch_flush_interval: Duration | None = None
-    """How long rows would be waited for."""
+
+    _settings: Settings = PrivateAttr(Settings())
+
+    def reaching(self, clusters: Clusters) -> Self:
+        found = self.model_copy()
+        found._settings = clusters.settings
+        return found
 
     @property
     def most_rows(self) -> int | None:
-        return self.num_records_before_stop or settings_from(os.environ).num_records_before_stop
+        return self.num_records_before_stop or self._settings.num_records_before_stop
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         from pyspark.sql import functions as f
@@ -52,7 +54,7 @@ class PrintSink(Sink):
         data = [f.col(quoted(name)) for name in batch.columns if name != OP]
         kind = f.col(OP) if OP in batch.columns else f.lit("i")
         lines = batch.select(kind.alias("kind"), f.to_json(f.struct(*data), JSON_OPTIONS).alias("row"))
-        every = self.sample_every or settings_from(os.environ).print_sink.sample_every
+        every = self.sample_every or self._settings.print_sink.sample_every
         count = 0
         for line in lines.toLocalIterator(prefetchPartitions=True):
             if count % every == 0:

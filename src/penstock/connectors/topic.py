@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field
 
@@ -65,6 +65,7 @@ class TopicSource(_Topic, Source):
     """Reads the files of an embedded topic as they arrive."""
 
     type: Literal["topic"] = "topic"
+    own_labels: ClassVar = frozenset({"topic"})
     on_this_machine = True
     columns: tuple[TopicColumn, ...] = ()
     """The columns of a row; found in the files when left out."""
@@ -176,6 +177,7 @@ class TopicSink(_Topic, Sink):
     """Appends each batch to an embedded topic as one directory of Parquet files."""
 
     type: Literal["topic"] = "topic"
+    own_labels: ClassVar = frozenset({"topic"})
     on_this_machine = True
     delivery = "exactly once: a replayed batch is recognised by its directory and not written again"
 

@@ -14,10 +14,12 @@ from penstock.clients.batches import BatchRef
 from penstock.clients.clusters import Clusters
 from penstock.clients.formats import JSON_OPTIONS
 from penstock.clients.posting import CONNECT_SECS, Endpoint
-from penstock.config import Duration, Settings, Whole
+from penstock.config import Duration, OnError, Whole
 from penstock.connectors.contract import Remark, Sink, Written
+from penstock.connectors.node import Parallelism
 from penstock.errors import PlanRefused, ServiceError
 from penstock.keyed.operators import OP
+from penstock.settings import Settings
 from penstock.sql.dialects import quoted
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ class WebhookSink(Sink):
 
     type: Literal["webhook"] = "webhook"
     delivery = "at least once: a batch that was interrupted is sent again, under the same `Idempotency-Key`"
-    inert: ClassVar = {"batch_flush_interval": "a batch of Spark is sent as soon as it is there"}
+    own_labels: ClassVar = frozenset({"url"})
     url: str
     """Where requests go, by POST: an address with `http` or `https`."""
     headers: dict[str, str] = Field({}, repr=False)
@@ -50,13 +52,11 @@ class WebhookSink(Sink):
     """How a row looks: 0 is its columns and `_gs_op`, 1 is `{"metadata": {"op": …}, "data": {…}}`."""
     skip_on_error: bool = False
     """Whether rows are passed over that the endpoint answers with an error to. The same as `on_error: skip`."""
-    on_error: Literal["stop", "skip", "dead_letter"] = "stop"
+    on_error: OnError = "stop"
     """What becomes of rows that the endpoint refuses: `stop` the query, `skip` them, or keep them as letters."""
     batch_size: Whole | None = Field(None, ge=1)
     """The most rows of a request. Default: the setting `external_http_handler.trigger_max_count`, which is 2000."""
-    batch_flush_interval: Duration | None = None
-    """How long rows would be waited for to fill a request."""
-    parallelism: Whole | None = Field(None, ge=1)
+    parallelism: Parallelism | None = None
     """How many workers send. Default: as many as the rows come in parts, or as Spark shuffles by `primary_key`."""
     timeout: Duration | None = Field(None, ge=1)
     """How long an answer is waited for. Default: the setting `external_http_handler.operator_timeout_sec`, 300 s."""

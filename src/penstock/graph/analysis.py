@@ -32,7 +32,10 @@ def as_diagnostics(
     ]
 
 
-def cycle_diagnostics(cycles: Iterable[list[str]], places: Callable[[str], Place]) -> list[Diagnostic]:
+def cycle_diagnostics(
+    cycles: Iterable[list[str]], places: Callable[[str], Place], heading: str = ""
+) -> list[Diagnostic]:
+    """`heading` is what the messages begin with."""
     found = []
     for cycle in cycles:
         names = [node_id.partition(".")[2] for node_id in cycle]
@@ -44,7 +47,9 @@ def cycle_diagnostics(cycles: Iterable[list[str]], places: Callable[[str], Place
             else f"these read from each other in a circle: {' -> '.join(names)}"
         )
         hint = "take one of the references out"
-        found.append(Diagnostic("cycle", text, place.origin, place.label, hint, params={"path": " -> ".join(names)}))
+        found.append(
+            Diagnostic("cycle", heading + text, place.origin, place.label, hint, params={"path": " -> ".join(names)})
+        )
     return found
 
 
@@ -57,6 +62,9 @@ def missing_key(key: Sequence[str], node: Node, origin: Origin, label: str) -> l
     if not absent:
         return []
     shown = ", ".join(f'"{name}"' for name in absent)
-    text = f"columns [{shown}] not found in schema of node '{node.name}'. Available columns: [{', '.join(present)}]"
+    text = (
+        f"Primary key validation failed for node '{node.name}': columns [{shown}] not found in schema."
+        f" Available columns: [{', '.join(present)}]"
+    )
     hint = did_you_mean(absent[0], present)
     return [Diagnostic("primary-key-missing", text, origin, label, hint, Severity.ERROR, {"column": absent[0]})]

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from penstock.config import OnError
 from penstock.connectors.contract import Sink, Source
 from penstock.errors import Origin
 from penstock.project import stream_project as written
@@ -109,7 +110,7 @@ class Node:
     change_key: tuple[str, ...] = ()
     corrects: bool = False
     mixed: bool = False
-    on_error: written.OnError = "dead_letter"
+    on_error: OnError = "dead_letter"
     asks: Mapping[str, str | None] = field(default_factory=dict)
     column_origins: Mapping[str, Origins] = field(default_factory=dict)
     masks: tuple[ColumnMask, ...] = ()

@@ -1,10 +1,11 @@
 """Linking the pipeline format."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from penstock.connectors.contract import Sink, Source
+from penstock.connectors.node import PipelineNode, without_effect
 from penstock.errors import Diagnostic, Origin, Severity, did_you_mean
 from penstock.graph.analysis import as_diagnostics, cycle_diagnostics, missing_key
 from penstock.graph.graph import Graph, Node
@@ -49,7 +50,8 @@ def link_pipeline(pipeline: Pipeline, schemas: Mapping[str, Columns]) -> tuple[G
         transforms[f"transform.{name}"] = read
         diagnostics.extend(notes)
     ordered, cycles = topological({node_id: read.inputs for node_id, read in transforms.items()})
-    diagnostics.extend(cycle_diagnostics(cycles, lambda node_id: transforms[node_id].declared))
+    circular = "Circular dependency detected in transforms: "
+    diagnostics.extend(cycle_diagnostics(cycles, lambda node_id: transforms[node_id].declared, circular))
     for node_id in ordered:
         nodes[node_id], notes = _transform(node_id, transforms[node_id], nodes)
         diagnostics.extend(notes)
@@ -58,6 +60,8 @@ def link_pipeline(pipeline: Pipeline, schemas: Mapping[str, Columns]) -> tuple[G
         nodes[node.id] = node
         diagnostics.extend(notes)
     graph = Graph(pipeline.name, "pipeline", nodes)
+    diagnostics.extend(_not_a_job(pipeline))
+    diagnostics.extend(_without_key(pipeline, graph))
     lost = pipeline.refused or cycles or any(d.code == "unknown-upstream" for d in diagnostics)
     if not lost and all(read.parsed for read in transforms.values()):
         diagnostics.extend(_orphans(graph, pipeline))
@@ -87,9 +91,9 @@ def _source(name: str, declared: Declared[Source], schemas: Mapping[str, Columns
     return node, [*diagnostics, *_inert(declared), *missing]
 
 
-def _inert(declared: Declared[Any]) -> Iterator[Diagnostic]:
+def _inert(declared: Declared[PipelineNode]) -> Iterator[Diagnostic]:
     """Fields that were written, and change nothing."""
-    for field, why in declared.value.inert.items():
+    for field, why in without_effect(type(declared.value)).items():
         if declared.says(field):
             text, path = f"this changes nothing: {why}", declared.label_of(field)
             params = {"field": field}
@@ -125,6 +129,8 @@ def _condition(
 def _read_transform(declared: Declared[SqlTransform], readable: Mapping[str, str]) -> tuple[_Read, list[Diagnostic]]:
     parsed = parse(declared.value.sql, PIPELINE)
     if isinstance(parsed, Problem):
+        if parsed.code == "sql-syntax":
+            parsed = replace(parsed, message=f"failed to parse SQL: {parsed.message}")
         return _Read(declared, (), None, parsed=False), _sql_diagnostics([parsed], declared)
     named = tables(parsed)
     inputs = dict.fromkeys(readable[t.name.casefold()] for t in named if t.name.casefold() in readable)
@@ -176,10 +182,19 @@ def _transform(node_id: str, read: _Read, nodes: Mapping[str, Node]) -> tuple[No
         inputs=tuple(n.id for n in inputs),
         query=read.query,
         columns=columns,
-        key=declared.value.primary_key,
+        key=declared.value.primary_key or _inherited(inputs, columns),
     )
     key_origin = declared.origin_of("primary_key")
-    return node, [*diagnostics, *missing_key(node.key, node, key_origin, f"{declared.label}.primary_key")]
+    missing = missing_key(node.key, node, key_origin, f"{declared.label}.primary_key")
+    return node, [*diagnostics, *_inert(declared), *missing]
+
+
+def _inherited(inputs: list[Node], columns: Columns | None) -> tuple[str, ...]:
+    """The key of what a transform reads, if that is one key and still there."""
+    keys = {node.key for node in inputs}
+    key = keys.pop() if len(keys) == 1 else ()
+    present = None if columns is None else {c.name.casefold() for c in columns}
+    return key if present is None or {name.casefold() for name in key} <= present else ()
 
 
 def _sink(
@@ -209,6 +224,43 @@ def _sink(
     return node, [*diagnostics, *_inert(declared), *missing]
 
 
+def _not_a_job(pipeline: Pipeline) -> Iterator[Diagnostic]:
+    """A job must come to an end, and so must all of its sources."""
+    for name, declared in pipeline.sources.items():
+        if pipeline.settings.job_mode and not declared.value.bounded:
+            text = (
+                f"job_mode is enabled but the following source(s) do not support it: '{name}'."
+                " Job mode is only supported for pipelines where every source is bounded"
+            )
+            hint = "give it an end, such as `mode: {type: bounded}` of a `file` source, or turn `job_mode` off"
+            yield Diagnostic("source-unbounded", text, declared.origin, declared.label, hint, params={"name": name})
+
+
+def _without_key(pipeline: Pipeline, graph: Graph) -> Iterator[Diagnostic]:
+    """Nodes without a primary key, if every node must have one; else sinks that would do more with one.
+
+    Where columns are not known, neither is what a schema says of the key.
+    """
+    enforced = pipeline.settings.enforce_primary_keys
+    severity = Severity.ERROR if enforced else Severity.INFO
+    written: dict[str, Declared[Any]] = {**pipeline.sources, **pipeline.transforms, **pipeline.sinks}
+    for node in graph.nodes.values():
+        declared = written[node.name]
+        misses_it = isinstance(node.element, Sink) and node.element.keyed and node.columns is not None
+        if node.key or not (enforced or misses_it):
+            continue
+        if node.kind == "source":
+            text = f"Can't determine primary key for source '{node.name}'"
+            hint = "add `primary_key: …`; `--check-schemas` asks the schema registry"
+        elif node.inputs:
+            text = f"Cannot propagate primary key to {node.kind} '{node.name}': nothing that it reads has one"
+            text += "" if enforced else ", so rows are only added"
+            hint = "add `primary_key: …` to it, or to what it reads"
+        else:
+            continue  # what it reads is not there, which is said already
+        yield Diagnostic("primary-key-unknown", text, declared.origin, declared.label, hint, severity)
+
+
 def _unfilled(declared: Declared[Any]) -> dict[str, Any] | None:
     return dict(declared.raw) if any(True for _ in references(declared.raw)) else None
 
@@ -218,7 +270,7 @@ def _orphans(graph: Graph, pipeline: Pipeline) -> list[Diagnostic]:
     return [
         Diagnostic(
             "no-consumer",
-            "Source(s) and/or transform(s) have no consumers",
+            f"Source(s) and/or transform(s) have no consumers: {graph[node_id].name}",
             written[graph[node_id].name].origin,
             written[graph[node_id].name].label,
             "remove it or connect it to a transform or sink",

@@ -15,11 +15,10 @@ from penstock.connectors.kafka import KafkaSource
 from penstock.connectors.topic import TopicSource
 from penstock.errors import Diagnostic, ServiceError
 from penstock.project import stream_project as written
+from penstock.project.clusters import pipeline_clusters
 from penstock.project.declared import Declared
 from penstock.project.parse import Project
 from penstock.project.parse_project import StreamProject
-from penstock.project.settings import pipeline_clusters
-from penstock.project.variables import Environ
 from penstock.sql.types import Column, Columns
 
 KEPT: Final = Path(".penstock") / "cache" / "schemas.json"
@@ -58,12 +57,12 @@ def _keyed(declared: Declared[Source], kept: Mapping[str, Rows]) -> Declared[Sou
     return replace(declared, value=declared.value.model_copy(update={"primary_key": known.key}))
 
 
-def ask_registry(project: Project, root: Path, environ: Environ, *, only_keys: bool = False) -> list[Diagnostic]:
+def ask_registry(project: Project, root: Path, *, only_keys: bool = False) -> list[Diagnostic]:
     """Ask the registry about every source that refers to it, and keep the answers for later.
 
     With `only_keys`, only about those of a pipeline that declare no key.
     """
-    registry = _registry(project, environ)
+    registry = _registry(project)
     wanted = [asked for asked in _asked(project) if not only_keys or asked.wants_key]
     if not wanted or registry is None:
         return []
@@ -101,10 +100,10 @@ def _asked(project: Project) -> Iterator[_Asked]:
             yield _Asked(declared, subject, wants_key=not declared.value.primary_key)
 
 
-def _registry(project: Project, environ: Environ) -> Registry | None:
+def _registry(project: Project) -> Registry | None:
     if isinstance(project, StreamProject):
         return project.runtime.schema_registry.registry() if project.runtime.schema_registry else None
-    source = pipeline_clusters(environ, on_kafka=True).source
+    source = pipeline_clusters(project.settings, on_kafka=True).source
     return source.schemas.registry if source is not None and source.schemas is not None else None
 
 

@@ -7,6 +7,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
+from penstock.config import OnError
 from penstock.connectors.contract import Sink, Source
 from penstock.connectors.kafka import KafkaSource
 from penstock.connectors.kafka_sink import KafkaSink
@@ -261,8 +262,10 @@ def _pipeline_queries(graph: Graph) -> Iterator[QuerySpec]:
             match node.element:
                 case Source():
                     inputs.append(reader(node.id, node, _written(node), node.event_time))
-                case Sink():
-                    outputs.append(Output(node=node.id, view=node.inputs[0], sink=_written(node)))
+                case Sink() as sink:
+                    outputs.append(
+                        Output(node=node.id, view=node.inputs[0], sink=_written(node), on_error=_chosen(sink))
+                    )
                 case _ if node.query is not None:
                     steps.append(Step(view=node.id, node=node.id, sql=to_spark(node.query)))
                 case _:
@@ -274,7 +277,19 @@ def _pipeline_queries(graph: Graph) -> Iterator[QuerySpec]:
             steps=tuple(steps),
             outputs=tuple(outputs),
             fan_out=_reads_twice(nodes),
+            trigger=_soonest(sinks),
         )
+
+
+def _chosen(sink: Sink) -> OnError:
+    """What becomes of rows that the SQL fails over: what the sink says, and not what is usual for what it refuses."""
+    return sink.on_error if "on_error" in sink.model_fields_set else "dead_letter"
+
+
+def _soonest(sinks: list[Sink]) -> Every | None:
+    """How often batches begin: as often as the sink wants that waits the shortest."""
+    given = [sink.batch_flush_interval for sink in sinks if sink.batch_flush_interval is not None]
+    return Every(interval_ms=min(given)) if given else None
 
 
 def _as_wanted(entry: Input, sinks: list[Sink]) -> Input:

@@ -6,11 +6,11 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
+from penstock.config import OnError
 from penstock.keyed.operators import Operator
 from penstock.manifest.graph_model import Dag
 from penstock.manifest.part import Part
 from penstock.project.secrets import without_secrets
-from penstock.project.stream_project.parts import OnError
 
 VERSION: Final = 2
 

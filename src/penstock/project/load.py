@@ -10,7 +10,9 @@ from typing import Final, Literal, TypeAlias
 
 from penstock.errors import Diagnostic, Origin, Severity, did_you_mean
 from penstock.project.documents import Document, TextFile, read, read_plain
+from penstock.project.settings import read_settings, settings_file
 from penstock.project.variables import Environ, environ_of
+from penstock.settings import Settings
 
 Format: TypeAlias = Literal["project", "pipeline"]
 
@@ -25,7 +27,8 @@ _VARIABLES: Final = ("PENSTOCK_ENV", "STREAMT_ENV")
 class Documents:
     """The files of one project or pipeline. `root` is the directory that relative paths start from.
 
-    `environment` is the chosen file of `environments/`, if there are any; `environ` the variables that `${NAME}` means.
+    `environment` is the chosen file of `environments/`, if there are any; `environ` the variables that `${NAME}` means,
+    `settings` those of the application.
     """
 
     root: Path
@@ -36,6 +39,12 @@ class Documents:
     macros: tuple[TextFile, ...] = ()
     environment: tuple[str, Document] | None = None
     environ: Environ = field(default_factory=lambda: MappingProxyType({}))
+    settings: Settings = field(default_factory=Settings, repr=False)
+
+
+def is_pipeline(path: Path) -> bool:
+    """Whether the path names the file of a pipeline, and no project."""
+    return path.is_file() and path.name not in PROJECT_FILES
 
 
 def load(
@@ -44,27 +53,37 @@ def load(
     *,
     real: Mapping[str, str] = os.environ,
     any_environment: bool = False,
+    config: Path | None = None,
 ) -> tuple[Documents | None, list[Diagnostic]]:
-    """With `any_environment`, a project with several environments can be read without choosing one."""
+    """With `any_environment`, a project with several environments can be read without choosing one.
+
+    `config` names a file of settings. A pipeline has one beside it even if none is named.
+    """
     if path.is_dir():
-        return _load_project(path, env, real, any_environment)
-    if path.is_file() and path.name in PROJECT_FILES:
-        return _load_project(path.parent, env, real, any_environment)
+        return _load_project(path, env, real, any_environment, config)
+    if path.is_file() and not is_pipeline(path):
+        return _load_project(path.parent, env, real, any_environment, config)
     if path.is_file():
         document, diagnostics = read(path, _shown(path))
         if env is not None:
             diagnostics.append(_no_environments(path))
         files = (document,) if document else ()
         root = path.resolve().parent
-        return Documents(root, "pipeline", path.stem, files, environ=environ_of(root, None, real)), diagnostics
+        environ = environ_of(root, None, real)
+        settings, notes = _settings(settings_file(root, config), environ)
+        return Documents(root, "pipeline", path.stem, files, environ=environ, settings=settings), diagnostics + notes
     hint = "give the directory of a project, or the file of a pipeline"
     return None, [
         Diagnostic("project-not-found", "there is no such file or directory", Origin(_shown(path)), hint=hint)
     ]
 
 
+def _settings(file: Path | None, environ: Environ) -> tuple[Settings, list[Diagnostic]]:
+    return read_settings(file, environ, _shown(file) if file is not None else "")
+
+
 def _load_project(
-    root: Path, env: str | None, real: Mapping[str, str], any_environment: bool
+    root: Path, env: str | None, real: Mapping[str, str], any_environment: bool, config: Path | None
 ) -> tuple[Documents | None, list[Diagnostic]]:
     main = next((root / name for name in PROJECT_FILES if (root / name).is_file()), None)
     if main is None:
@@ -89,6 +108,9 @@ def _load_project(
     diagnostics.extend(notes)
     if not files or files[0].file != _shown(main):
         return None, diagnostics
+    environ = environ_of(root, chosen[0] if chosen else None, real)
+    settings, notes = _settings(settings_file(root, config) if config is not None else None, environ)
+    diagnostics.extend(note for note in notes if note.severity is Severity.ERROR)
     documents = Documents(
         root.resolve(),
         "project",
@@ -97,7 +119,8 @@ def _load_project(
         tuple(texts["models"]),
         tuple(texts["macros"]),
         chosen,
-        environ_of(root, chosen[0] if chosen else None, real),
+        environ,
+        settings,
     )
     return documents, diagnostics
 

@@ -13,6 +13,7 @@ from penstock.project import stream_project as written
 from penstock.project.documents import Document, Step
 from penstock.project.forms import Form, written_path
 from penstock.project.runtime import Runtime
+from penstock.settings import Settings
 from penstock.transforms.sql import SqlTransform
 
 
@@ -75,7 +76,7 @@ def _mistake(
         case "extra_forbidden":
             origin = document.origin(*base, *steps, key=True)
             owner = _owner(model, detail["loc"][:-1])
-            text = f"{_called(owner, steps[:-1], label)} has no such field"
+            text = _no_field(owner, field, steps[:-1], label)
             hint = did_you_mean(field, _written_fields(owner), otherwise="fields") or "take it out"
             return Diagnostic("unknown-field", text, origin, shown, hint, params=params)
         case "literal_error" | "enum":
@@ -195,6 +196,18 @@ def _written_fields(model: type[BaseModel]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
+def _no_field(owner: type[BaseModel], field: str, steps: tuple[Step, ...], label: str) -> str:
+    if (role := _role(owner)) is not None:
+        return f"Failed to deserialize '{owner.model_fields['type'].default}' {role}: unknown field `{field}`"
+    return f"{_called(owner, steps, label)} has no such field"
+
+
+def _role(model: type[BaseModel]) -> str | None:
+    """What a node of a pipeline does there."""
+    roles = {Source: "source", Sink: "sink", SqlTransform: "transform"}
+    return next((role for base, role in roles.items() if issubclass(model, base)), None)
+
+
 _CALLED: Final[Mapping[type[BaseModel], str]] = {
     written.ProjectHeader: "`project`",
     written.Source: "a source",
@@ -205,7 +218,7 @@ _CALLED: Final[Mapping[type[BaseModel], str]] = {
     written.Defaults: "`defaults`",
     written.EnvironmentFile: "an environment",
     Runtime: "`runtime`",
-    SqlTransform: "a `sql` transform",
+    Settings: "a file of settings",
 }
 
 
@@ -213,8 +226,5 @@ def _called(model: type[BaseModel], steps: tuple[Step, ...], label: str) -> str:
     """A model as people know it: by what it is, or by the key it stands under."""
     if model in _CALLED:
         return _CALLED[model]
-    if issubclass(model, Source | Sink):
-        role = "source" if issubclass(model, Source) else "sink"
-        return f"a `{model.model_fields['type'].default}` {role}"
     keys = [str(step) for step in steps if isinstance(step, str)] or [label]
     return f"an entry of `{keys[-1]}`" if steps and isinstance(steps[-1], int) and keys else f"`{keys[-1]}`"

@@ -22,5 +22,5 @@ def parse(
     if documents.format == "project":
         project_reader = ProjectReader(documents.environ)
         return project_reader.stream_project(documents, variables), project_reader.diagnostics
-    pipeline_reader = PipelineReader(documents.environ)
+    pipeline_reader = PipelineReader(documents.environ, documents.settings)
     return pipeline_reader.pipeline(documents), pipeline_reader.diagnostics

@@ -4,15 +4,16 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from penstock.config import settings_from
 from penstock.connectors import registry
 from penstock.connectors.contract import Connector
-from penstock.errors import Severity, did_you_mean
+from penstock.errors import Severity, nearest
 from penstock.project.declared import Declared
 from penstock.project.documents import Document, Step
 from penstock.project.load import Documents
 from penstock.project.pipeline import Pipeline
 from penstock.project.reader import Reader
+from penstock.project.variables import Environ
+from penstock.settings import Settings
 from penstock.transforms.registry import TRANSFORMS
 
 PIPELINE_KEYS: Final = ("sources", "transforms", "sinks")
@@ -20,6 +21,10 @@ PIPELINE_KEYS: Final = ("sources", "transforms", "sinks")
 
 class PipelineReader(Reader):
     """Reads one file of sources, transforms and sinks."""
+
+    def __init__(self, environ: Environ, settings: Settings) -> None:
+        super().__init__(environ)
+        self._settings = settings
 
     def pipeline(self, documents: Documents) -> Pipeline | None:
         document = documents.files[0]
@@ -35,7 +40,7 @@ class PipelineReader(Reader):
                 self.note("missing-field", document.origin(*base), key, text, field=key)
         taken: dict[str, Declared[Any]] = {}
         sources, transforms, sinks = (self._nodes(document, base, key, body.get(key), taken) for key in PIPELINE_KEYS)
-        return Pipeline(documents.name, sources, transforms, sinks, frozenset(self.refused))
+        return Pipeline(documents.name, sources, transforms, sinks, frozenset(self.refused), self._settings)
 
     def _nodes(
         self,
@@ -73,7 +78,7 @@ class PipelineReader(Reader):
 
     def _remarks(self, connector: Connector, node: Declared[Any]) -> None:
         """Note what does not go together with the settings of the application."""
-        for remark in connector.remarks(settings_from(self.environ)):
+        for remark in connector.remarks(self._settings):
             severity = Severity.ERROR if remark.fatal else Severity.WARNING
             origin, label = node.origin_of(remark.field), node.label_of(remark.field)
             self.note(remark.code, origin, label, remark.text, remark.hint, severity=severity, field=remark.field)
@@ -92,8 +97,9 @@ class PipelineReader(Reader):
             return None
         model = _model_for(section, type_name)
         if model is None:
-            text = f"`{type_name}` is not available as a {section.removesuffix('s')}"
-            hint = did_you_mean(type_name, known)
+            text = f"`{type_name}` is not available as a {section.removesuffix('s')}; there are {', '.join(known)}"
+            close = nearest(type_name, known)
+            hint = f"did you mean `{close}`?" if close else None
             self.note("unknown-type", document.origin(*path, "type"), f"{label}.type", text, hint, type=type_name)
         return model
 

@@ -1,9 +1,10 @@
 """The pipeline format: one file of sources, transforms and sinks."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from penstock.connectors.contract import Sink, Source
 from penstock.project.declared import Declared
+from penstock.settings import Settings
 from penstock.transforms.sql import SqlTransform
 
 
@@ -17,3 +18,4 @@ class Pipeline:
     sinks: dict[str, Declared[Sink]]
     refused: frozenset[str]
     """Names of nodes that could not be parsed: reading from one of them is no second mistake."""
+    settings: Settings = field(default_factory=Settings, repr=False)

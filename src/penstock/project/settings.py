@@ -1,111 +1,146 @@
-"""The settings that pipelines take from the environment: `PENSTOCK__KAFKA_SOURCE__BROKERS` and its like."""
+"""Where the application's settings come from: a file, and variables named `PENSTOCK__A__B`, which are stronger."""
 
-import re
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
 
-from penstock.clients.clickhouse.server import ClickHouse, ClickHouseSink
-from penstock.clients.clusters import Cluster, Clusters
-from penstock.clients.kafka.cluster import KafkaCluster
-from penstock.clients.kafka.schema_book import SchemaBook
-from penstock.clients.postgres.server import PostgresServer
-from penstock.clients.schema_registry import Registry
-from penstock.config import settings_from
-from penstock.errors import Diagnostic, ProjectInvalid
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from penstock.errors import Diagnostic, Origin, ProjectInvalid, Severity, did_you_mean
+from penstock.project.documents import Document, read
+from penstock.project.mistakes import mistakes
 from penstock.project.variables import Environ
+from penstock.settings import PostgresConnection, Settings, without_effect
 
-_PREFIXES: Final = ("STREAMLING__", "PENSTOCK__")
-"""Later ones win."""
-_DEFAULTS: Final[Mapping[str, str]] = {
-    "BROKERS": "localhost:9092",
-    "SECURITY_PROTOCOL": "plaintext",
-    "SCHEMA_REGISTRY_URL": "http://localhost:18081",
-}
-
-_CLICKHOUSE: Final[Mapping[str, str]] = {"URL": "url", "USER": "user", "PASSWORD": "password", "DATABASE": "database"}
+OURS: Final = "PENSTOCK__"
+THEIRS: Final = "STREAMLING__"
+BASE: Final = "config"
+_SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
-def pipeline_clusters(environ: Environ, *, on_kafka: bool) -> Clusters:
-    """Where the sources of a pipeline read, and where its sinks write. Kafka is left out where no node is on it."""
-    server = PostgresServer().changed(_database(_section(environ, "POSTGRES_SINK")))
-    return Clusters(
-        _cluster(environ, "KAFKA_SOURCE") if on_kafka else None,
-        _cluster(environ, "KAFKA_SINK") if on_kafka else None,
-        postgres=server,
-        postgres_of={name: server.changed(said) for name, said in _databases(environ).items()},
-        clickhouse_sink=_clickhouse_sink(environ),
-        settings=settings_from(environ),
-    )
+def settings_file(folder: Path, named: Path | None) -> Path | None:
+    """The file that was named, with or without its ending; else `config.yaml` or the like in the folder."""
+    base = named or folder / BASE
+    if named is not None and named.is_file():
+        return named
+    found = (base.with_name(base.name + suffix) for suffix in _SUFFIXES)
+    return next((file for file in found if file.is_file()), named)
 
 
-_DATABASE: Final[Mapping[str, str]] = {
-    "HOST": "host",
-    "PORT": "port",
-    "USER": "user",
-    "PASS": "password",
-    "DB": "database",
-    "SSLMODE": "sslmode",
-    "SSLROOTCERT": "sslrootcert",
-}
+def read_settings(file: Path | None, environ: Environ, shown_as: str) -> tuple[Settings, list[Diagnostic]]:
+    """The settings, and what is wrong with them or changes nothing."""
+    document, diagnostics = _document(file, shown_as) if file is not None else (None, [])
+    told = document.value if document is not None and not diagnostics else {}
+    try:
+        settings = settings_from(environ, told)
+    except ProjectInvalid as invalid:
+        return Settings(), [*diagnostics, *invalid.diagnostics]
+    return settings, [*diagnostics, *_without_effect(settings, document)]
 
 
-def _database(said: Mapping[str, str]) -> dict[str, str]:
-    return {_DATABASE[name]: value for name, value in said.items() if name in _DATABASE}
+def _document(file: Path, shown_as: str) -> tuple[Document | None, list[Diagnostic]]:
+    if not file.is_file():
+        hint = "name a file of settings, with or without its ending"
+        return None, [Diagnostic("file-unreadable", "there is no such file", Origin(shown_as), hint=hint)]
+    document, diagnostics = read(file, shown_as)
+    if document is None or diagnostics:
+        return document, diagnostics
+    if not isinstance(document.value, dict):
+        return document, [Diagnostic("wrong-shape", "a file of settings is a mapping", document.origin())]
+    try:
+        Settings.model_validate(document.value)
+    except ValidationError as error:
+        return document, mistakes(Settings, error, document.value, document, (), BASE)
+    return document, []
 
 
-def _databases(environ: Environ) -> dict[str, dict[str, str]]:
-    """Databases of single sinks, by the name of the sink in capitals."""
-    found: dict[str, dict[str, str]] = {}
-    for name, value in _section(environ, "POSTGRES_SINK_CONNECTIONS").items():
-        if (said := re.fullmatch("(.+)__([A-Z]+)", name)) and said[2] in _DATABASE:
-            found.setdefault(said[1], {})[_DATABASE[said[2]]] = value
-    return found
+def _without_effect(settings: Settings, document: Document | None) -> Iterator[Diagnostic]:
+    for name, why in without_effect(settings):
+        steps = name.split(".")
+        value: Any = document.value if document is not None else None
+        for step in steps:
+            value = value.get(step) if isinstance(value, dict) else None
+        origin = document.origin(*steps) if document is not None and value is not None else None
+        text = f"this setting changes nothing: {why}"
+        yield Diagnostic("no-effect", text, origin, name, None, Severity.INFO, {"field": name})
 
 
-def _clickhouse_sink(environ: Environ) -> ClickHouseSink:
-    said = _section(environ, "CLICKHOUSE_SINK")
-    words = {field: said[word] for word, field in _CLICKHOUSE.items() if word in said}
-    packing = {"compression": said["COMPRESSION"]} if "COMPRESSION" in said else {}
-    _only(said, "COMPRESSION", lambda value: value in ("none", "gzip", "zstd", "lz4"), "none, gzip, zstd, lz4")
-    _only(said, "COMPRESSION_LEVEL", lambda value: value.isdecimal() and int(value) < 10, "0 to 9")
-    _only(said, "BATCH_SIZE", lambda value: value.isdecimal() and int(value) > 0, "a number of rows")
-    numbers = {word.lower(): int(said[word]) for word in ("COMPRESSION_LEVEL", "BATCH_SIZE") if word in said}
-    return ClickHouseSink(ClickHouse(**words), **packing, **numbers)  # type: ignore[arg-type]
+def settings_from(environ: Mapping[str, str], file: Mapping[str, Any] | None = None) -> Settings:
+    """The settings of a file and an environment.
+
+    A variable of ours that means nothing, or has a value that means nothing, is an error. An empty one says nothing.
+    """
+    theirs = _known_part(Settings, _tree(environ, THEIRS))
+    try:
+        return Settings.model_validate(_merged(_merged(file or {}, theirs), _tree(environ, OURS)))
+    except ValidationError as error:
+        raise ProjectInvalid([_mistake(detail, environ) for detail in error.errors(include_url=False)]) from None
 
 
-def _only(said: Mapping[str, str], word: str, fits: Callable[[str], bool], allowed: str) -> None:
-    if word in said and not fits(said[word]):
-        setting = f"PENSTOCK__CLICKHOUSE_SINK__{word}"
-        text = f"`{said[word]}` is none of: {allowed}"
-        raise ProjectInvalid([Diagnostic("invalid-value", text, path=setting, hint="change the variable")])
+def _tree(environ: Mapping[str, str], prefix: str) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for name in sorted(environ):
+        if name.startswith(prefix) and environ[name]:
+            *levels, leaf = name.removeprefix(prefix).lower().split("__")
+            branch = tree
+            for level in levels:
+                branch = branch.setdefault(level, {})
+                if not isinstance(branch, dict):
+                    break
+            else:
+                branch[leaf] = environ[name]
+    return tree
 
 
-def _cluster(environ: Environ, section: str) -> Cluster:
-    said = {**_DEFAULTS, **_section(environ, section)}
-    kafka = KafkaCluster(
-        servers=said["BROKERS"],
-        protocol=said["SECURITY_PROTOCOL"],
-        mechanism=said.get("SASL_MECHANISM"),
-        username=said.get("SASL_USERNAME"),
-        password=said.get("SASL_PASSWORD"),
-        ca=said.get("SSL_CA_LOCATION"),
-        certificate=said.get("SSL_CERTIFICATE_LOCATION"),
-        key=said.get("SSL_KEY_LOCATION"),
-        config={"client.id": said["CLIENT_ID"]} if "CLIENT_ID" in said else {},
-    )
-    registry = Registry(
-        tuple(url.strip() for url in said["SCHEMA_REGISTRY_URL"].split(",")),
-        said.get("SCHEMA_REGISTRY_USERNAME"),
-        said.get("SCHEMA_REGISTRY_PASSWORD"),
-    )
-    return Cluster(kafka, SchemaBook(registry), said.get("CONSUMER_GROUP_ID"))
+def _known_part(model: type[BaseModel], tree: dict[str, Any]) -> dict[str, Any]:
+    """Of another system's settings, those that we share with it."""
+    known: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        nested, name = field.annotation, field.alias or name
+        if name in tree and isinstance(nested, type) and issubclass(nested, BaseModel):
+            known |= {name: _known_part(nested, tree[name])} if isinstance(tree[name], dict) else {}
+        elif name == "postgres_sink_connections" and isinstance(tree.get(name), dict):
+            known[name] = _connections(tree[name])
+        elif name in tree:
+            known[name] = tree[name]
+    return known
 
 
-def _section(environ: Environ, section: str) -> dict[str, str]:
-    """The settings of a section, by name. An empty one says nothing."""
-    return {
-        name.removeprefix(f"{prefix}{section}__"): value
-        for prefix in _PREFIXES
-        for name, value in environ.items()
-        if name.startswith(f"{prefix}{section}__") and value
-    }
+def _connections(tree: dict[str, Any]) -> dict[str, Any]:
+    """What is said of connections that we understand, however deep their names are."""
+    below = {name: _connections(said) for name, said in tree.items() if isinstance(said, dict)}
+    here = {name: said for name, said in tree.items() if name in _fields_of(PostgresConnection)}
+    return {**{name: said for name, said in below.items() if said}, **here}
+
+
+def _merged(weaker: Mapping[str, Any], stronger: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(weaker)
+    for name, value in stronger.items():
+        both = isinstance(value, dict) and isinstance(merged.get(name), dict)
+        merged[name] = _merged(merged[name], value) if both else value
+    return merged
+
+
+def _mistake(detail: ErrorDetails, environ: Mapping[str, str]) -> Diagnostic:
+    steps = [str(step) for step in detail["loc"]]
+    variable = "__".join(steps).upper()
+    name = (THEIRS if THEIRS + variable in environ and OURS + variable not in environ else OURS) + variable
+    if detail["type"] == "extra_forbidden":
+        hint = did_you_mean(steps[-1], _fields_at(steps[:-1]), otherwise="there are")
+        return Diagnostic("unknown-field", f"there is no setting `{name}`", None, name, hint, params={"field": name})
+    text = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    return Diagnostic("invalid-value", text[:1].lower() + text[1:], path=name, hint="change the variable")
+
+
+def _fields_at(steps: list[str]) -> list[str]:
+    """The names of the settings in a section."""
+    model: Any = Settings
+    for step in steps:
+        field = model.model_fields.get(step) if hasattr(model, "model_fields") else None
+        model = field.annotation if field is not None else PostgresConnection
+    return _fields_of(model) if hasattr(model, "model_fields") else []
+
+
+def _fields_of(model: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]

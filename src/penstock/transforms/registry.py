@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from penstock.config import Frozen
+from penstock.connectors.node import PipelineNode
 from penstock.transforms.sql import SqlTransform
 
-TRANSFORMS: Final[Mapping[str, type[Frozen]]] = {"sql": SqlTransform}
+TRANSFORMS: Final[Mapping[str, type[PipelineNode]]] = {"sql": SqlTransform}

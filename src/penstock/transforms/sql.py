@@ -1,15 +1,19 @@
 """The SQL transform of a pipeline."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from penstock.config import Frozen, Names
+from penstock.config import Names
+from penstock.connectors.node import PipelineNode
 
 
-class SqlTransform(Frozen):
+class SqlTransform(PipelineNode):
     """One SELECT over sources and other transforms, by name: projections, filters, UNION ALL, UNNEST."""
 
+    inert: ClassVar = dict.fromkeys(
+        ("batch_size", "batch_flush_interval", "parallelism"), "it runs in the tasks of its query"
+    )
     type: Literal["sql"] = "sql"
     sql: str = Field(min_length=1)
     """The SELECT. `_gs_op` is carried along when the projection leaves it out."""

@@ -10,7 +10,6 @@ from penstock.project.stream_project.parts import (
     ColumnCheck,
     EventTime,
     NodeReference,
-    OnError,
     Waiver,
     Watermark,
 )
@@ -40,7 +39,6 @@ __all__ = [
     "Model",
     "ModelConnector",
     "NodeReference",
-    "OnError",
     "ProjectHeader",
     "Rules",
     "Safety",

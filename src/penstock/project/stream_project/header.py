@@ -4,8 +4,8 @@ from typing import Any
 
 from pydantic import Field
 
-from penstock.config import Frozen, Whole
-from penstock.project.stream_project.parts import Name, OnError
+from penstock.config import Frozen, OnError, Whole
+from penstock.project.stream_project.parts import Name
 
 Variables = dict[str, Any]
 """Values that SQL asks for with `{{ var("name") }}`."""

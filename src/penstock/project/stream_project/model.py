@@ -4,9 +4,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from penstock.config import Frozen, Names, Whole
+from penstock.config import Frozen, Names, OnError, Whole
 from penstock.project.stream_project.advanced import Advanced
-from penstock.project.stream_project.parts import Column, EventTime, Name, OnError, References, Waiver, folded
+from penstock.project.stream_project.parts import Column, EventTime, Name, References, Waiver, folded
 from penstock.project.stream_project.security import Access, Security
 
 Materialized = Literal["topic", "virtual_topic", "spark", "sink"]

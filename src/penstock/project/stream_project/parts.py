@@ -1,7 +1,7 @@
 """Parts that several elements have in common."""
 
 from datetime import date
-from typing import Annotated, Any, Final, Literal, Self, TypeAlias
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
@@ -54,9 +54,6 @@ class Watermark(Frozen):
     @property
     def delay_ms(self) -> int:
         return self.max_out_of_orderness_ms if self.strategy == "bounded_out_of_orderness" else 0
-
-
-OnError: TypeAlias = Literal["dead_letter", "stop", "skip"]
 
 
 class EventTime(Frozen):

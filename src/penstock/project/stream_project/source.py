@@ -4,8 +4,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from penstock.config import Duration, Frozen, Number, Whole
-from penstock.project.stream_project.parts import Column, EventTime, Name, OnError, Waiver, folded
+from penstock.config import Duration, Frozen, Number, OnError, Whole
+from penstock.project.stream_project.parts import Column, EventTime, Name, Waiver, folded
 
 
 class SchemaReference(Frozen):

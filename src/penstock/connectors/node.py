@@ -1,0 +1,101 @@
+"""What every node of a pipeline can say: the fields that sources, transforms and sinks share."""
+
+import re
+from collections.abc import Mapping
+from inspect import get_annotations
+from typing import Annotated, ClassVar, Final, Literal
+
+from pydantic import AfterValidator, Field, field_validator
+
+from penstock.config import FlushInterval, Frozen, Names, Whole
+
+MOST_LABELS: Final = 20
+LONGEST_VALUE: Final = 256
+"""In bytes of UTF-8."""
+_LABEL: Final = re.compile("[a-zA-Z_][a-zA-Z0-9_]*")
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+_RESERVED: Final = frozenset({"id", "topology_node_type", "operator_type", "service_instance_id"})
+
+
+def _at_least_one(value: int) -> int:
+    if value < 1:
+        raise ValueError("parallelism must be at least 1")
+    return value
+
+
+Parallelism = Annotated[Whole, AfterValidator(_at_least_one), Field(json_schema_extra={"minimum": 1})]
+
+
+class EventTime(Frozen):
+    """The column that says when a row happened."""
+
+    column: str = Field(min_length=1)
+    """Its name."""
+    unit: Literal["seconds", "milliseconds", "microseconds"] | None = None
+    """What it counts, if it is a whole number."""
+
+
+class Telemetry(Frozen):
+    """How a node shows in metrics."""
+
+    event_time: EventTime | None = None
+    """What tells how far behind the rows are."""
+    labels: dict[str, str] = {}
+    """Labels of every metric of the node: up to 20, in letters, digits and `_`."""
+
+    @field_validator("labels")
+    @classmethod
+    def _can_be_labels(cls, labels: dict[str, str]) -> dict[str, str]:
+        if len(labels) > MOST_LABELS:
+            raise ValueError(f"declares {len(labels)} labels; the per-node cap is {MOST_LABELS}")
+        for key, value in labels.items():
+            if not _LABEL.fullmatch(key) or key.startswith("__"):
+                raise ValueError(f"label key '{key}' must be of letters, digits and `_`, and not begin with `__`")
+            if len(value.encode()) > LONGEST_VALUE:
+                raise ValueError(f"the value of label '{key}' is longer than {LONGEST_VALUE} bytes")
+            if _CONTROL.search(value):
+                raise ValueError(f"the value of label '{key}' has control characters")
+        return labels
+
+
+class PipelineNode(Frozen):
+    """Common to sources, transforms and sinks."""
+
+    inert: ClassVar[Mapping[str, str]] = {"telemetry": "metrics of single nodes are not sent anywhere"}
+    """Fields that are understood, and why they change nothing here. A class that declares a field anew gives it a
+    meaning, unless it says otherwise here."""
+    own_labels: ClassVar[frozenset[str]] = frozenset()
+    """Labels that its metrics have anyhow, beside those of every node."""
+
+    type: str
+    """What kind of node it is."""
+    primary_key: Names = ()
+    """The columns that identify a row, separated by commas."""
+    batch_size: Whole | None = Field(None, ge=1)
+    """How many rows go together."""
+    batch_flush_interval: FlushInterval | None = None
+    """How long rows are waited for: of a sink, how often batches begin. The shortest one of a query counts."""
+    parallelism: Parallelism | None = None
+    """How many work at a time."""
+    telemetry: Telemetry | None = None
+    """How the node shows in metrics: `{event_time: {column, unit}, labels: {…}}`."""
+
+    @field_validator("telemetry")
+    @classmethod
+    def _leaves_labels_alone(cls, telemetry: Telemetry | None) -> Telemetry | None:
+        of_plugins = frozenset() if cls.__module__.startswith("penstock.") else frozenset({"type"})
+        for key in telemetry.labels if telemetry is not None else ():
+            if key in _RESERVED | cls.own_labels | of_plugins:
+                raise ValueError(f"declares reserved label key '{key}'")
+        return telemetry
+
+
+def without_effect(node: type[PipelineNode]) -> dict[str, str]:
+    """Fields that change nothing in a kind of node, and why."""
+    found: dict[str, str] = {}
+    for cls in reversed(node.__mro__):
+        if issubclass(cls, PipelineNode):
+            meant = get_annotations(cls).keys()
+            found = {field: why for field, why in found.items() if field not in meant}
+            found |= vars(cls).get("inert", {})
+    return found

@@ -1,0 +1,68 @@
+"""The systems of a pipeline, as the application's settings name them."""
+
+from pydantic import SecretStr
+
+from penstock.clients.clickhouse.server import ClickHouse, ClickHouseSink
+from penstock.clients.clusters import Cluster, Clusters
+from penstock.clients.kafka.cluster import KafkaCluster
+from penstock.clients.kafka.schema_book import SchemaBook
+from penstock.clients.postgres.server import PostgresServer
+from penstock.clients.schema_registry import Registry
+from penstock.settings import ClickHouseSinkSettings, KafkaSettings, KafkaSourceSettings, PostgresConnection, Settings
+
+
+def pipeline_clusters(settings: Settings, *, on_kafka: bool) -> Clusters:
+    """Where the sources of a pipeline read, and where its sinks write. Kafka is left out where no node is on it."""
+    server = _database(PostgresServer(), settings.postgres_sink)
+    return Clusters(
+        _cluster(settings.kafka_source) if on_kafka else None,
+        _cluster(settings.kafka_sink) if on_kafka else None,
+        postgres=server,
+        postgres_of={name: _database(server, said) for name, said in settings.postgres_sink_connections.items()},
+        clickhouse_sink=_clickhouse(settings.clickhouse_sink),
+        settings=settings,
+    )
+
+
+def _clickhouse(said: ClickHouseSinkSettings) -> ClickHouseSink:
+    server = ClickHouse(said.url, said.user, said.password.get_secret_value(), said.database)
+    return ClickHouseSink(server, said.compression, said.compression_level, said.batch_size)
+
+
+def _database(server: PostgresServer, said: PostgresConnection) -> PostgresServer:
+    """The server with what is said in place of its own."""
+    given = {
+        "host": said.host,
+        "port": said.port,
+        "user": said.user,
+        "password": _revealed(said.pass_),
+        "database": said.db,
+        "sslmode": said.sslmode,
+        "sslrootcert": said.sslrootcert,
+    }
+    return server.changed({name: value for name, value in given.items() if value is not None})
+
+
+def _cluster(said: KafkaSettings) -> Cluster:
+    kafka = KafkaCluster(
+        servers=said.brokers,
+        protocol=said.security_protocol,
+        mechanism=said.sasl_mechanism,
+        username=said.sasl_username,
+        password=_revealed(said.sasl_password),
+        ca=said.ssl_ca_location,
+        certificate=said.ssl_certificate_location,
+        key=said.ssl_key_location,
+        config={"client.id": said.client_id} if said.client_id else {},
+    )
+    registry = Registry(
+        tuple(url.strip() for url in said.schema_registry_url.split(",")),
+        said.schema_registry_username,
+        _revealed(said.schema_registry_password),
+    )
+    group = said.consumer_group_id if isinstance(said, KafkaSourceSettings) else None
+    return Cluster(kafka, SchemaBook(registry), group)
+
+
+def _revealed(secret: SecretStr | None) -> str | None:
+    return None if secret is None else secret.get_secret_value()

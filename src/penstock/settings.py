@@ -1,0 +1,289 @@
+"""The application's own settings: what they are, and which of them change nothing here."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BeforeValidator, Field, SecretStr
+
+from penstock.config import FlushInterval, Frozen, Names
+
+
+class PrintSinkSettings(Frozen):
+    sample_every: int = Field(1, ge=1)
+    """Print only every Nth row."""
+
+
+class HttpSettings(Frozen):
+    """How requests are sent, unless a node says otherwise."""
+
+    trigger_max_count: int = Field(2000, ge=1)
+    """Rows of a request."""
+    operator_timeout_sec: float = Field(300, gt=0)
+    """How long an answer is waited for."""
+    buffer_size: int = Field(25, ge=1)
+    """Requests of a worker that are under way at a time."""
+
+
+class KafkaSettings(Frozen):
+    """A cluster, and the registry of its schemas."""
+
+    brokers: str = "localhost:9092"
+    """Addresses, with commas between them."""
+    security_protocol: str = "plaintext"
+    """`plaintext`, `ssl`, `sasl_plaintext` or `sasl_ssl`."""
+    sasl_mechanism: str | None = None
+    """`PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`."""
+    sasl_username: str | None = None
+    """The user."""
+    sasl_password: SecretStr | None = None
+    """The password; never shown."""
+    ssl_ca_location: str | None = None
+    """A file with the certificate that the broker's is signed with."""
+    ssl_certificate_location: str | None = None
+    """A file with our own certificate."""
+    ssl_key_location: str | None = None
+    """A file with its key."""
+    schema_registry_url: str = "http://localhost:18081"
+    """One address, or several with commas between them."""
+    schema_registry_username: str | None = None
+    """The user there."""
+    schema_registry_password: SecretStr | None = None
+    """The password there; never shown."""
+    client_id: str | None = None
+    """What the broker calls us in its log."""
+
+
+class KafkaSourceSettings(KafkaSettings):
+    consumer_group_id: str | None = None
+    """What the groups of consumers begin with."""
+    lag_report_interval_ms: int = Field(60_000, ge=0)
+    consumer_fetch_timeout_sec: float = Field(60, gt=0)
+    stall_watchdog_timeout_sec: float = Field(60, gt=0)
+
+
+class PostgresConnection(Frozen):
+    """What is said of a database; what is not is that of all sinks."""
+
+    host: str | None = None
+    """The server; `127.0.0.1` if nobody says another."""
+    port: int | None = Field(None, ge=1, le=65535)
+    """Its port; 5432."""
+    user: str | None = None
+    """The user; `graph-node`."""
+    pass_: SecretStr | None = Field(None, alias="pass")
+    """The password; never shown."""
+    db: str | None = None
+    """The database; `postgres`."""
+    sslmode: str | None = None
+    """How the connection is secured; `disable`."""
+    sslrootcert: str | None = None
+    """A file with the certificate that the server's is signed with."""
+
+
+class PostgresSinkSettings(PostgresConnection):
+    batch_flush_interval: FlushInterval = 1000
+    batch_size: int = Field(100, ge=1)
+    statement_timeout_secs: int = Field(60, ge=0)
+    pool_acquire_timeout_secs: int = Field(30, ge=0)
+    pool_idle_timeout_secs: int = Field(600, ge=0)
+    pool_max_lifetime_secs: int = Field(1800, ge=0)
+
+
+class PostgresStore(Frozen):
+    """A database for what is remembered."""
+
+    host: str = "localhost"
+    port: int = Field(5432, ge=1, le=65535)
+    db: str = "streamling"
+    user: str = "graph-node"
+    password: SecretStr = SecretStr("")
+    sslmode: str = "require"
+    max_connections: int | None = Field(None, ge=1)
+    acquire_timeout_secs: int | None = Field(None, ge=0)
+
+
+class StatePostgres(PostgresStore):
+    state_schema_name: str = "streamling"
+    state_table_name: str = "state"
+
+
+class StateSqlite(Frozen):
+    database_path: str = "./state.db"
+    max_connections: int | None = Field(None, ge=1)
+    state_table_name: str = "state"
+
+
+class StateBackend(Frozen):
+    backend_type: Literal["Sqlite", "InMemory", "Postgres"] = "Sqlite"
+    sqlite: StateSqlite = StateSqlite()
+    postgres: StatePostgres = StatePostgres()
+
+
+class DynamicTablePostgres(PostgresStore):
+    dt_schema_name: str = "streamling"
+    cache_enabled: bool = False
+    cache_refresh_debounce_ms: int | None = Field(None, ge=0)
+
+
+class DynamicTableBackend(Frozen):
+    postgres: DynamicTablePostgres = DynamicTablePostgres()
+    max_batch_size: int = Field(1000, ge=1)
+
+
+class ClickHouseSettings(Frozen):
+    url: str = "http://localhost:8123"
+    user: str = "default"
+    password: SecretStr = SecretStr("")
+    database: str = "default"
+
+
+class ClickHouseSourceSettings(ClickHouseSettings):
+    page_size: int = Field(10_000_000, ge=1)
+    sort_key_range: int = Field(1_000_000, ge=1)
+    block_range: int | None = Field(None, ge=1)
+    """The same as `sort_key_range`."""
+    query_timeout_sec: float = Field(60, gt=0)
+
+
+class ClickHouseSinkSettings(ClickHouseSettings):
+    compression: Literal["none", "gzip", "zstd", "lz4"] = "zstd"
+    compression_level: int = Field(6, ge=0, le=9)
+    batch_size: int = Field(100_000, ge=1)
+    batch_flush_interval: FlushInterval = 1000
+
+
+class WasmScript(Frozen):
+    runtime_wasm_file_path: str | None = None
+    parallelism: int | None = Field(None, ge=1)
+    batch_size: int | None = Field(None, ge=0)
+
+
+class OpenTelemetryMetrics(Frozen):
+    ingestion_endpoint: str = "none"
+    endpoint_protocol: str = ""
+    batch_interval_secs: int = Field(15, ge=1)
+    global_tags: str = ""
+    metric_deny_list: Names = ("kafka_consumer.msg_decode_latency", "kafka_producer.msg_encode_latency")
+
+
+class LiveDataInspect(Frozen):
+    records_per_topology_node: int = Field(15, ge=1)
+    refresh_in_secs: int = Field(30, ge=1)
+
+
+_CONNECTION: Final = frozenset({"host", "port", "user", "pass", "db", "sslmode", "sslrootcert"})
+
+
+def _by_sink(tree: Any) -> Any:
+    """Connections by the name of a sink in capitals. A name with `__` in it has become two levels."""
+    if not isinstance(tree, dict):
+        return tree
+    found: dict[str, Any] = {}
+
+    def walk(name: str, said: Any) -> None:
+        if not isinstance(said, dict) or _CONNECTION & said.keys() or not said:
+            found[re.sub("[^A-Z0-9]", "_", name.upper())] = said
+            return
+        for inner, below in said.items():
+            walk(f"{name}__{inner}", below)
+
+    for name, said in tree.items():
+        walk(name, said)
+    return found
+
+
+class Settings(Frozen):
+    """Settings of the application itself, from a file and from the environment, which is stronger.
+
+    A property is named `PENSTOCK__A__B` there; the same name with the prefix `STREAMLING__` is read too and is the
+    weaker of the two.
+    """
+
+    application_id: str | None = Field(None, pattern=r"^[^/\x00-\x1f]+$")
+    """Tells apart what is remembered of several deployments of one pipeline."""
+    pipeline_definition_location: str | None = None
+    """The pipeline, where the command line names none."""
+    job_mode: bool = False
+    """Whether the run is to end by itself: every source must come to an end then."""
+    enforce_primary_keys: bool = False
+    """Whether every node must have a primary key."""
+    num_records_before_stop: int | None = Field(None, ge=1)
+    """After how many rows of a print sink the run ends."""
+    print_sink: PrintSinkSettings = PrintSinkSettings()
+    external_http_handler: HttpSettings = HttpSettings()
+    http_secret_header: dict[str, str] = {}
+    """Names of headers, by the `secret_name` of a node in lower case."""
+    http_secret_value: dict[str, SecretStr] = Field({}, repr=False)
+    """What those headers say."""
+    kafka_source: KafkaSourceSettings = KafkaSourceSettings()
+    kafka_sink: KafkaSettings = KafkaSettings()
+    postgres_sink: PostgresSinkSettings = PostgresSinkSettings()
+    postgres_sink_connections: Annotated[dict[str, PostgresConnection], BeforeValidator(_by_sink)] = {}
+    """Databases of single sinks, by their names."""
+    clickhouse_source: ClickHouseSourceSettings = ClickHouseSourceSettings()
+    clickhouse_sink: ClickHouseSinkSettings = ClickHouseSinkSettings()
+    log_format: Literal["text", "json"] = "text"
+    record_batch_size: int = Field(1000, ge=1)
+    record_batch_interval_ms: int = Field(100, ge=0)
+    internal_buffer_size: int = Field(10, ge=1)
+    checkpoint_interval_sec: float = Field(5, gt=0)
+    drain_policy: Literal["auto", "drain", "fast"] = "auto"
+    preview_tolerant_mode: bool = False
+    state_backend: StateBackend = StateBackend()
+    dynamic_table_backend: DynamicTableBackend = DynamicTableBackend()
+    wasm_script: WasmScript = WasmScript()
+    plugin: dict[str, Any] = Field({}, repr=False)
+    open_telemetry_metrics: OpenTelemetryMetrics = OpenTelemetryMetrics()
+    live_data_inspect_enabled: bool = False
+    live_data_inspect: LiveDataInspect = LiveDataInspect()
+    admin_api_port: int = Field(3000, ge=1, le=65535)
+    test_settings: dict[str, Any] = {}
+    shutdown_budget_secs: float = Field(25, gt=0)
+    plugin_drain_budget_secs: float = Field(60, gt=0)
+    backpressure_event_threshold_ms: int = Field(100, ge=0)
+
+
+INERT: Final[Mapping[str, str]] = {
+    "log_format": "the log is Spark's, below `.penstock/logs`",
+    "record_batch_size": "a batch is what is there when it begins",
+    "record_batch_interval_ms": "a batch begins when the last one is done, or as `batch_flush_interval` of a sink says",
+    "internal_buffer_size": "Spark hands rows on by itself",
+    "checkpoint_interval_sec": "progress is kept with every batch",
+    "drain_policy": "a batch that is under way is done again after a stop",
+    "preview_tolerant_mode": "there is no preview",
+    "state_backend": "progress is kept in checkpoints below `.penstock`",
+    "dynamic_table_backend": "there are no dynamic tables",
+    "clickhouse_source": "ClickHouse is written, and not read",
+    "wasm_script": "there are no scripts",
+    "plugin": "other packages bring connectors by entry points",
+    "open_telemetry_metrics": "metrics are not sent anywhere",
+    "live_data_inspect_enabled": "`penstock show` has rows of a node",
+    "live_data_inspect": "`penstock show` has rows of a node",
+    "admin_api_port": "there is no such interface",
+    "test_settings": "they belong to the tests of another program",
+    "shutdown_budget_secs": "a batch that is under way is done again after a stop",
+    "plugin_drain_budget_secs": "a batch that is under way is done again after a stop",
+    "backpressure_event_threshold_ms": "Spark reads no more than it can write",
+    "kafka_source.lag_report_interval_ms": "`penstock status --lag` tells it when asked",
+    "kafka_source.consumer_fetch_timeout_sec": "Spark decides how long it waits for a broker",
+    "kafka_source.stall_watchdog_timeout_sec": "Spark decides how long it waits for a broker",
+    "clickhouse_sink.batch_flush_interval": "`batch_flush_interval` of a sink says how often batches begin",
+    "postgres_sink.batch_flush_interval": "`batch_flush_interval` of a sink says how often batches begin",
+    "postgres_sink.batch_size": "the rows of a task travel in one COPY",
+    "postgres_sink.statement_timeout_secs": "a server may work for as long as it answers",
+    "postgres_sink.pool_acquire_timeout_secs": "there is no pool of connections",
+    "postgres_sink.pool_idle_timeout_secs": "there is no pool of connections",
+    "postgres_sink.pool_max_lifetime_secs": "there is no pool of connections",
+}
+"""Settings that are understood and change nothing, and why. A section stands for everything in it."""
+
+
+def without_effect(settings: Settings) -> Iterator[tuple[str, str]]:
+    """The settings that were given and change nothing, each section once, and why."""
+    for name, why in INERT.items():
+        section, _, field = name.partition(".")
+        within: Any = getattr(settings, section)
+        given = section in settings.model_fields_set
+        if given and (not field or field in within.model_fields_set):
+            yield name, why
