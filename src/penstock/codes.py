@@ -59,6 +59,7 @@ CODES: Final[Mapping[str, str]] = {
     "sql-unsupported": "The SQL uses a construct that cannot run as a stream here. The message names the way out.",
     "unknown-column-type": "A column's `type` is not an SQL type.",
     "primary-key-missing": "The primary key names a column that the node does not put out.",
+    "column-missing": "A sink names a column that its rows do not have.",
     "contract-broken": "The `columns` of a model, or a schema test, promise what its SQL does not put out.",
     "mask-column-missing": "A mask names a column that is neither an output of the model nor a column of its inputs, or the columns are not known, so that nothing can be promised.",
     "mask-incomplete": "An output is made from a column that is masked in another output, and is not masked itself.",
