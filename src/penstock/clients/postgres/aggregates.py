@@ -8,13 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 from penstock.clients.postgres.tables import TableName, listed, quoted
-
-_WHOLE: Final = ("smallint", "integer", "bigint")
-_ENDLESS: Final = "('NaN', 'Infinity', '-Infinity')"
-"""What a sum does not come back from by subtraction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +120,17 @@ class Trigger:
 
     @property
     def _anew_where_stale(self) -> list[str]:
-        """Groups whose figures may stem from rows that have left are made from their rows."""
-        if not (doubts := [doubt for n, figure in enumerate(self.figures) for doubt in self._doubts(n, figure)]):
+        """Where the smallest or the largest value may have left, it is looked for in the rows.
+
+        Sums are not made anew so: rows that the same statement has inserted may still have to be added to them.
+        """
+        ends = {n: figure for n, figure in enumerate(self.figures) if not figure.adds_up}
+        if not ends:
             return []
-        found = ", ".join(f"{figure.of_rows(f'r.v{n}')} AS c{n}" for n, figure in enumerate(self.figures))
-        rows = f"({self._read(str(self.rows))}) AS r"
-        keys = self._keys("stale.")
+        signs = {n: "<=" if figure.kind == "min" else ">=" for n, figure in ends.items()}
+        doubts = " OR ".join(f"gone.v{n} {signs[n]} kept.{quoted(figure.column)}" for n, figure in ends.items())
+        found = ", ".join(f"{figure.of_rows(f'r.v{n}')} AS c{n}" for n, figure in ends.items())
+        rows, keys = f"({self._read(str(self.rows))}) AS r", self._keys("stale.")
         one_by_one = (
             f"SELECT stale.place, r.* FROM stale CROSS JOIN LATERAL (SELECT {found} FROM {rows}"
             f" WHERE {_pairs(self._keys('r.'), 'IS NOT DISTINCT FROM', keys)}) AS r"
@@ -138,20 +139,12 @@ class Trigger:
             f"SELECT stale.place, {found} FROM {rows} JOIN stale ON {_pairs(self._keys('r.'), '=', keys)}"
             f" GROUP BY stale.place UNION ALL {one_by_one} WHERE {_any_null(keys)}"
         )
-        changes = ", ".join(f"{quoted(figure.column)} = fresh.c{n}" for n, figure in enumerate(self.figures))
+        changes = ", ".join(f"{quoted(figure.column)} = fresh.c{n}" for n, figure in ends.items())
         return [
             f"WITH {self._gone}, stale AS MATERIALIZED (SELECT kept.place, {', '.join(self._keys('gone.'))}"
-            f" {self._looked_up} WHERE {' OR '.join(doubts)}), fresh AS ({joined if self._is_grouped else one_by_one})"
+            f" {self._looked_up} WHERE {doubts}), fresh AS ({joined if self._is_grouped else one_by_one})"
             f" UPDATE {self.table} AS kept SET {changes} FROM fresh WHERE kept.ctid = fresh.place;"
         ]
-
-    def _doubts(self, n: int, figure: Figure) -> list[str]:
-        """When a figure may stem from a row that has left."""
-        kept = f"kept.{quoted(figure.column)}"
-        if not figure.adds_up:
-            return [f"gone.v{n} {'<=' if figure.kind == 'min' else '>='} {kept}"]
-        whole = figure.source is None or self.row_types[figure.source] in _WHOLE
-        return [] if figure.kind == "count" or whole else [f"{kept}::text IN {_ENDLESS}"]
 
     @property
     def _gone(self) -> str:
