@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.clients.postgres import tables
 from penstock.clients.postgres.aggregates import Figure, Group, Trigger
@@ -31,6 +31,14 @@ _EVENTS: Final = (
 )
 
 
+class _Found(NamedTuple):
+    """The function that is there, how many triggers call it, and how many of them are turned on."""
+
+    body: str
+    triggers: int
+    turned_on: int
+
+
 @dataclass(frozen=True, slots=True)
 class Aggregation:
     """What is kept in a table of aggregates."""
@@ -46,7 +54,7 @@ class Aggregation:
         needed = self._needed(row_types)
         if (there := tables.columns_of(db, self.table)) and needed.keys() <= there.keys():
             found = self._found(db, rows)
-            if found == (self._trigger(rows, row_types, there).body, len(_EVENTS)):
+            if found == _Found(self._trigger(rows, row_types, there).body, len(_EVENTS), len(_EVENTS)):
                 return
         try:
             with db.transaction():
@@ -63,7 +71,7 @@ class Aggregation:
             self._make(db, needed)
         else:
             self._check(db, needed)
-            if (found is None or not found[1]) and _has_rows(db, self.table):
+            if (found is None or not found.triggers) and _has_rows(db, self.table):
                 raise ServiceError(
                     "table-mismatch",
                     f"{self.table} has rows, and does not follow {rows} yet, so that nobody knows what they count",
@@ -92,16 +100,15 @@ class Aggregation:
         end = f"_{zlib.crc32(name.encode()):08x}_{suffix}"
         return name.encode()[: _LONGEST - len(end)].decode(errors="ignore") + end
 
-    def _found(self, db: Database, rows: TableName) -> tuple[str, int] | None:
-        """The function that is there, and how many triggers call it."""
+    def _found(self, db: Database, rows: TableName) -> _Found | None:
         function = rows.beside(self._named(rows, "fn"))
         found = db.execute(
-            "SELECT prosrc, (SELECT count(*) FROM pg_trigger"
-            " WHERE tgrelid = to_regclass(%s) AND tgfoid = pg_proc.oid AND tgenabled IN ('O', 'A'))"
-            " FROM pg_proc WHERE oid = to_regprocedure(%s)",
+            "SELECT prosrc, count(tgname), count(tgname) FILTER (WHERE tgenabled IN ('O', 'A'))"
+            " FROM pg_proc LEFT JOIN pg_trigger ON tgfoid = pg_proc.oid AND tgrelid = to_regclass(%s)"
+            " WHERE pg_proc.oid = to_regprocedure(%s) GROUP BY prosrc",
             (str(rows), f"{function}()"),
         ).fetchone()
-        return None if found is None else (found[0], found[1])
+        return None if found is None else _Found(*found)
 
     # Columns
 
