@@ -61,6 +61,7 @@ CODES: Final[Mapping[str, str]] = {
     "primary-key-missing": "The primary key names a column that the node does not put out.",
     "primary-key-unknown": "A node of a pipeline has no primary key, neither its own nor that of what it reads. The setting `enforce_primary_keys` makes that an error.",
     "source-unbounded": "The setting `job_mode` is on, and a source of the pipeline never comes to an end.",
+    "column-missing": "A sink names a column that its rows do not have.",
     "contract-broken": "The `columns` of a model, or a schema test, promise what its SQL does not put out.",
     "mask-column-missing": "A mask names a column that is neither an output of the model nor a column of its inputs, or the columns are not known, so that nothing can be promised.",
     "mask-incomplete": "An output is made from a column that is masked in another output, and is not masked itself.",

@@ -27,6 +27,7 @@ EXCUSED = {
     "print": "prints a replayed batch again, and says so",
     "kafka": "writes a replayed batch again, and says so",
     "postgres": "needs a database: tests/services/test_postgres_sink.py",
+    "postgres_aggregate": "needs a database: tests/services/test_postgres_aggregate.py",
     "jdbc-sink": "writes as postgres does",
     "webhook": "sends a replayed batch again under the same keys, and says so: see tests/spark/test_webhook.py",
 }

@@ -181,6 +181,8 @@ class Sink(Connector):
         "batch_size": "rows of a batch are written together",
         "parallelism": "every task of a batch writes its own rows",
     }
+    wants_key: ClassVar[str | None] = None
+    """What to say where there is no primary key, of a sink that cannot do without."""
 
     from_: str = Field(alias="from")
     """The source or transform whose rows are written."""
@@ -191,6 +193,11 @@ class Sink(Connector):
     def last_by(self) -> tuple[str, ...]:
         """The key of which it wants the last row only, of those in a batch; empty if it wants every row."""
         return ()
+
+    @property
+    def columns_named(self) -> Mapping[str, str]:
+        """The columns that rows must have beside the key, by the place where they are named: `group_by.account`."""
+        return {}
 
     @abstractmethod
     def write(self, batch: DataFrame, ref: BatchRef) -> int:

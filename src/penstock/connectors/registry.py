@@ -33,6 +33,7 @@ BUILT_INS: Final = (
     BuiltIn("sink", "jdbc-sink", "penstock.connectors.postgres", "JdbcSink"),
     BuiltIn("sink", "kafka", "penstock.connectors.kafka_sink", "KafkaSink"),
     BuiltIn("sink", "postgres", "penstock.connectors.postgres", "PostgresSink"),
+    BuiltIn("sink", "postgres_aggregate", "penstock.connectors.postgres_aggregate", "PostgresAggregateSink"),
     BuiltIn("sink", "memory", "penstock.connectors.memory", "MemorySink"),
     BuiltIn("sink", "print", "penstock.connectors.print", "PrintSink"),
     BuiltIn("sink", "s3-sink", "penstock.connectors.s3", "S3Sink"),

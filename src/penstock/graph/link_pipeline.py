@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from penstock.connectors.contract import Sink, Source
+from penstock.connectors.kafka import KafkaSource
 from penstock.connectors.node import PipelineNode, without_effect
 from penstock.errors import Diagnostic, Origin, Severity, did_you_mean
 from penstock.graph.analysis import as_diagnostics, cycle_diagnostics, missing_key
@@ -221,7 +222,36 @@ def _sink(
     )
     origin = declared.origin_of("primary_key")
     missing = missing_key(sink.primary_key, node, origin, f"{declared.label}.primary_key")
-    return node, [*diagnostics, *_inert(declared), *missing]
+    return node, [
+        *diagnostics,
+        *_inert(declared),
+        *missing,
+        *_no_key(declared, node, upstream),
+        *_absent(declared, node),
+    ]
+
+
+def _no_key(declared: Declared[Sink], node: Node, upstream: Node | None) -> Iterator[Diagnostic]:
+    """A sink that needs a key, and has none from anywhere. A registry that was not asked yet may still name one."""
+    wanted = declared.value.wants_key
+    if wanted is None or node.key or upstream is None:
+        return
+    if not (isinstance(upstream.element, KafkaSource) and upstream.columns is None):
+        label, params = f"{declared.label}.primary_key", {"field": "primary_key"}
+        yield Diagnostic("missing-field", wanted, declared.origin, label, "add `primary_key: …`", params=params)
+
+
+def _absent(declared: Declared[Sink], node: Node) -> Iterator[Diagnostic]:
+    """Columns that a sink names, and its rows do not have, as far as those are known."""
+    present = [column.name for column in node.columns or () if column.name != OP]
+    for path, name in declared.value.columns_named.items():
+        if node.columns is not None and name not in present:
+            text = f"there is no column `{name}`; available: {', '.join(present)}"
+            hint, params = did_you_mean(name, present), {"column": name}
+            label = f"{declared.label}.{path}"
+            yield Diagnostic(
+                "column-missing", text, declared.origin_of(*path.split(".", 1)), label, hint, params=params
+            )
 
 
 def _not_a_job(pipeline: Pipeline) -> Iterator[Diagnostic]:

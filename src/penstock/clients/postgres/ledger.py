@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _NAME: Final = "penstock_ledger"
 _KEPT: Final = 1000
 """How many batches of a query are remembered: Spark itself keeps a hundred."""
-_LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('penstock'))"
+LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('penstock'))"
 """Of several that make a table at once, PostgreSQL lets one fail, also with IF NOT EXISTS."""
 
 
@@ -34,7 +34,7 @@ class Ledger:
         if db.execute("SELECT to_regclass(%s)", (str(self.table),)).fetchone() != (None,):
             return
         with db.transaction():
-            db.execute(_LOCK)
+            db.execute(LOCK)
             db.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(self.table.schema)}")
             db.execute(
                 f"CREATE TABLE IF NOT EXISTS {self.table} (query text, sink text, checkpoint text, batch bigint,"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from penstock.clients.batches import BatchRef
 from penstock.clients.postgres import tables
+from penstock.clients.postgres.aggregating import Aggregation
 from penstock.clients.postgres.ledger import Ledger
 from penstock.clients.postgres.merging import Merge
 from penstock.clients.postgres.server import PostgresServer
@@ -33,6 +34,8 @@ class TableWriter:
     update_where: Mapping[str, str] | None = None
     schema_change: Literal["fail", "evolve", "ignore"] = "fail"
     create: bool = True
+    aggregation: Aggregation | None = None
+    """What is counted in another table as this one changes."""
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         """Write a batch unless it is written, and say how many rows that were."""
@@ -61,6 +64,8 @@ class TableWriter:
 
     def _staged(self, db: Database, rows: DataFrame, ref: BatchRef) -> tuple[Stage, Merge, Staged]:
         columns = self._fitted(db, rows)
+        if self.aggregation is not None:
+            self.aggregation.attach(db, self.table, columns)
         stage = Stage.beside(self.table, ref, columns)
         stage.lay_out(db)
         merge = Merge(self.table, tuple(columns), self.key, self.on_conflict, self.update_where)

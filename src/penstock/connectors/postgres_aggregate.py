@@ -1,0 +1,176 @@
+"""Sums, counts and their like in PostgreSQL, kept up with the rows by the database itself."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
+
+from pydantic import Field, PrivateAttr, field_validator, model_validator
+
+from penstock.clients.batches import BatchRef
+from penstock.clients.clusters import Clusters
+from penstock.clients.postgres.aggregates import Figure, Group
+from penstock.clients.postgres.aggregating import COUNTER, SENTINEL, Aggregation
+from penstock.clients.postgres.server import PostgresServer
+from penstock.clients.postgres.tables import TableName
+from penstock.clients.postgres.writing import TableWriter
+from penstock.config import Frozen, Secret, Whole
+from penstock.connectors.contract import Sink
+from penstock.errors import PlanRefused
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_TYPE: Final = re.compile(r'[A-Za-z_][\w ."]*(\(\s*\d+\s*(,\s*-?\d+\s*)?\)[\w ]*)?(\[\])*')
+
+
+class Grouped(Frozen):
+    """A column that rows are grouped by."""
+
+    from_: str | None = Field(None, alias="from", min_length=1)
+    """The column of the rows; that of the same name if left out."""
+    type: str | None = None
+    """Its type in PostgreSQL; that of the rows if left out."""
+
+    @field_validator("type")
+    @classmethod
+    def _is_type(cls, text: str | None) -> str | None:
+        if text is not None and not _TYPE.fullmatch(text.strip()):
+            raise ValueError("a type looks like `text` or `numeric(30,5)`")
+        return text
+
+
+class Aggregated(Grouped):
+    """A column that is made from the rows of a group."""
+
+    fn: Literal["sum", "count", "avg", "min", "max"]
+    """What is made of them. Of an average, the sum and the count are kept."""
+
+    @property
+    def reads(self) -> bool:
+        """Whether it is made of a column, and does not just count rows."""
+        return self.fn != "count" or self.from_ is not None
+
+    def figures(self, name: str) -> Iterator[Figure]:
+        source = self.from_ or name
+        if self.fn == "count":
+            yield Figure(name, "count", self.from_, self.type or "bigint")
+        elif self.fn == "avg":
+            yield Figure(f"{name}_sum", "sum", source, self.type or "numeric")
+            yield Figure(f"{name}_count", "count", source, "bigint")
+        else:
+            yield Figure(name, self.fn, source, self.type or ("numeric" if self.fn == "sum" else None))
+
+
+class PostgresAggregateSink(Sink):
+    """Writes rows to one table of PostgreSQL and keeps another one with their sums, counts and so on.
+
+    The first has the last row of every key. Triggers count every change of it in the second, so inserts, updates and
+    deletes are all right. Both are made if they are not there.
+    """
+
+    type: Literal["postgres_aggregate"] = "postgres_aggregate"
+    delivery = (
+        "exactly once: rows, what they change, and a note of their batch in `penstock_ledger`, are one transaction"
+    )
+    own_labels: ClassVar = frozenset({"table"})
+    wants_key: ClassVar[str | None] = "primary key is required for Postgres aggregation sink"
+    inert: ClassVar[Mapping[str, str]] = {
+        "batch_size": "the rows of a task travel in one COPY",
+        "parallelism": "every task of a batch copies its own rows",
+        "deduplicate": "the last row of a key always wins",
+    }
+
+    schema_: str = Field("public", alias="schema", min_length=1)
+    """The schema of both tables; made if it is not there."""
+    landing_table: str = Field(min_length=1)
+    """The table of the rows: the last one of every key."""
+    agg_table: str = Field(min_length=1)
+    """The table of the aggregates: one line for every group."""
+    group_by: dict[str, Grouped] = {}
+    """Columns that rows are grouped by. Without any there is one line, whose column `key` says `value`."""
+    aggregate: dict[str, Aggregated] = {}
+    """Columns that are made from the rows of a group; at least one."""
+    schema_change: Literal["fail", "evolve", "ignore"] = "fail"
+    """What to do with a column that the table of the rows does not have: stop, add it, or leave it out."""
+    host: str | None = None
+    """The server; that of the settings `POSTGRES_SINK__…` if left out, as with all that follows."""
+    port: Whole | None = Field(None, ge=1, le=65535)
+    """Its port."""
+    user: str | None = None
+    """The user."""
+    password: Secret | None = None
+    """The password; never shown again."""
+    database: str | None = None
+    """The database."""
+    sslmode: Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"] | None = None
+    """How the connection is secured."""
+    deduplicate: bool = True
+    """Whether only the last row of a key in a batch is written. It changes nothing here."""
+    _server: PostgresServer = PrivateAttr(PostgresServer())
+
+    @field_validator("group_by", mode="before")
+    @classmethod
+    def _may_say_nothing(cls, written: Any) -> Any:
+        if not isinstance(written, Mapping):
+            return written
+        return {name: {} if said is None else said for name, said in written.items()}
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Self:
+        if not self.aggregate:
+            raise ValueError("at least one aggregate column is required")
+        if self.landing_table == self.agg_table:
+            raise ValueError("`landing_table` and `agg_table` are one table")
+        names = [*(self.group_by or (SENTINEL,)), *(figure.column for figure in self._figures), COUNTER]
+        if twice := [name for name, times in Counter(names).items() if times > 1]:
+            raise ValueError(f"the table of aggregates would have two columns `{twice[0]}`")
+        return self
+
+    @property
+    def columns_named(self) -> Mapping[str, str]:
+        groups = {f"group_by.{name}": said.from_ or name for name, said in self.group_by.items()}
+        made = {f"aggregate.{name}": said.from_ or name for name, said in self.aggregate.items() if said.reads}
+        return {**groups, **made}
+
+    def reaching(self, clusters: Clusters) -> Self:
+        found = self.model_copy()
+        said = {
+            "host": self.host,
+            "port": self.port,
+            "user": self.user,
+            "password": self.password and self.password.get_secret_value(),
+            "database": self.database,
+            "sslmode": self.sslmode,
+        }
+        found._server = clusters.postgres.changed({name: value for name, value in said.items() if value is not None})
+        return found
+
+    def check(self) -> None:
+        with self._server.connected():
+            pass
+
+    def write(self, batch: DataFrame, ref: BatchRef) -> int:
+        return self._writer.write(batch, ref)
+
+    def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
+        self._writer.rehearse(rows, ref)
+
+    @property
+    def _figures(self) -> tuple[Figure, ...]:
+        return tuple(figure for name, said in self.aggregate.items() for figure in said.figures(name))
+
+    @property
+    def _writer(self) -> TableWriter:
+        if not self.primary_key:
+            raise PlanRefused("missing-field", str(self.wants_key), hint="add `primary_key: …`")
+        groups = tuple(Group(name, said.from_ or name, said.type) for name, said in self.group_by.items())
+        return TableWriter(
+            self._server,
+            TableName(self.schema_, self.landing_table),
+            self.primary_key,
+            schema_change=self.schema_change,
+            aggregation=Aggregation(TableName(self.schema_, self.agg_table), groups, self._figures),
+        )
