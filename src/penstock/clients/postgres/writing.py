@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from penstock.clients.batches import BatchRef
 from penstock.clients.postgres import tables
+from penstock.clients.postgres.connections import kept
 from penstock.clients.postgres.ledger import Ledger
 from penstock.clients.postgres.merging import Merge
 from penstock.clients.postgres.server import PostgresServer
@@ -37,15 +38,14 @@ class TableWriter:
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         """Write a batch unless it is written, and say how many rows that were."""
         ledger = Ledger.of(self.table.schema)
-        with self.server.connected() as db:
-            ledger.lay_out(db)
+        with kept(self.server) as db:
             if ledger.has(db, ref):
                 batch.write.format("noop").mode("append").save()
                 return 0
             stage, merge, staged = self._staged(db, batch, ref)
             if staged.rows:
                 with db.transaction():
-                    stage.check(db, staged)
+                    stage.complete(db, staged)
                     merge.run(db, staged)
                     ledger.add(db, ref, staged.rows, staged.checksum)
                 stage.empty(db)
@@ -53,9 +53,10 @@ class TableWriter:
 
     def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
         """Write some rows of a batch, and take them back."""
-        with self.server.connected() as db:
+        with kept(self.server) as db:
             stage, merge, staged = self._staged(db, rows, ref)
             with db.transaction(force_rollback=True):
+                stage.complete(db, staged)
                 merge.run(db, staged)
             stage.empty(db)
 
@@ -63,7 +64,8 @@ class TableWriter:
         columns = self._fitted(db, rows)
         stage = Stage.beside(self.table, ref, columns)
         stage.lay_out(db)
-        merge = Merge(self.table, tuple(columns), self.key, self.on_conflict, self.update_where)
+        has_deletes = OP in rows.columns
+        merge = Merge(self.table, tuple(columns), self.key, self.on_conflict, self.update_where, has_deletes)
         return stage, merge, stage.fill(rows, _gone(rows), self.server)
 
     def _fitted(self, db: Database, rows: DataFrame) -> dict[str, str]:
