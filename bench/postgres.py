@@ -207,9 +207,9 @@ def small(bench: Bench, size: int, repeat: int) -> None:
     print(f"batches of {size:,}, best and median of {repeat}, {others}")
     for way, times in took.items():
         print(f"  {way}: {min(times) * 1000:.1f} and {statistics.median(times) * 1000:.1f} ms")
-    alone, whole = (statistics.median(took[way]) * 1000 for way in ("Spark alone", OURS))
-    verdict = "met" if whole - alone <= 60 else "NOT met"
-    print(f"  ours over Spark alone: {whole - alone:.1f} ms (bar 60: {verdict})", flush=True)
+    over = [(each(took[OURS]) - each(took["Spark alone"])) * 1000 for each in (min, statistics.median)]
+    verdict = "met" if over[1] <= 60 else "NOT met"
+    print(f"  ours over Spark alone: {over[0]:.1f} and {over[1]:.1f} ms (bar 60: {verdict})", flush=True)
 
 
 def main() -> None:

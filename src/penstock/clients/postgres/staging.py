@@ -22,7 +22,7 @@ from penstock.errors import PenstockError, QueryFailed, ServiceError
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from penstock.clients.postgres.server import Database
 
@@ -85,16 +85,14 @@ class Stage:
                 db.execute(f"DROP TABLE IF EXISTS {self.table}")
                 db.execute(f"CREATE UNLOGGED TABLE {self.table} ({each}) WITH (autovacuum_enabled = false)")
 
-    def fill(self, rows: DataFrame, gone: Column, server: PostgresServer) -> Staged:
-        """Copy rows there from where they are, or fetch them if they are few."""
-        from pyspark.sql import functions as f
-
+    def fill(self, rows: DataFrame, gone: str, server: PostgresServer) -> Staged:
+        """Copy rows there from where they are, or fetch them if they are few. What is gone is said in SQL."""
         token = secrets.randbits(62)
         fields = [field for field in rows.schema if field.name in self.columns]
-        more = (f.monotonically_increasing_id().cast("string"), gone.cast("string"), f.lit(str(token)))
+        more = ("cast(monotonically_increasing_id() AS string)", f"cast({gone} AS string)", f"'{token}'")
         names = listed([*(field.name for field in fields), *_OWN])
         copier = Copier(server, f"COPY {self.table} ({names}) FROM STDIN", str(self.parts), token)
-        reports = rows.select(line(fields, more).alias("line")).mapInArrow(copier, _REPORT).collect()
+        reports = rows.selectExpr(f"{line(fields, more)} AS line").mapInArrow(copier, _REPORT).collect()
         for report in reports:
             if report["code"] == "rows-refused":
                 raise QueryFailed(report["code"], report["message"], hint=report["hint"])

@@ -18,7 +18,7 @@ from penstock.errors import ServiceError
 from penstock.keyed.operators import OP
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from penstock.clients.postgres.server import Database
 
@@ -100,7 +100,5 @@ class TableWriter:
         raise ServiceError("table-mismatch", f"{self.table} has no column {names}", hint=hint)
 
 
-def _gone(rows: DataFrame) -> Column:
-    from pyspark.sql import functions as f
-
-    return f.lower(f.coalesce(OP, f.lit("i"))) == "d" if OP in rows.columns else f.lit(False)
+def _gone(rows: DataFrame) -> str:
+    return f"lower(coalesce({OP}, 'i')) = 'd'" if OP in rows.columns else "false"
