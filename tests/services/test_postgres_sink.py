@@ -4,11 +4,14 @@ import os
 import re
 import signal
 import time
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
+import pyarrow
 import pytest
 from pyspark.sql import SparkSession
 
@@ -16,7 +19,7 @@ from penstock.clients.clusters import Clusters
 from penstock.clients.postgres import connections
 from penstock.clients.postgres.connections import kept
 from penstock.clients.postgres.server import PostgresServer
-from penstock.clients.postgres.staging import Stage, Staged
+from penstock.clients.postgres.staging import Copier, Stage, Staged
 from penstock.connectors.postgres import PostgresSink
 from penstock.dev import postgres as dev
 from penstock.errors import PenstockError, QueryFailed, ServiceError
@@ -333,6 +336,29 @@ def test_a_batch_that_has_lost_rows_on_the_way_is_refused(given: Given, monkeypa
     with pytest.raises(ServiceError, match="in the middle of a batch"):
         given.write("id INT, v STRING", *((n, "x" * 100) for n in range(5000)))
     assert given.rows() == []
+
+
+@pytest.mark.parametrize("comes", ["before", "after"])
+def test_a_task_that_was_given_up_adds_nothing(comes: str, given: Given, monkeypatch: pytest.MonkeyPatch) -> None:
+    def comes_late(stage: Stage, db: Any, staged: Staged) -> None:
+        late = Copier(server(given.database), staged.copy, str(stage.parts), staged.token)
+        rows = pyarrow.RecordBatch.from_pydict({"line": [f"7\t1\tfalse\t{staged.token}\n"]})
+        if comes == "before":
+            assert late._copied(0, [rows]) == (1, zlib.crc32(rows.column(0)[0].as_py().encode()))
+        complete(stage, db, staged)
+        lates.append(partial(late._copied, 0, [rows]))
+
+    lates: list[partial[tuple[int, int]]] = []
+    complete = Stage.complete
+    monkeypatch.setattr(Stage, "complete", comes_late)
+    if comes == "before":
+        with pytest.raises(ServiceError, match="a task was run twice"):
+            given.write("id INT", (1,))
+        assert given.rows() == []
+    else:
+        given.write("id INT", (1,))
+        assert lates[0]() == (0, 0)
+        assert given.rows() == [("1",)]
 
 
 def test_a_connection_waits_for_the_next_batch(given: Given) -> None:

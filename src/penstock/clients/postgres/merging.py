@@ -62,7 +62,7 @@ class Merge:
         values = ", ".join(f"last.{quoted(name)}" for name in self.columns)
         try:
             with db.transaction():
-                db.execute(f"ANALYZE {staged.table}")
+                db.execute(f"ANALYZE {staged.table} ({listed([*self.key, TOKEN])})")
                 db.execute("SET LOCAL enable_nestloop = off")
                 db.execute(
                     f"MERGE INTO {self.table} AS kept"

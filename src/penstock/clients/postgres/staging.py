@@ -50,7 +50,8 @@ class Staged:
     checksum: int
     arrived: int
     copy: str
-    lines: tuple[bytes, ...]
+    lines: Mapping[int, bytes]
+    """By the number of the part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,21 +106,27 @@ class Stage:
             checksum=sum(report["checksum"] for report in reports) % 2**62,
             arrived=sum(report["rows"] for report in reports if report["lines"] is None),
             copy=copier.copy,
-            lines=tuple(report["lines"] for report in reports if report["lines"]),
+            lines={report["part"]: report["lines"] for report in reports if report["lines"]},
         )
 
     def complete(self, db: Database, staged: Staged) -> None:
-        """Copy what was fetched, in the transaction that is open. The rest must be there: a crash has emptied it."""
-        if staged.arrived:
-            found = db.execute(
-                f"SELECT coalesce(sum(rows), 0)::bigint FROM {self.parts} WHERE token = %s", (staged.token,)
-            ).fetchone()
-            if found != (staged.arrived,):
-                why = "PostgreSQL has started again in the middle of a batch"
-                raise ServiceError("unreachable", why, retriable=True)
+        """Copy what was fetched, in the transaction that is open. The rest must be there: a crash has emptied it.
+
+        A task that was given up must not come with a part from now on, nor have come with one that was fetched.
+        """
+        there, free = staged.arrived, len(staged.lines)
+        if there:
+            counted = f"SELECT coalesce(sum(rows), 0)::bigint FROM {self.parts} WHERE token = %s"
+            (there,) = db.execute(counted, (staged.token,)).fetchone() or (0,)
+        if staged.lines:
+            taken = f"INSERT INTO {self.parts} SELECT %s, unnest(%s::int[]), 0, 0 ON CONFLICT DO NOTHING"
+            free = db.execute(taken, (staged.token, list(staged.lines))).rowcount
+        if (there, free) != (staged.arrived, len(staged.lines)):
+            why = "PostgreSQL has started again in the middle of a batch, or a task was run twice"
+            raise ServiceError("unreachable", why, retriable=True)
         if staged.lines:
             with db.cursor() as cursor, cursor.copy(staged.copy) as copy:
-                for lines in staged.lines:
+                for lines in staged.lines.values():
                     copy.write(lines)
 
     def empty(self, db: Database) -> None:
