@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pyarrow as pa
 import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError
@@ -49,6 +50,18 @@ def test_postgres_runs_in_a_directory_that_only_its_owner_may_enter(tmp_path: Pa
         assert processes.answers(about["port"])
     finally:
         dev(closed, "down")
+
+
+def test_postgres_ends_in_order_while_somebody_is_connected(tmp_path: Path) -> None:
+    try:
+        about = told(tmp_path, "up", "postgres")["postgres"]
+        login = {"host": about["host"], "port": about["port"], "user": about["user"], "password": about["password"]}
+        with psycopg.connect(**login, dbname=about["database"]):
+            assert told(tmp_path, "down") == {"stopped": ["postgres"]}
+        (log,) = tmp_path.rglob("log.txt")
+        assert "database system is shut down" in log.read_text(encoding="utf-8")
+    finally:
+        dev(tmp_path, "down")
 
 
 def test_a_service_that_is_none(tmp_path: Path) -> None:

@@ -1,16 +1,25 @@
 """Tables of a real PostgreSQL, written batch by batch: each exactly once, and nothing that does not fit."""
 
+import os
 import re
+import signal
+import time
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from uuid import uuid4
 
+import pyarrow
 import pytest
 from pyspark.sql import SparkSession
 
 from penstock.clients.clusters import Clusters
+from penstock.clients.postgres import connections
+from penstock.clients.postgres.connections import kept
 from penstock.clients.postgres.server import PostgresServer
+from penstock.clients.postgres.staging import Copier, Stage, Staged
 from penstock.connectors.postgres import PostgresSink
 from penstock.dev import postgres as dev
 from penstock.errors import PenstockError, QueryFailed, ServiceError
@@ -51,6 +60,18 @@ class Given:
         self.batch += 1
         frame = self.spark.createDataFrame(list(rows), columns).coalesce(1)
         return self.sink(**settings).write(frame, replace(FIRST, batch_id=self.batch))
+
+    def again(self, columns: str, *rows: tuple[Any, ...]) -> int:
+        """Write as soon as the server takes rows again."""
+        ends = time.monotonic() + 60
+        while True:
+            try:
+                return self.write(columns, *rows)
+            except ServiceError as error:
+                if not error.retriable or time.monotonic() > ends:
+                    raise
+                self.batch -= 1
+                time.sleep(0.2)
 
     def rows(self, columns: str = "*", order: str = "1") -> list[tuple[str, ...]]:
         return self.database.rows(f"SELECT {columns} FROM {self.name} ORDER BY {order}")
@@ -263,6 +284,111 @@ def test_a_failure_after_the_rows_have_arrived_leaves_nothing(given: Given, monk
     given.batch -= 1
     assert given.write("id INT", (2,)) == 1
     assert given.rows() == [("1",), ("2",)]
+
+
+def test_many_and_few_rows_of_tasks_arrive_in_their_order(given: Given) -> None:
+    """A task with few rows hands them to the driver, one with many copies them itself."""
+    many = given.spark.range(0, 20_000, 1, 1).selectExpr("id", "concat('many ', id) AS v")
+    few = given.spark.range(19_990, 20_010, 1, 1).selectExpr("id", "concat('few ', id) AS v")
+    for batch, rows in enumerate((many.union(few), few.union(many))):
+        assert given.sink().write(rows, replace(FIRST, batch_id=batch)) == 20_020
+        both = "few" if batch == 0 else "many"
+        expected = [(str(n), f"{'many' if n < 19_990 else both if n < 20_000 else 'few'} {n}") for n in range(20_010)]
+        assert given.rows() == expected
+
+
+def test_rows_beside_the_table_do_not_get_many(given: Given) -> None:
+    for _ in range(3):
+        given.write("id INT, v STRING", *((n, "x" * 1000) for n in range(700)))
+    beside = given.database.rows(f"SELECT tablename FROM pg_tables WHERE schemaname = '{given.schema}'")
+    (rows,) = [name for (name,) in beside if name.startswith("penstock_rows_")]
+    assert int(given.database.rows(f"SELECT count(*) FROM {given.schema}.{rows}")[0][0]) == 700
+    assert len(given.rows()) == 700
+
+
+def test_a_crash_of_the_server_in_the_middle_of_a_batch_loses_nothing(
+    given: Given, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def crashes(stage: Stage, db: Any, staged: Staged) -> None:
+        os.kill(db.info.backend_pid, signal.SIGKILL)  # after which the server forgets what is not logged
+        complete(stage, db, staged)
+
+    complete = Stage.complete
+    rows = [(n, "x" * 100) for n in range(5000)]
+    given.write("id INT, v STRING", (1, "old"))
+    with monkeypatch.context() as patched:
+        patched.setattr(Stage, "complete", crashes)
+        with pytest.raises(ServiceError) as caught:
+            given.write("id INT, v STRING", *rows)
+    assert (caught.value.code, caught.value.retriable) == ("unreachable", True)
+    given.batch -= 1
+    assert given.again("id INT, v STRING", *rows) == 5000
+    assert given.rows() == [(str(n), v) for n, v in rows]
+
+
+def test_a_batch_that_has_lost_rows_on_the_way_is_refused(given: Given, monkeypatch: pytest.MonkeyPatch) -> None:
+    def loses(stage: Stage, db: Any, staged: Staged) -> None:
+        db.execute(f"TRUNCATE {stage.table}, {stage.parts}")
+        complete(stage, db, staged)
+
+    complete = Stage.complete
+    monkeypatch.setattr(Stage, "complete", loses)
+    with pytest.raises(ServiceError, match="in the middle of a batch"):
+        given.write("id INT, v STRING", *((n, "x" * 100) for n in range(5000)))
+    assert given.rows() == []
+
+
+@pytest.mark.parametrize("comes", ["before", "after"])
+def test_a_task_that_was_given_up_adds_nothing(comes: str, given: Given, monkeypatch: pytest.MonkeyPatch) -> None:
+    def comes_late(stage: Stage, db: Any, staged: Staged) -> None:
+        late = Copier(server(given.database), staged.copy, str(stage.parts), staged.token)
+        rows = pyarrow.RecordBatch.from_pydict({"line": [f"7\t1\tfalse\t{staged.token}\n"]})
+        if comes == "before":
+            assert late._copied(0, [rows]) == (1, zlib.crc32(rows.column(0)[0].as_py().encode()))
+        complete(stage, db, staged)
+        lates.append(partial(late._copied, 0, [rows]))
+
+    lates: list[partial[tuple[int, int]]] = []
+    complete = Stage.complete
+    monkeypatch.setattr(Stage, "complete", comes_late)
+    if comes == "before":
+        with pytest.raises(ServiceError, match="a task was run twice"):
+            given.write("id INT", (1,))
+        assert given.rows() == []
+    else:
+        given.write("id INT", (1,))
+        assert lates[0]() == (0, 0)
+        assert given.rows() == [("1",)]
+
+
+def test_a_connection_waits_for_the_next_batch(given: Given) -> None:
+    def backend() -> int:
+        with kept(server(given.database)) as db:
+            return db.info.backend_pid
+
+    first = backend()
+    given.write("id INT", (1,))
+    assert backend() == first
+    given.database.rows(f"SELECT pg_terminate_backend({first})")
+    given.write("id INT", (2,))
+    second = backend()
+    assert second != first
+    with pytest.raises(ServiceError), kept(server(given.database)) as db:
+        db.execute("SELECT no_such_column")
+    assert backend() != second
+    assert given.rows() == [("1",), ("2",)]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_process_that_is_forked_off_leaves_connections_alone(given: Given) -> None:
+    with kept(server(given.database)) as db:
+        backend = db.info.backend_pid
+    child = os.fork()
+    if not child:
+        os._exit(len(connections._WAITING))
+    assert os.waitpid(child, 0)[1] == 0
+    with kept(server(given.database)) as db:
+        assert db.info.backend_pid == backend
 
 
 PIPELINE = """

@@ -4,6 +4,7 @@ import hashlib
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -35,7 +36,9 @@ def up(home: Path) -> Running:
     settings = [part for key, value in _SETTINGS.items() for part in ("-c", f"{key}={value}")]
     command: list[str | Path] = [programs / "postgres", "-D", data, "-p", str(port), *settings]
     about = {"host": "127.0.0.1", "port": port, "user": USER, "password": PASSWORD, "database": DATABASE}
-    return start("PostgreSQL", home, command, about, lambda: _accepts(port), user=owner, cwd=data)
+    # By the usual signal it would wait until everybody has left.
+    sign = signal.SIGINT
+    return start("PostgreSQL", home, command, about, lambda: _accepts(port), user=owner, cwd=data, ends_by=sign)
 
 
 def _programs() -> Path:

@@ -29,6 +29,8 @@ class Running:
     pid: int
     born: str
     about: Mapping[str, Any]
+    ends_by: int = signal.SIGTERM
+    """The signal that ends it in order."""
 
 
 def start(
@@ -41,6 +43,7 @@ def start(
     seconds: int = 60,
     user: int | None = None,
     cwd: Path | None = None,
+    ends_by: int = signal.SIGTERM,
 ) -> Running:
     """Start a process in a session of its own, note it, and wait until it answers. Its output goes to a log."""
     home.mkdir(parents=True, exist_ok=True)
@@ -56,9 +59,10 @@ def start(
             user=user,
         )
     _CHILDREN[process.pid] = process
-    running = Running(process.pid, _born(process.pid), about)
+    running = Running(process.pid, _born(process.pid), about, ends_by)
     note = home / NOTE
-    note.write_text(json.dumps({"pid": running.pid, "born": running.born, "about": dict(about)}), encoding="utf-8")
+    noted = {"pid": running.pid, "born": running.born, "about": dict(about), "ends_by": int(ends_by)}
+    note.write_text(json.dumps(noted), encoding="utf-8")
     ends = time.monotonic() + seconds
     while not is_ready():
         if process.poll() is not None or time.monotonic() > ends:
@@ -75,7 +79,7 @@ def find(home: Path) -> Running | None:
         note = json.loads((home / NOTE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    running = Running(int(note["pid"]), str(note["born"]), note["about"])
+    running = Running(int(note["pid"]), str(note["born"]), note["about"], note.get("ends_by", signal.SIGTERM))
     return running if running.born and _born(running.pid) == running.born else None
 
 
@@ -83,7 +87,7 @@ def stop(home: Path) -> bool:
     """End the service whose data is here; whether there was one. It gets time to end in order."""
     running = find(home)
     if running is not None:
-        for sign in (signal.SIGTERM, signal.SIGKILL):
+        for sign in (running.ends_by, signal.SIGKILL):
             with suppress(ProcessLookupError):
                 os.killpg(running.pid, sign)
             if _ended(running):

@@ -31,8 +31,6 @@ class Ledger:
 
     def lay_out(self, db: Database) -> None:
         """Make it, unless it is there."""
-        if db.execute("SELECT to_regclass(%s)", (str(self.table),)).fetchone() != (None,):
-            return
         with db.transaction():
             db.execute(LOCK)
             db.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(self.table.schema)}")
@@ -43,30 +41,36 @@ class Ledger:
             )
 
     def has(self, db: Database, ref: BatchRef) -> bool:
-        """Whether the batch is written. Refuses one that was written from other input, or that is long gone."""
-        found = db.execute(
-            f"SELECT offsets FROM {self.table} WHERE (query, sink, checkpoint, batch) = (%s, %s, %s, %s)", _key(ref)
-        ).fetchone()
-        if found is not None:
-            if found[0] != list(ref.offsets):
-                raise _conflict(ref, "was written before from other input")
-            return True
-        newest = db.execute(
-            f"SELECT max(batch) FROM {self.table} WHERE (query, sink, checkpoint) = (%s, %s, %s)", _key(ref)[:3]
-        ).fetchone()
-        if newest is not None and newest[0] is not None and newest[0] > ref.batch_id:
-            raise _conflict(ref, f"is older than {newest[0]}, which is written")
-        return False
+        """Whether the batch is written. Refuses one that was written from other input, or that is long gone.
+
+        The ledger is made if it is not there.
+        """
+        from psycopg.errors import UndefinedTable
+
+        try:
+            found = db.execute(
+                f"SELECT batch, offsets FROM {self.table} WHERE (query, sink, checkpoint) = (%s, %s, %s)"
+                " AND batch >= %s ORDER BY batch LIMIT 1",
+                _key(ref),
+            ).fetchone()
+        except UndefinedTable:
+            self.lay_out(db)
+            return False
+        if found is None:
+            return False
+        batch, offsets = found
+        if batch != ref.batch_id:
+            raise _conflict(ref, f"is older than {batch}, which is written")
+        if offsets != list(ref.offsets):
+            raise _conflict(ref, "was written before from other input")
+        return True
 
     def add(self, db: Database, ref: BatchRef, rows: int, checksum: int) -> None:
         db.execute(
-            f"INSERT INTO {self.table} (query, sink, checkpoint, batch, offsets, rows, checksum)"
+            f"WITH old AS (DELETE FROM {self.table} WHERE (query, sink, checkpoint) = (%s, %s, %s) AND batch < %s)"
+            f" INSERT INTO {self.table} (query, sink, checkpoint, batch, offsets, rows, checksum)"
             " VALUES (%s, %s, %s, %s, %s, %s, %s)",
-            (*_key(ref), list(ref.offsets), rows, checksum),
-        )
-        db.execute(
-            f"DELETE FROM {self.table} WHERE (query, sink, checkpoint) = (%s, %s, %s) AND batch < %s",
-            (*_key(ref)[:3], ref.batch_id - _KEPT),
+            (*_key(ref)[:3], ref.batch_id - _KEPT, *_key(ref), list(ref.offsets), rows, checksum),
         )
 
 

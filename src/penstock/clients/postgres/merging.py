@@ -28,16 +28,18 @@ class Merge:
     key: Sequence[str]
     on_conflict: Literal["update", "nothing"] = "update"
     update_where: Mapping[str, str] | None = None
+    has_deletes: bool = True
 
     def run(self, db: Database, staged: Staged) -> None:
         """Merge, in the transaction that is open."""
-        db.execute("SET LOCAL work_mem = '256MB'")
+        if staged.rows >= _MANY:
+            db.execute("SET LOCAL work_mem = '256MB'")
         if not self.key:
             db.execute(f"{self._insert} SELECT {listed(self.columns)} {_rows(staged)} AND NOT {GONE}")
             return
         if not (self._is_for_a_join(db, staged) and self._joined(db, staged)):
             self._one_by_one(db, staged)
-        if db.execute(f"SELECT EXISTS (SELECT {_rows(staged)} AND {GONE})").fetchone() == (True,):
+        if self.has_deletes and db.execute(f"SELECT EXISTS (SELECT {_rows(staged)} AND {GONE})").fetchone() == (True,):
             db.execute(
                 f"DELETE FROM {self.table} AS kept USING ({self._last(staged)}) AS last WHERE {GONE} AND {self._same}"
             )
@@ -60,7 +62,7 @@ class Merge:
         values = ", ".join(f"last.{quoted(name)}" for name in self.columns)
         try:
             with db.transaction():
-                db.execute(f"ANALYZE {staged.table}")
+                db.execute(f"ANALYZE {staged.table} ({listed([*self.key, TOKEN])})")
                 db.execute("SET LOCAL enable_nestloop = off")
                 db.execute(
                     f"MERGE INTO {self.table} AS kept"

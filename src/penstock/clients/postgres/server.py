@@ -65,6 +65,11 @@ class PostgresServer:
 
         What goes wrong with it is raised in our own words.
         """
+        with self.entered() as connection, self.in_our_words():
+            yield connection
+
+    def entered(self) -> Database:
+        """A new connection."""
         try:
             import psycopg
         except ImportError as error:
@@ -75,7 +80,7 @@ class PostgresServer:
             ) from error
         options = f"-c lock_timeout={self.lock_seconds}s -c timezone=UTC -c client_min_messages=warning"
         try:
-            connection = psycopg.connect(
+            return psycopg.connect(
                 host=self.host,
                 port=self.port,
                 user=self.user,
@@ -87,6 +92,7 @@ class PostgresServer:
                 application_name="penstock",
                 options=options,
                 autocommit=True,
+                prepare_threshold=None,  # a statement that was prepared fails when its table has changed
                 keepalives_idle=5,
                 keepalives_interval=5,
                 keepalives_count=3,
@@ -94,11 +100,15 @@ class PostgresServer:
             )
         except psycopg.Error as error:
             raise self._not_connected(error) from error
-        with connection:
-            try:
-                yield connection
-            except psycopg.Error as error:
-                raise self.failure(error.sqlstate, _words(error)) from error
+
+    @contextmanager
+    def in_our_words(self) -> Iterator[None]:
+        import psycopg
+
+        try:
+            yield
+        except psycopg.Error as error:
+            raise self.failure(error.sqlstate, _words(error)) from error
 
     def _not_connected(self, error: psycopg.Error) -> ServiceError:
         said = " ".join(str(error).split()).removeprefix("connection failed: ")

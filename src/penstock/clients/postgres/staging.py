@@ -1,7 +1,7 @@
 """Rows on their way into a table: each task copies its rows into a table beside it, once, however often it is tried.
 
 The table is not logged, so it is empty after a crash of the server. A second table says which parts have arrived, and
-is emptied with it.
+is emptied with it. A task with few rows hands them to the driver, which copies them when it merges.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from penstock.clients.batches import BatchRef
@@ -21,7 +22,7 @@ from penstock.errors import PenstockError, QueryFailed, ServiceError
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from penstock.clients.postgres.server import Database
 
@@ -29,17 +30,28 @@ ORDER: Final = "_penstock_order"
 GONE: Final = "_penstock_gone"
 TOKEN: Final = "_penstock_token"
 _OWN: Final = {ORDER: "bigint", GONE: "boolean", TOKEN: "bigint"}
-_REPORT: Final = "part INT, rows BIGINT, checksum BIGINT, code STRING, message STRING, hint STRING, passing BOOLEAN"
+_REPORT: Final = (
+    "part INT, rows BIGINT, checksum BIGINT, lines BINARY, code STRING, message STRING, hint STRING, passing BOOLEAN"
+)
+_FEW: Final = 128 * 1024
+"""Up to how many bytes a task hands to the driver: to log in takes longer than to copy them."""
+_ROOM: Final = 2**20
+"""Up to how many bytes stay in the table, as rows of batches that are over: to empty it takes longer than to pass over
+them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """Rows that have arrived beside their table, all under one token."""
+    """Rows on their way, all under one token: those that have arrived beside their table, and lines that will."""
 
     table: TableName
     token: int
     rows: int
     checksum: int
+    arrived: int
+    copy: str
+    lines: Mapping[int, bytes]
+    """By the number of the part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +71,10 @@ class Stage:
         return self.table.beside(self.table.name.replace("rows", "parts", 1))
 
     def lay_out(self, db: Database) -> None:
-        """Make it, or make it anew if its columns are others, and take out what a crash has left."""
+        """Make it, or make it anew if its columns are others."""
         wanted = {**self.columns, **_OWN}
+        if columns_of(db, self.table) == wanted and columns_of(db, self.parts):
+            return
         with db.transaction():
             db.execute("SELECT pg_advisory_xact_lock(hashtext('penstock'))")
             db.execute(
@@ -72,38 +86,57 @@ class Stage:
                 db.execute(f"DROP TABLE IF EXISTS {self.table}")
                 db.execute(f"CREATE UNLOGGED TABLE {self.table} ({each}) WITH (autovacuum_enabled = false)")
 
-    def fill(self, rows: DataFrame, gone: Column, server: PostgresServer) -> Staged:
-        """Copy rows there from where they are."""
-        from pyspark.sql import functions as f
-
+    def fill(self, rows: DataFrame, gone: str, server: PostgresServer) -> Staged:
+        """Copy rows there from where they are, or fetch them if they are few. What is gone is said in SQL."""
         token = secrets.randbits(62)
         fields = [field for field in rows.schema if field.name in self.columns]
-        more = (f.monotonically_increasing_id().cast("string"), gone.cast("string"), f.lit(str(token)))
+        more = ("cast(monotonically_increasing_id() AS string)", f"cast({gone} AS string)", f"'{token}'")
         names = listed([*(field.name for field in fields), *_OWN])
         copier = Copier(server, f"COPY {self.table} ({names}) FROM STDIN", str(self.parts), token)
-        reports = rows.select(line(fields, more).alias("line")).mapInArrow(copier, _REPORT).collect()
+        reports = rows.selectExpr(f"{line(fields, more)} AS line").mapInArrow(copier, _REPORT).collect()
         for report in reports:
             if report["code"] == "rows-refused":
                 raise QueryFailed(report["code"], report["message"], hint=report["hint"])
             if report["code"] is not None:
                 raise ServiceError(report["code"], report["message"], hint=report["hint"], retriable=report["passing"])
-        checksum = sum(report["checksum"] for report in reports) % 2**62
-        return Staged(self.table, token, sum(report["rows"] for report in reports), checksum)
+        return Staged(
+            self.table,
+            token,
+            rows=sum(report["rows"] for report in reports),
+            checksum=sum(report["checksum"] for report in reports) % 2**62,
+            arrived=sum(report["rows"] for report in reports if report["lines"] is None),
+            copy=copier.copy,
+            lines={report["part"]: report["lines"] for report in reports if report["lines"]},
+        )
 
-    def check(self, db: Database, staged: Staged) -> None:
-        """Make sure that everything is still there: a server that crashed has lost it."""
-        found = db.execute(
-            f"SELECT coalesce(sum(rows), 0)::bigint FROM {self.parts} WHERE token = %s", (staged.token,)
-        ).fetchone()
-        if found != (staged.rows,):
-            raise ServiceError("unreachable", "PostgreSQL has started again in the middle of a batch", retriable=True)
+    def complete(self, db: Database, staged: Staged) -> None:
+        """Copy what was fetched, in the transaction that is open. The rest must be there: a crash has emptied it.
+
+        A task that was given up must not come with a part from now on, nor have come with one that was fetched.
+        """
+        there, free = staged.arrived, len(staged.lines)
+        if there:
+            counted = f"SELECT coalesce(sum(rows), 0)::bigint FROM {self.parts} WHERE token = %s"
+            (there,) = db.execute(counted, (staged.token,)).fetchone() or (0,)
+        if staged.lines:
+            taken = f"INSERT INTO {self.parts} SELECT %s, unnest(%s::int[]), 0, 0 ON CONFLICT DO NOTHING"
+            free = db.execute(taken, (staged.token, list(staged.lines))).rowcount
+        if (there, free) != (staged.arrived, len(staged.lines)):
+            why = "PostgreSQL has started again in the middle of a batch, or a task was run twice"
+            raise ServiceError("unreachable", why, retriable=True)
+        if staged.lines:
+            with db.cursor() as cursor, cursor.copy(staged.copy) as copy:
+                for lines in staged.lines.values():
+                    copy.write(lines)
 
     def empty(self, db: Database) -> None:
-        """Take out all rows. They can stay if a task that was given up still writes: nobody takes them for others."""
+        """Take out all rows, unless they are few. They can stay also if a task that was given up still writes: nobody
+        takes them for others."""
         from psycopg.errors import LockNotAvailable
 
-        with suppress(LockNotAvailable):
-            db.execute(f"TRUNCATE {self.table}, {self.parts}")
+        if db.execute("SELECT pg_relation_size(to_regclass(%s)) > %s", (str(self.table), _ROOM)).fetchone() == (True,):
+            with suppress(LockNotAvailable):
+                db.execute(f"TRUNCATE {self.table}, {self.parts}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,19 +159,32 @@ class Copier:
         part = 0 if context is None else context.partitionId()
         remaining = iter(batches)
         try:
-            first = next((batch for batch in remaining if batch.num_rows), None)
-            rows, checksum = (0, 0) if first is None else self._copied(part, first, remaining)
-            report: tuple[object, ...] = (part, rows, checksum, None, None, None, None)
+            report: tuple[object, ...] = (part, *self._delivered(part, remaining), None, None, None, None)
         except PenstockError as error:
-            report = (part, 0, 0, error.code, error.message, error.hint, error.retriable)
+            report = (part, 0, 0, None, error.code, error.message, error.hint, error.retriable)
         for _ in remaining:
             pass
-        kinds = (pyarrow.int32(), *[pyarrow.int64()] * 2, *[pyarrow.string()] * 3, pyarrow.bool_())
+        kinds = (
+            *(pyarrow.int32(), pyarrow.int64(), pyarrow.int64(), pyarrow.binary()),
+            *(pyarrow.string(), pyarrow.string(), pyarrow.string(), pyarrow.bool_()),
+        )
         names = [column.split()[0] for column in _REPORT.split(", ")]
         arrays = [pyarrow.array([value], kind) for value, kind in zip(report, kinds, strict=True)]
         yield pyarrow.RecordBatch.from_arrays(arrays, names)
 
-    def _copied(self, part: int, first: RecordBatch, others: Iterator[RecordBatch]) -> tuple[int, int]:
+    def _delivered(self, part: int, batches: Iterator[RecordBatch]) -> tuple[int, int, bytes | None]:
+        """How many rows there are and a checksum of them, and the rows themselves if they are few."""
+        first: list[RecordBatch] = []
+        size = 0
+        for batch in batches:
+            first.append(batch)
+            size += len(_text(batch))
+            if size > _FEW:
+                return *self._copied(part, chain(first, batches)), None
+        lines = b"".join(map(_text, first))
+        return sum(batch.num_rows for batch in first), zlib.crc32(lines), lines
+
+    def _copied(self, part: int, batches: Iterable[RecordBatch]) -> tuple[int, int]:
         with self.server.connected() as db, db.transaction():
             begun = db.execute(
                 f"INSERT INTO {self.parts} VALUES (%s, %s, 0, 0) ON CONFLICT DO NOTHING", (self.token, part)
@@ -150,7 +196,7 @@ class Copier:
                 return found[0], found[1]
             rows, checksum = 0, 0
             with db.cursor() as cursor, cursor.copy(self.copy) as copy:
-                for batch in (batch for group in ([first], others) for batch in group):
+                for batch in batches:
                     text = _text(batch)
                     rows, checksum = rows + batch.num_rows, zlib.crc32(text, checksum)
                     copy.write(text)

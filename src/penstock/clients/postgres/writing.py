@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from penstock.clients.batches import BatchRef
 from penstock.clients.postgres import tables
 from penstock.clients.postgres.aggregating import Aggregation
+from penstock.clients.postgres.connections import kept
 from penstock.clients.postgres.ledger import Ledger
 from penstock.clients.postgres.merging import Merge
 from penstock.clients.postgres.server import PostgresServer
@@ -18,7 +19,7 @@ from penstock.errors import ServiceError
 from penstock.keyed.operators import OP
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
     from penstock.clients.postgres.server import Database
 
@@ -40,15 +41,14 @@ class TableWriter:
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         """Write a batch unless it is written, and say how many rows that were."""
         ledger = Ledger.of(self.table.schema)
-        with self.server.connected() as db:
-            ledger.lay_out(db)
+        with kept(self.server) as db:
             if ledger.has(db, ref):
                 batch.write.format("noop").mode("append").save()
                 return 0
             stage, merge, staged = self._staged(db, batch, ref)
             if staged.rows:
                 with db.transaction():
-                    stage.check(db, staged)
+                    stage.complete(db, staged)
                     merge.run(db, staged)
                     ledger.add(db, ref, staged.rows, staged.checksum)
                 stage.empty(db)
@@ -56,9 +56,10 @@ class TableWriter:
 
     def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
         """Write some rows of a batch, and take them back."""
-        with self.server.connected() as db:
+        with kept(self.server) as db:
             stage, merge, staged = self._staged(db, rows, ref)
             with db.transaction(force_rollback=True):
+                stage.complete(db, staged)
                 merge.run(db, staged)
             stage.empty(db)
 
@@ -68,7 +69,8 @@ class TableWriter:
             self.aggregation.attach(db, self.table, columns)
         stage = Stage.beside(self.table, ref, columns)
         stage.lay_out(db)
-        merge = Merge(self.table, tuple(columns), self.key, self.on_conflict, self.update_where)
+        has_deletes = OP in rows.columns
+        merge = Merge(self.table, tuple(columns), self.key, self.on_conflict, self.update_where, has_deletes)
         return stage, merge, stage.fill(rows, _gone(rows), self.server)
 
     def _fitted(self, db: Database, rows: DataFrame) -> dict[str, str]:
@@ -103,7 +105,5 @@ class TableWriter:
         raise ServiceError("table-mismatch", f"{self.table} has no column {names}", hint=hint)
 
 
-def _gone(rows: DataFrame) -> Column:
-    from pyspark.sql import functions as f
-
-    return f.lower(f.coalesce(OP, f.lit("i"))) == "d" if OP in rows.columns else f.lit(False)
+def _gone(rows: DataFrame) -> str:
+    return f"lower(coalesce({OP}, 'i')) = 'd'" if OP in rows.columns else "false"

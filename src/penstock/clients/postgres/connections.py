@@ -1,0 +1,75 @@
+"""Connections that wait for the next batch: to log in takes longer than to write a few rows."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import select
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from penstock.clients.postgres.server import PostgresServer
+
+if TYPE_CHECKING:
+    from penstock.clients.postgres.server import Database
+
+_WAITING: Final[dict[PostgresServer, list[Database]]] = {}
+"""Those of this process that nobody uses. A process that is forked off has none: they are its parent's."""
+
+_PATIENCE_SECS: Final = 10
+
+os.register_at_fork(after_in_child=_WAITING.clear)
+
+
+@contextmanager
+def kept(server: PostgresServer) -> Iterator[Database]:
+    """A connection as of `connected`, that waits for the next one who asks if all went well with it."""
+    from psycopg.pq import TransactionStatus
+
+    db = _waiting(server) or server.entered()
+    try:
+        with server.in_our_words():
+            yield db
+    except BaseException:
+        db.close()
+        raise
+    if db.info.transaction_status == TransactionStatus.IDLE:
+        _WAITING.setdefault(server, []).append(db)
+    else:
+        db.close()
+
+
+def _waiting(server: PostgresServer) -> Database | None:
+    """One that waits, and still answers: the server may have started again, or stand still."""
+    while True:
+        try:
+            db = _WAITING[server].pop()
+        except LookupError:
+            return None
+        if _answers(db):
+            return db
+        db.close()
+
+
+def _answers(db: Database) -> bool:
+    """Whether anything comes back, before long. An ordinary statement would wait for ever for a server that hangs."""
+    import psycopg
+
+    try:
+        db.pgconn.send_query(b"")
+        if not select.select([db.pgconn.socket], [], [], _PATIENCE_SECS)[0]:
+            return False
+        db.pgconn.consume_input()
+        while db.pgconn.get_result() is not None:
+            pass
+    except psycopg.Error:
+        return False
+    return True
+
+
+@atexit.register
+def _close() -> None:
+    for waiting in _WAITING.values():
+        while waiting:
+            waiting.pop().close()
