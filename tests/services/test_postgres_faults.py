@@ -1,15 +1,19 @@
 """A pipeline into PostgreSQL goes on when connections break, and when the server does not answer for a while."""
 
+import os
+import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from penstock.dev import postgres as dev
+from penstock.dev import processes
 from penstock.runtime.start import Run
 from tests.services import postgres
 from tests.services.postgres import Database
-from tests.services.stories import done, live, paused, resumed
+from tests.services.stories import done, live
 from tests.spark.running import Running
 
 PIPELINE = """
@@ -101,14 +105,24 @@ def test_connections_that_break_lose_and_double_nothing(pipeline: Running, serve
     )
 
 
+def signalled(home: Path, sign: int) -> None:
+    """A signal for the server and everybody who works for it: they are in groups of their own."""
+    found = processes.find(home)
+    assert found is not None
+    children = Path(f"/proc/{found.pid}/task/{found.pid}/children").read_text(encoding="utf-8").split()
+    for pid in (found.pid, *map(int, children)):
+        with suppress(ProcessLookupError):
+            os.kill(pid, sign)
+
+
 def test_a_server_that_does_not_answer_is_waited_for(pipeline: Running, server: Database, home: Path) -> None:
     live(
         pipeline,
         lambda _: count(server) == 1000,
-        paused(home),
+        done(lambda: signalled(home, signal.SIGSTOP)),
         done(lambda: drop(pipeline, 1)),
         lambda run: run.board.snapshot()[0].state == "retrying",
-        resumed(home),
+        done(lambda: signalled(home, signal.SIGCONT)),
         lambda _: count(server, "every_number") == 2000,
         lambda run: run.board.snapshot()[0].state == "running",
     )

@@ -124,6 +124,52 @@ def test_only_newer_versions_replace_a_row(given: Given) -> None:
     assert given.rows() == [("1", "5"), ("2", "6")]
 
 
+def test_rows_of_one_batch_end_as_if_they_had_come_one_by_one(given: Given) -> None:
+    columns, newer = "id INT, version INT, _gs_op STRING", {"version": ">"}
+    given.write(columns, (1, 1, "i"), (2, 5, "i"), (3, 5, "i"), update_where=newer)
+    given.write(
+        columns,
+        *((1, 3, "u"), (1, 2, "u")),
+        *((2, 9, "u"), (2, None, "d"), (2, 1, "i")),
+        *((3, 9, "u"), (3, None, "d")),
+        update_where=newer,
+    )
+    assert given.rows() == [("1", "3"), ("2", "1")]
+
+
+def test_what_is_deleted_makes_room_for_what_comes(given: Given) -> None:
+    given.database.rows(f"CREATE SCHEMA {given.schema}")
+    given.database.rows(f"CREATE TABLE {given.name} (id INT PRIMARY KEY, mail TEXT UNIQUE)")
+    columns = "id INT, mail STRING, _gs_op STRING"
+    given.write(columns, (1, "a", "i"))
+    given.write(columns, (2, "a", "i"), (1, None, "d"))
+    assert given.rows() == [("2", "a")]
+
+
+@pytest.mark.parametrize("there", ["id INT UNIQUE, v INT", "id INT, v INT, UNIQUE (id) DEFERRABLE"])
+def test_a_key_that_may_be_null_or_twice_for_a_while_is_refused(there: str, given: Given) -> None:
+    given.database.rows(f"CREATE SCHEMA {given.schema}")
+    given.database.rows(f"CREATE TABLE {given.name} ({there})")
+    with pytest.raises(ServiceError, match="without nulls"):
+        given.write("id INT, v INT", (1, 1))
+
+
+def test_words_of_an_enum_and_odd_names(given: Given) -> None:
+    given.database.rows(f"CREATE SCHEMA {given.schema}")
+    given.database.rows(f"CREATE TYPE {given.schema}.mood AS ENUM ('sad', 'glad')")
+    given.database.rows(f"CREATE TABLE {given.name} (id INT PRIMARY KEY, mood {given.schema}.mood)")
+    given.write("id INT, mood STRING", (1, "glad"))
+    assert given.rows() == [("1", "glad")]
+    with pytest.raises(QueryFailed, match="invalid input value for enum"):
+        given.write("id INT, mood STRING", (2, "so so"))
+    with pytest.raises(ServiceError, match="too long for a column"):
+        given.write(f"id INT, {'x' * 64} INT", (1, 1))
+    odd = given.sink(schema=f'{given.schema} 50% "off"')
+    assert odd.write(given.spark.createDataFrame([(1,)], "id INT"), FIRST) == 1
+    assert odd.write(given.spark.createDataFrame([(1,)], "id INT"), FIRST) == 0
+    given.database.rows(f'DROP SCHEMA "{given.schema} 50% ""off""" CASCADE')
+
+
 def test_a_table_of_nothing_but_its_key(given: Given) -> None:
     given.write("id INT", (1,), (1,))
     given.write("id INT", (1,), (2,))

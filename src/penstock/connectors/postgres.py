@@ -237,7 +237,7 @@ class JdbcSink(Sink):
     def _taken(self, rows: DataFrame) -> DataFrame:
         if self.delete_enabled or OP not in rows.columns:
             return rows
-        return rows.where(f"{OP} IS NULL OR {OP} <> 'd'")
+        return rows.where(f"{OP} IS NULL OR lower({OP}) <> 'd'")
 
     @property
     def _writer(self) -> TableWriter:
@@ -253,11 +253,15 @@ class JdbcSink(Sink):
             more.get("sslmode", "prefer"),
             more.get("sslrootcert"),
         )
+        key = self.pk_fields or self.primary_key
+        if self.insert_mode == "upsert" and not key:
+            hint = "name its columns in `pk.fields`, or give the model a `key`"
+            raise PlanRefused("not-runnable-here", "`insert.mode: upsert` needs a key, and there is none", hint=hint)
         schema, _, table = (self.table or self.from_.rpartition(".")[2]).rpartition(".")
         return TableWriter(
             server,
             TableName(schema or more.get("currentSchema", "public"), table),
-            (self.pk_fields or self.primary_key) if self.insert_mode == "upsert" else (),
+            key if self.insert_mode == "upsert" else (),
             schema_change="evolve" if self.auto_evolve else "fail",
             create=self.auto_create,
         )

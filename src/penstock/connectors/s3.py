@@ -76,7 +76,7 @@ class S3Sink(Sink):
     def rooted_at(self, root: Path) -> Self:
         if self.path is None or ":" in self.path:
             return self
-        return self.model_copy(update={"path": (root / self.path).absolute().as_uri()})
+        return self.model_copy(update={"path": f"file://{(root / self.path).absolute()}"})
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         assert self._format is not None

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from penstock.clients.postgres import tables
 from penstock.clients.postgres.aggregates import Figure, Group, Trigger
-from penstock.clients.postgres.ledger import LOCK
 from penstock.clients.postgres.tables import TableName, listed, quoted
 from penstock.errors import ServiceError
 
@@ -58,7 +57,7 @@ class Aggregation:
                 return
         try:
             with db.transaction():
-                db.execute(LOCK)
+                db.execute(tables.LOCK)
                 self._attach(db, rows, row_types, needed)
         except DataError as error:
             said = error.diag.message_primary
@@ -162,7 +161,7 @@ class Aggregation:
         db.execute(f"CREATE TEMPORARY TABLE penstock_wanted ({each}) ON COMMIT DROP")
         wanted = tables.columns_of(db, TableName("pg_temp", "penstock_wanted"))
         there = tables.columns_of(db, self.table)
-        tables.check_types(self.table, wanted, there)
+        tables.check_types(db, self.table, wanted, there)
         if missing := {name: kind for name, kind in wanted.items() if name not in there}:
             lacking = ", ".join(f"`{name}`" for name in missing)
             hint = f"{tables.addition(self.table, missing)}; or drop the table: it is made anew from the rows"

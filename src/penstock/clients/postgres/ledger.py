@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from penstock.clients.batches import BatchRef
-from penstock.clients.postgres.tables import TableName, quoted
+from penstock.clients.postgres.tables import LOCK, TableName, make_schema
 from penstock.errors import QueryFailed
 
 if TYPE_CHECKING:
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 _NAME: Final = "penstock_ledger"
 _KEPT: Final = 1000
 """How many batches of a query are remembered: Spark itself keeps a hundred."""
-LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('penstock'))"
-"""Of several that make a table at once, PostgreSQL lets one fail, also with IF NOT EXISTS."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +31,7 @@ class Ledger:
         """Make it, unless it is there."""
         with db.transaction():
             db.execute(LOCK)
-            db.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(self.table.schema)}")
+            make_schema(db, self.table.schema)
             db.execute(
                 f"CREATE TABLE IF NOT EXISTS {self.table} (query text, sink text, checkpoint text, batch bigint,"
                 " offsets text[] NOT NULL, rows bigint NOT NULL, checksum bigint NOT NULL,"
@@ -49,7 +47,7 @@ class Ledger:
 
         try:
             found = db.execute(
-                f"SELECT batch, offsets FROM {self.table} WHERE (query, sink, checkpoint) = (%s, %s, %s)"
+                f"SELECT batch, offsets FROM {self.table.among_parameters} WHERE (query, sink, checkpoint) = (%s, %s, %s)"
                 " AND batch >= %s ORDER BY batch LIMIT 1",
                 _key(ref),
             ).fetchone()
@@ -67,8 +65,8 @@ class Ledger:
 
     def add(self, db: Database, ref: BatchRef, rows: int, checksum: int) -> None:
         db.execute(
-            f"WITH old AS (DELETE FROM {self.table} WHERE (query, sink, checkpoint) = (%s, %s, %s) AND batch < %s)"
-            f" INSERT INTO {self.table} (query, sink, checkpoint, batch, offsets, rows, checksum)"
+            f"WITH old AS (DELETE FROM {self.table.among_parameters} WHERE (query, sink, checkpoint) = (%s, %s, %s) AND batch < %s)"
+            f" INSERT INTO {self.table.among_parameters} (query, sink, checkpoint, batch, offsets, rows, checksum)"
             " VALUES (%s, %s, %s, %s, %s, %s, %s)",
             (*_key(ref)[:3], ref.batch_id - _KEPT, *_key(ref), list(ref.offsets), rows, checksum),
         )

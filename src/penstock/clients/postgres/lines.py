@@ -34,7 +34,11 @@ def _cell(field: StructField) -> str:
         return f"cast({value} AS string)"
     if kind == "binary":
         return f"concat({_BACKSLASH}, {_BACKSLASH}, 'x', hex({value}))"
-    return _escaped(f"to_json({value})" if kind.startswith(_NESTED) else f"cast({value} AS string)")
+    return _escaped(
+        f"to_json({value}, map('ignoreNullFields', 'false'))"
+        if kind.startswith(_NESTED)
+        else f"cast({value} AS string)"
+    )
 
 
 def _escaped(text: str) -> str:

@@ -22,14 +22,14 @@ _FINAL: Final = (
     "does not exist",
     "no pg_hba.conf entry",
     "not permitted",
-    "SSL",
+    "support SSL",
     "certificate",
 )
 """What a server or a client says of a connection that will be refused again."""
-_PASSING: Final = ("08", "25006", "40", "53", "55", "57", "58")
+_PASSING: Final = ("08", "25006", "40", "53", "55006", "55P03", "57", "58")
 """States, or classes of them, of what may be over the next time: no connection, a lock, a server that shuts down."""
-_ROWS: Final = ("21", "22", "23")
-"""Classes of states of what is wrong with a row: a value out of range, a constraint."""
+_ROWS: Final = ("21", "22", "23", "44000", "54000", "P0001")
+"""States, or classes of them, of what is wrong with a row: a value out of range, a constraint, a trigger."""
 _LACKING: Final = {
     "42P01": "the table is not there",
     "42703": "a column is not there",
@@ -92,6 +92,7 @@ class PostgresServer:
                 application_name="penstock",
                 options=options,
                 autocommit=True,
+                client_encoding="utf8",
                 prepare_threshold=None,  # a statement that was prepared fails when its table has changed
                 keepalives_idle=5,
                 keepalives_interval=5,
@@ -108,7 +109,8 @@ class PostgresServer:
         try:
             yield
         except psycopg.Error as error:
-            raise self.failure(error.sqlstate, _words(error)) from error
+            lost = isinstance(error, psycopg.OperationalError)
+            raise self.failure(error.sqlstate or ("08000" if lost else "XX000"), _words(error)) from error
 
     def _not_connected(self, error: psycopg.Error) -> ServiceError:
         said = " ".join(str(error).split()).removeprefix("connection failed: ")
@@ -116,9 +118,9 @@ class PostgresServer:
             return ServiceError("database-refused", f"{self} does not let us in: {said}")
         return ServiceError("unreachable", f"{self} does not answer: {said}", retriable=True)
 
-    def failure(self, state: str | None, said: str) -> PenstockError:
+    def failure(self, state: str, said: str) -> PenstockError:
         """What the server said, as an error: about rows, about what it lacks, or about something that may pass."""
-        if state is None or state.startswith(_PASSING):
+        if state.startswith(_PASSING):
             return ServiceError("unreachable", f"{self}: {said}", retriable=True)
         if state.startswith(_ROWS):
             return QueryFailed("rows-refused", f"{self} does not take a row: {said}")

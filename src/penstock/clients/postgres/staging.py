@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from penstock.clients.batches import BatchRef
 from penstock.clients.postgres.lines import line
 from penstock.clients.postgres.server import PostgresServer
-from penstock.clients.postgres.tables import TableName, columns_of, listed, quoted
+from penstock.clients.postgres.tables import LOCK, TableName, columns_of, listed, quoted
 from penstock.errors import PenstockError, QueryFailed, ServiceError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Stage:
 
     @staticmethod
     def beside(target: TableName, ref: BatchRef, columns: Mapping[str, str]) -> Stage:
-        own = zlib.crc32(f"{ref.query}\n{ref.output}".encode())
+        own = zlib.crc32(f"{ref.query}\n{ref.output}\n{ref.checkpoint_id}\n{target}".encode())
         return Stage(target.beside(f"penstock_rows_{own:08x}"), columns)
 
     @property
@@ -76,13 +76,14 @@ class Stage:
         if columns_of(db, self.table) == wanted and columns_of(db, self.parts):
             return
         with db.transaction():
-            db.execute("SELECT pg_advisory_xact_lock(hashtext('penstock'))")
+            db.execute(LOCK)
             db.execute(
                 f"CREATE UNLOGGED TABLE IF NOT EXISTS {self.parts}"
                 " (token bigint, part int, rows bigint, checksum bigint, PRIMARY KEY (token, part))"
             )
             if columns_of(db, self.table) != wanted:
                 each = ", ".join(f"{quoted(name)} {kind}" for name, kind in wanted.items())
+                db.execute(f"TRUNCATE {self.parts}")
                 db.execute(f"DROP TABLE IF EXISTS {self.table}")
                 db.execute(f"CREATE UNLOGGED TABLE {self.table} ({each}) WITH (autovacuum_enabled = false)")
 
@@ -92,7 +93,7 @@ class Stage:
         fields = [field for field in rows.schema if field.name in self.columns]
         more = ("cast(monotonically_increasing_id() AS string)", f"cast({gone} AS string)", f"'{token}'")
         names = listed([*(field.name for field in fields), *_OWN])
-        copier = Copier(server, f"COPY {self.table} ({names}) FROM STDIN", str(self.parts), token)
+        copier = Copier(server, f"COPY {self.table} ({names}) FROM STDIN", self.parts.among_parameters, token)
         reports = rows.selectExpr(f"{line(fields, more)} AS line").mapInArrow(copier, _REPORT).collect()
         for report in reports:
             if report["code"] == "rows-refused":
@@ -116,10 +117,12 @@ class Stage:
         """
         there, free = staged.arrived, len(staged.lines)
         if there:
-            counted = f"SELECT coalesce(sum(rows), 0)::bigint FROM {self.parts} WHERE token = %s"
+            counted = f"SELECT coalesce(sum(rows), 0)::bigint FROM {self.parts.among_parameters} WHERE token = %s"
             (there,) = db.execute(counted, (staged.token,)).fetchone() or (0,)
         if staged.lines:
-            taken = f"INSERT INTO {self.parts} SELECT %s, unnest(%s::int[]), 0, 0 ON CONFLICT DO NOTHING"
+            taken = (
+                f"INSERT INTO {self.parts.among_parameters} SELECT %s, unnest(%s::int[]), 0, 0 ON CONFLICT DO NOTHING"
+            )
             free = db.execute(taken, (staged.token, list(staged.lines))).rowcount
         if (there, free) != (staged.arrived, len(staged.lines)):
             why = "PostgreSQL has started again in the middle of a batch, or a task was run twice"
@@ -134,7 +137,7 @@ class Stage:
         takes them for others."""
         from psycopg.errors import LockNotAvailable
 
-        if db.execute("SELECT pg_relation_size(to_regclass(%s)) > %s", (str(self.table), _ROOM)).fetchone() == (True,):
+        if db.execute("SELECT pg_table_size(to_regclass(%s)) > %s", (str(self.table), _ROOM)).fetchone() == (True,):
             with suppress(LockNotAvailable):
                 db.execute(f"TRUNCATE {self.table}, {self.parts}")
 
@@ -143,7 +146,8 @@ class Stage:
 class Copier:
     """What runs on an executor: lines of COPY go from Spark to the server as they are.
 
-    Whoever comes first with a part of a token has it: the same task, tried a second time, finds it done.
+    Whoever comes first with a part of a token has it. A task that is tried a second time gives the batch up, which is
+    then done again: nobody can tell whether the first one saw all of its rows before Spark let go of it.
     """
 
     server: PostgresServer
@@ -190,10 +194,7 @@ class Copier:
                 f"INSERT INTO {self.parts} VALUES (%s, %s, 0, 0) ON CONFLICT DO NOTHING", (self.token, part)
             )
             if begun.rowcount == 0:
-                where = f"FROM {self.parts} WHERE (token, part) = (%s, %s)"
-                found = db.execute(f"SELECT rows, checksum {where}", (self.token, part)).fetchone()
-                assert found is not None
-                return found[0], found[1]
+                raise ServiceError("unreachable", "a task of the batch was run twice", retriable=True)
             rows, checksum = 0, 0
             with db.cursor() as cursor, cursor.copy(self.copy) as copy:
                 for batch in batches:

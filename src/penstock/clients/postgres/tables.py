@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from penstock.clients.postgres.server import Database
 
 
+_LONGEST_NAME: Final = 63
+LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('penstock'))"
+"""Of several that make a table at once, PostgreSQL lets one fail, also with IF NOT EXISTS."""
+
+
 def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
@@ -30,6 +35,11 @@ class TableName:
 
     def __str__(self) -> str:
         return f"{quoted(self.schema)}.{quoted(self.name)}"
+
+    @property
+    def among_parameters(self) -> str:
+        """As it stands in a statement that has parameters."""
+        return str(self).replace("%", "%%")
 
     def beside(self, name: str) -> TableName:
         return TableName(self.schema, name)
@@ -61,36 +71,52 @@ def postgres_type(kind: DataType) -> str:
 
 
 def wanted_columns(schema: StructType, without: Sequence[str]) -> dict[str, str]:
-    return {field.name: postgres_type(field.dataType) for field in schema if field.name not in without}
+    """What rows need. PostgreSQL would cut longer names in silence, and then not find them."""
+    found = {field.name: postgres_type(field.dataType) for field in schema if field.name not in without}
+    for name in found:
+        if len(name.encode()) > _LONGEST_NAME:
+            text = f"`{name}` is too long for a column of PostgreSQL, which has {_LONGEST_NAME} bytes at most"
+            raise ServiceError("table-mismatch", text, hint="give the column another name with AS")
+    return found
 
 
 def columns_of(db: Database, table: TableName) -> dict[str, str]:
-    """The columns of a table and their types, none if there is no such table. Enums are called so."""
+    """The columns of a table and their types, none if there is no such table."""
     found = db.execute(
-        "SELECT attname, CASE typtype WHEN 'e' THEN 'enum' ELSE format_type(atttypid, atttypmod) END"
-        " FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid"
+        "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute"
         " WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
         (str(table),),
     )
     return dict(found.fetchall())
 
 
+def make_schema(db: Database, name: str) -> None:
+    """Make a schema unless it is there. To ask for one that is there takes a right that nobody else needs."""
+    if db.execute("SELECT to_regnamespace(%s)", (quoted(name),)).fetchone() == (None,):
+        db.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(name)}")
+
+
 def create(db: Database, table: TableName, columns: Mapping[str, str], key: Sequence[str]) -> None:
     each = [f"{quoted(name)} {kind}" for name, kind in columns.items()]
     primary = [f"PRIMARY KEY ({listed(key)})"] if key else []
-    db.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(table.schema)}")
-    db.execute(f"CREATE TABLE IF NOT EXISTS {table} ({', '.join(each + primary)})")
+    with db.transaction():
+        db.execute(LOCK)
+        make_schema(db, table.schema)
+        db.execute(f"CREATE TABLE IF NOT EXISTS {table} ({', '.join(each + primary)})")
 
 
 def addition(table: TableName, columns: Mapping[str, str]) -> str:
     """The statement that gives a table more columns."""
-    return f"ALTER TABLE {table} " + ", ".join(f"ADD COLUMN {quoted(n)} {kind}" for n, kind in columns.items())
+    return f"ALTER TABLE {table} " + ", ".join(
+        f"ADD COLUMN IF NOT EXISTS {quoted(n)} {kind}" for n, kind in columns.items()
+    )
 
 
-def check_types(table: TableName, wanted: Mapping[str, str], there: Mapping[str, str]) -> None:
+def check_types(db: Database, table: TableName, wanted: Mapping[str, str], there: Mapping[str, str]) -> None:
     """Refuse a table with a column that cannot hold every value that may come."""
+    enums = _enums(db, table) if "text" in wanted.values() else frozenset()
     for name, kind in wanted.items():
-        if name in there and not holds(there[name], kind):
+        if name in there and not (kind == "text" and name in enums) and not holds(there[name], kind):
             raise ServiceError(
                 "table-mismatch",
                 f"column `{name}` of {table} is {there[name]}, which does not hold every {kind}",
@@ -98,19 +124,29 @@ def check_types(table: TableName, wanted: Mapping[str, str], there: Mapping[str,
             )
 
 
+def _enums(db: Database, table: TableName) -> frozenset[str]:
+    """The columns that hold one of some words."""
+    found = db.execute(
+        "SELECT attname::text FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid"
+        " WHERE attrelid = to_regclass(%s) AND typtype = 'e'",
+        (str(table),),
+    )
+    return frozenset(name for (name,) in found)
+
+
 def check_key(db: Database, table: TableName, key: Sequence[str]) -> None:
-    """Refuse a table in which the key may stand twice."""
+    """Refuse a table in which the key may stand twice, or be null."""
     unique = db.execute(
         "SELECT array_agg(attname::text) FROM pg_index"
-        " JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY(indkey)"
-        " WHERE indrelid = to_regclass(%s) AND indisunique AND indisvalid AND indpred IS NULL AND indexprs IS NULL"
-        " GROUP BY indexrelid",
+        " JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY((indkey::int2[])[0:indnkeyatts - 1])"
+        " WHERE indrelid = to_regclass(%s) AND indisunique AND indisvalid AND indimmediate"
+        " AND indpred IS NULL AND indexprs IS NULL GROUP BY indexrelid HAVING bool_and(attnotnull)",
         (str(table),),
     )
     if not any(set(names) == set(key) for (names,) in unique):
         raise ServiceError(
             "table-mismatch",
-            f"{table} has no unique index over the primary key ({', '.join(key)})",
+            f"{table} has no unique index over the primary key ({', '.join(key)}), without nulls",
             hint=f"ALTER TABLE {table} ADD PRIMARY KEY ({listed(key)})",
         )
 
@@ -123,7 +159,7 @@ _WIDER: Final[Mapping[str, frozenset[str]]] = {
     "real": frozenset({"double precision"}),
     "timestamp without time zone": frozenset({"timestamp with time zone"}),
     "jsonb": frozenset({"json", "text"}),
-    "text": frozenset({"uuid", "json", "jsonb", "citext", "name", "inet", "cidr", "macaddr", "xml", "enum"}),
+    "text": frozenset({"uuid", "json", "jsonb", "citext", "inet", "cidr", "macaddr", "xml"}),
 }
 _WHOLE_DIGITS: Final[Mapping[str, int]] = {"smallint": 5, "integer": 10, "bigint": 19}
 

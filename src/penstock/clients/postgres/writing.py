@@ -61,6 +61,7 @@ class TableWriter:
             with db.transaction(force_rollback=True):
                 stage.complete(db, staged)
                 merge.run(db, staged)
+                db.execute("SET CONSTRAINTS ALL IMMEDIATE")
             stage.empty(db)
 
     def _staged(self, db: Database, rows: DataFrame, ref: BatchRef) -> tuple[Stage, Merge, Staged]:
@@ -79,7 +80,7 @@ class TableWriter:
         there = tables.columns_of(db, self.table)
         if not there:
             there = self._made(db, wanted)
-        tables.check_types(self.table, wanted, there)
+        tables.check_types(db, self.table, wanted, there)
         if self.key:
             tables.check_key(db, self.table, self.key)
         if missing := {name: kind for name, kind in wanted.items() if name not in there}:
@@ -98,7 +99,9 @@ class TableWriter:
             return there
         statement = tables.addition(self.table, missing)
         if self.schema_change == "evolve":
-            db.execute(statement)
+            with db.transaction():
+                db.execute(tables.LOCK)
+                db.execute(statement)
             return tables.columns_of(db, self.table)
         names = ", ".join(f"`{name}`" for name in missing)
         hint = f"{statement}; or `schema_change: evolve`, or `ignore`"
