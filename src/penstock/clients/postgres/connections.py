@@ -61,11 +61,12 @@ def _answers(db: Database) -> bool:
         if not select.select([db.pgconn.socket], [], [], _PATIENCE_SECS)[0]:
             return False
         db.pgconn.consume_input()
+        answer = db.pgconn.get_result()
         while db.pgconn.get_result() is not None:
             pass
     except psycopg.Error:
         return False
-    return True
+    return answer is not None and answer.status == psycopg.pq.ExecStatus.EMPTY_QUERY
 
 
 @atexit.register

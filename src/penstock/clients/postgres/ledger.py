@@ -47,7 +47,8 @@ class Ledger:
 
         try:
             found = db.execute(
-                f"SELECT batch, offsets FROM {self.table.among_parameters} WHERE (query, sink, checkpoint) = (%s, %s, %s)"
+                f"SELECT batch, offsets FROM {self.table.among_parameters}"
+                " WHERE (query, sink, checkpoint) = (%s, %s, %s)"
                 " AND batch >= %s ORDER BY batch LIMIT 1",
                 _key(ref),
             ).fetchone()
@@ -64,9 +65,10 @@ class Ledger:
         return True
 
     def add(self, db: Database, ref: BatchRef, rows: int, checksum: int) -> None:
+        table = self.table.among_parameters
         db.execute(
-            f"WITH old AS (DELETE FROM {self.table.among_parameters} WHERE (query, sink, checkpoint) = (%s, %s, %s) AND batch < %s)"
-            f" INSERT INTO {self.table.among_parameters} (query, sink, checkpoint, batch, offsets, rows, checksum)"
+            f"WITH old AS (DELETE FROM {table} WHERE (query, sink, checkpoint) = (%s, %s, %s) AND batch < %s)"
+            f" INSERT INTO {table} (query, sink, checkpoint, batch, offsets, rows, checksum)"
             " VALUES (%s, %s, %s, %s, %s, %s, %s)",
             (*_key(ref)[:3], ref.batch_id - _KEPT, *_key(ref), list(ref.offsets), rows, checksum),
         )

@@ -50,9 +50,9 @@ class Merge:
         if staged.rows < _MANY or db.info.server_version < _HAS_MERGE:
             return False
         sizes = db.execute(
-            "SELECT (SELECT sum(pg_relation_size(relid)) FROM pg_partition_tree(to_regclass(%s))),"
-            " pg_relation_size(to_regclass(%s))",
-            (str(self.table), str(staged.table)),
+            "SELECT coalesce((SELECT sum(pg_relation_size(relid)) FROM pg_partition_tree(t)), pg_relation_size(t)),"
+            " pg_relation_size(to_regclass(%s)) FROM to_regclass(%s) AS t",
+            (str(staged.table), str(self.table)),
         ).fetchone()
         assert sizes is not None
         return bool(sizes[0] <= _LARGER * sizes[1])

@@ -105,11 +105,9 @@ def create(db: Database, table: TableName, columns: Mapping[str, str], key: Sequ
         db.execute(f"CREATE TABLE IF NOT EXISTS {table} ({', '.join(each + primary)})")
 
 
-def addition(table: TableName, columns: Mapping[str, str]) -> str:
+def addition(table: TableName, columns: Mapping[str, str], unless: str = "") -> str:
     """The statement that gives a table more columns."""
-    return f"ALTER TABLE {table} " + ", ".join(
-        f"ADD COLUMN IF NOT EXISTS {quoted(n)} {kind}" for n, kind in columns.items()
-    )
+    return f"ALTER TABLE {table} " + ", ".join(f"ADD COLUMN {unless}{quoted(n)} {kind}" for n, kind in columns.items())
 
 
 def check_types(db: Database, table: TableName, wanted: Mapping[str, str], there: Mapping[str, str]) -> None:

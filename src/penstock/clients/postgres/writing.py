@@ -97,14 +97,13 @@ class TableWriter:
         """The columns of a table that lacks some, as it is wanted."""
         if self.schema_change == "ignore":
             return there
-        statement = tables.addition(self.table, missing)
         if self.schema_change == "evolve":
             with db.transaction():
                 db.execute(tables.LOCK)
-                db.execute(statement)
+                db.execute(tables.addition(self.table, missing, "IF NOT EXISTS "))
             return tables.columns_of(db, self.table)
         names = ", ".join(f"`{name}`" for name in missing)
-        hint = f"{statement}; or `schema_change: evolve`, or `ignore`"
+        hint = f"{tables.addition(self.table, missing)}; or `schema_change: evolve`, or `ignore`"
         raise ServiceError("table-mismatch", f"{self.table} has no column {names}", hint=hint)
 
 
