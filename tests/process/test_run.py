@@ -205,6 +205,22 @@ def test_a_pipeline_is_found_by_its_environment_variable_and_prints_rows_only(tm
     assert "WARN" not in done.stderr
 
 
+def test_a_job_ends_by_itself_and_every_application_id_has_a_memory_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "numbers.yml").write_text(
+        "sources: {numbers: {type: generator, rows: 4, columns: {n: {kind: sequence}}}}\n"
+        "sinks: {out: {type: print, from: numbers}}\n"
+    )
+    (tmp_path / "job.yaml").write_text("job_mode: true\nprint_sink: {sample_every: 2}\n")
+    shown = []
+    for application in ("first", "first", "second"):
+        env = {"STREAMLING__APPLICATION_ID": application, "PATH": "/usr/bin:/bin"}
+        done = penstock("run", "numbers.yml", "--config", "job", cwd=tmp_path, env=env)
+        assert done.returncode == 0, done.stderr
+        shown.append(done.stdout.splitlines())
+    rows = ['INSERT {"n":0}', 'INSERT {"n":2}']
+    assert shown == [rows, [], rows]
+
+
 def test_without_java_there_is_an_answer_and_no_traceback(quickstart: Path, tmp_path: Path) -> None:
     nothing = {"PATH": "/nowhere", "JAVA_HOME": "", "HOME": str(tmp_path)}
     done = penstock("run", "--once", cwd=quickstart, env=nothing)

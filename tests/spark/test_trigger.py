@@ -14,9 +14,9 @@ def written(running: Running, advanced: str) -> Running:
     return running.write({"sources/orders.yml": ORDERS, "stream_project.yml": model})
 
 
-def trigger_of(running: Running) -> str:
+def trigger_of(running: Running, entry: str = ".") -> str:
     """The trigger of the query `m` while it runs."""
-    checked = check(running.root)
+    checked = check(running.root / entry)
     plan = planned(checked, compiled(checked))
     run = start(plan, running.spark, checked.place, SqliteStore(checked.place.state_file), environ=checked.environ)
     seen: list[str] = []
@@ -46,3 +46,10 @@ def test_run_once_does_not_wait_for_an_interval(running: Running) -> None:
         running.drop("orders.v1", f"{number}.jsonl", [order(number)])
         running.run()
     assert sorted(row["id"] for row in running.topic("m")) == [1, 2]
+
+
+def test_a_pipeline_begins_batches_as_often_as_the_sink_wants_that_waits_the_shortest(running: Running) -> None:
+    source = "sources: {m: {type: generator, columns: {id: {kind: sequence}}}}\n"
+    slow, quick = (f"{{type: memory, from: m, batch_flush_interval: {interval}}}" for interval in ("2h", "1h"))
+    running.write({"intervals.yml": f"{source}sinks: {{a: {slow}, b: {quick}, c: {{type: memory, from: m}}}}\n"})
+    assert trigger_of(running, "intervals.yml") == "ProcessingTimeTrigger(3600000)"

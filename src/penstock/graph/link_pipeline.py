@@ -260,7 +260,8 @@ def _not_a_job(pipeline: Pipeline) -> Iterator[Diagnostic]:
         if pipeline.settings.job_mode and not declared.value.bounded:
             text = (
                 f"job_mode is enabled but the following source(s) do not support it: '{name}'."
-                " Job mode is only supported for pipelines where every source is bounded"
+                " Job mode is only supported for pipelines where every source is a hybrid or file (bounded) source,"
+                " or another one that ends"
             )
             hint = "give it an end, such as `mode: {type: bounded}` of a `file` source, or turn `job_mode` off"
             yield Diagnostic("source-unbounded", text, declared.origin, declared.label, hint, params={"name": name})
