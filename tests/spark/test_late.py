@@ -57,7 +57,7 @@ def errors(root: Path, spark: SparkSession) -> list[dict[str, Any]]:
     if not folder.is_dir():
         return []
     rows = spark.read.option("recursiveFileLookup", "true").parquet(str(folder)).collect()
-    return sorted((row.asDict() for row in rows), key=lambda row: str(row["value"]))
+    return sorted((row.asDict() for row in rows), key=lambda row: (str(row["value"]), row["node"]))
 
 
 def test_an_order_after_its_hour_corrects_it_within_the_lateness_and_is_late_beyond(
