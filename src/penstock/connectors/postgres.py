@@ -12,6 +12,7 @@ from pydantic import Field, PrivateAttr, SecretStr, field_validator
 from penstock.clients.batches import BatchRef
 from penstock.clients.clusters import Clusters
 from penstock.clients.jars import Package
+from penstock.clients.postgres.login import Login, SslMode
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.tables import TableName, columns_of
 from penstock.clients.postgres.writing import TableWriter
@@ -24,10 +25,8 @@ from penstock.keyed.operators import OP
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SslMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
 
-
-class PostgresSink(Sink):
+class PostgresSink(Login, Sink):
     """Writes a table of PostgreSQL, which is made if it is not there.
 
     With a primary key, rows replace those of the same key, and rows marked as deletes take them out; of several rows of
@@ -54,33 +53,13 @@ class PostgresSink(Sink):
     """Conditions on a row that replaces another, as new against old: `{version: ">"}` lets only newer ones through."""
     schema_change: Literal["fail", "evolve", "ignore"] = "fail"
     """What to do with a column that the table does not have: stop, add it to the table, or leave it out."""
-    host: str | None = None
-    """The server; that of the settings `POSTGRES_SINK__…` if left out, as with all that follows."""
-    port: Whole | None = Field(None, ge=1, le=65535)
-    """Its port."""
-    user: str | None = None
-    """The user."""
-    password: Secret | None = None
-    """The password; never shown again."""
-    database: str | None = None
-    """The database."""
-    sslmode: SslMode | None = None
-    """How the connection is secured."""
     deduplicate: bool = True
     """Whether only the last row of a key in a batch is written. It changes nothing here."""
     _server: PostgresServer = PrivateAttr(PostgresServer())
 
     def reaching(self, clusters: Clusters) -> Self:
         found = self.model_copy()
-        said = {
-            "host": self.host,
-            "port": self.port,
-            "user": self.user,
-            "password": self.password and self.password.get_secret_value(),
-            "database": self.database,
-            "sslmode": self.sslmode,
-        }
-        found._server = clusters.postgres.changed({name: value for name, value in said.items() if value is not None})
+        found._server = self.entering(clusters.postgres)
         return found
 
     def check(self) -> None:

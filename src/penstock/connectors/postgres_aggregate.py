@@ -13,10 +13,11 @@ from penstock.clients.batches import BatchRef
 from penstock.clients.clusters import Clusters
 from penstock.clients.postgres.aggregates import Figure, Group
 from penstock.clients.postgres.aggregating import COUNTER, SENTINEL, Aggregation
+from penstock.clients.postgres.login import Login
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.tables import TableName
 from penstock.clients.postgres.writing import TableWriter
-from penstock.config import Frozen, Secret, Whole
+from penstock.config import Frozen
 from penstock.connectors.contract import Sink
 from penstock.errors import PlanRefused
 
@@ -64,7 +65,7 @@ class Aggregated(Grouped):
             yield Figure(name, self.fn, source, self.type or ("numeric" if self.fn == "sum" else None))
 
 
-class PostgresAggregateSink(Sink):
+class PostgresAggregateSink(Login, Sink):
     """Writes rows to one table of PostgreSQL and keeps another one with their sums, counts and so on.
 
     The first has the last row of every key. Triggers count every change of it in the second, so inserts, updates and
@@ -95,18 +96,6 @@ class PostgresAggregateSink(Sink):
     """Columns that are made from the rows of a group; at least one."""
     schema_change: Literal["fail", "evolve", "ignore"] = "fail"
     """What to do with a column that the table of the rows does not have: stop, add it, or leave it out."""
-    host: str | None = None
-    """The server; that of the settings `POSTGRES_SINK__…` if left out, as with all that follows."""
-    port: Whole | None = Field(None, ge=1, le=65535)
-    """Its port."""
-    user: str | None = None
-    """The user."""
-    password: Secret | None = None
-    """The password; never shown again."""
-    database: str | None = None
-    """The database."""
-    sslmode: Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"] | None = None
-    """How the connection is secured."""
     deduplicate: bool = True
     """Whether only the last row of a key in a batch is written. It changes nothing here."""
     _server: PostgresServer = PrivateAttr(PostgresServer())
@@ -137,15 +126,7 @@ class PostgresAggregateSink(Sink):
 
     def reaching(self, clusters: Clusters) -> Self:
         found = self.model_copy()
-        said = {
-            "host": self.host,
-            "port": self.port,
-            "user": self.user,
-            "password": self.password and self.password.get_secret_value(),
-            "database": self.database,
-            "sslmode": self.sslmode,
-        }
-        found._server = clusters.postgres.changed({name: value for name, value in said.items() if value is not None})
+        found._server = self.entering(clusters.postgres)
         return found
 
     def check(self) -> None:

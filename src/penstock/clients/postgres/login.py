@@ -1,0 +1,39 @@
+"""What a sink can say itself of the database that it writes."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from penstock.clients.postgres.server import PostgresServer
+from penstock.config import Frozen, Secret, Whole
+
+SslMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
+
+
+class Login(Frozen):
+    """A server, and as whom it is entered. What is left out is as the settings say."""
+
+    host: str | None = None
+    """The server; that of the settings `POSTGRES_SINK__…` if left out, as with all that follows."""
+    port: Whole | None = Field(None, ge=1, le=65535)
+    """Its port."""
+    user: str | None = None
+    """The user."""
+    password: Secret | None = None
+    """The password; never shown again."""
+    database: str | None = None
+    """The database."""
+    sslmode: SslMode | None = None
+    """How the connection is secured."""
+
+    def entering(self, usual: PostgresServer) -> PostgresServer:
+        """The usual server, with what is said here in place of its own."""
+        said = {
+            "host": self.host,
+            "port": self.port,
+            "user": self.user,
+            "password": self.password and self.password.get_secret_value(),
+            "database": self.database,
+            "sslmode": self.sslmode,
+        }
+        return usual.changed({name: value for name, value in said.items() if value is not None})
