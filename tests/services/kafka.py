@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 
@@ -149,3 +149,17 @@ def consume(cluster: KafkaCluster, topic: str) -> list[Record]:
 
 def rows_of(records: list[Record]) -> list[dict[str, Any]]:
     return [json.loads(record.value) for record in records if record.value is not None]
+
+
+CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+"""How records can be packed, in the order in which Kafka numbers it."""
+
+
+def codecs_of(broker: Broker, topic: str) -> set[str]:
+    """How the records of a topic with one partition are packed: the lowest bits of their batches' attributes say so."""
+    (segment,) = (broker.home / "data" / f"{topic}-0").glob("*.log")
+    data, at, found = segment.read_bytes(), 0, set[str]()
+    while at + 23 <= len(data) and (length := int.from_bytes(data[at + 8 : at + 12], "big")):
+        found.add(CODECS[data[at + 22] & 7])
+        at += 12 + length
+    return found

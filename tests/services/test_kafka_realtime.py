@@ -8,7 +8,7 @@ import pytest
 from penstock.cli.line import check, compiled, planned
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.errors import PlanRefused
-from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
+from tests.services.kafka import Broker, codecs_of, consume, new_topic, produce, rows_of
 from tests.services.stories import done, live
 from tests.spark.running import Running
 
@@ -63,6 +63,13 @@ def test_rows_go_through_at_once_and_what_is_left_out_is_kept(running: Running, 
         lambda _: letters(broker, topic) == ["not-json", "row-failed"],
         lambda run: run.board.snapshot()[0].rejected == 2,
     )
+    assert codecs_of(broker, f"{topic}-out") == {"none"}
+
+
+def test_what_is_caught_up_at_once_is_packed(running: Running, broker: Broker, topic: str) -> None:
+    produce(broker.plain, topic, {"id": 1, "n": 4})
+    running.run()
+    assert codecs_of(broker, f"{topic}-out") == {"lz4"}
 
 
 def test_what_nobody_looked_through_is_looked_through_later(running: Running, broker: Broker, topic: str) -> None:

@@ -6,7 +6,6 @@ import socketserver
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +13,7 @@ from penstock.cli.line import Target, check, compiled
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.errors import ServiceError
 from tests.services import registry as registries
-from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
+from tests.services.kafka import CODECS, Broker, codecs_of, consume, new_topic, produce, rows_of
 from tests.spark.running import Running
 
 PIPELINE = """
@@ -39,26 +38,12 @@ def pipeline(running: Running, topic: str, source: str = "", sink: str = "") -> 
     return found.write({"pipeline.yml": PIPELINE.format(topic=topic, source=source, sink=sink)})
 
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-"""In the order in which Kafka numbers them."""
-
-
-def codecs_in(segment: Path) -> set[str]:
-    """How the batches in a file of the broker's are packed: the lowest bits of their attributes say so."""
-    data, at, found = segment.read_bytes(), 0, set()
-    while at + 23 <= len(data) and (length := int.from_bytes(data[at + 8 : at + 12], "big")):
-        found.add(CODECS[data[at + 22] & 7])
-        at += 12 + length
-    return found
-
-
 @pytest.mark.parametrize("said", [None, *CODECS])
 def test_batches_are_packed_as_the_sink_says(running: Running, broker: Broker, topic: str, said: str | None) -> None:
     produce(broker.plain, topic, *({"id": n, "name": "a" * 200} for n in range(20)))
     pipeline(running, topic, sink="" if said is None else f", compression: {said}").run()
     assert len(consume(broker.plain, f"{topic}.out")) == 20
-    (segment,) = (broker.home / "data" / f"{topic}.out-0").glob("*.log")
-    assert codecs_in(segment) == {said or "lz4"}
+    assert codecs_of(broker, f"{topic}.out") == {said or "lz4"}
 
 
 def test_a_batch_has_no_more_records_than_it_may(running: Running, broker: Broker, topic: str) -> None:

@@ -27,5 +27,5 @@ class BlackholeSink(StreamSink):
         rows.write.format("noop").mode("append").save()
         return count()
 
-    def write_stream(self, rows: DataFrame) -> DataStreamWriter:
+    def write_stream(self, rows: DataFrame, *, realtime: bool = False) -> DataStreamWriter:
         return rows.writeStream.format("noop")

@@ -231,5 +231,5 @@ class StreamSink(Sink):
     """Whether it is all one how often a row is written."""
 
     @abstractmethod
-    def write_stream(self, rows: DataFrame) -> DataStreamWriter:
-        """How Spark writes these rows of a stream."""
+    def write_stream(self, rows: DataFrame, *, realtime: bool = False) -> DataStreamWriter:
+        """How Spark writes these rows of a stream, in batches or, in real time, one by one."""

@@ -44,8 +44,8 @@ class KafkaSink(StreamSink):
     """What its values are: Avro of a schema registry, or JSON objects."""
     topic_partitions: Whole = Field(4, ge=1)
     """How many partitions the topic gets if it is not there."""
-    compression: Literal["none", "gzip", "lz4", "snappy", "zstd"] = "lz4"
-    """How batches of records are packed."""
+    compression: Literal["none", "gzip", "lz4", "snappy", "zstd"] | None = None
+    """How batches of records are packed; when left out `lz4`, and `none` in real time."""
     deduplicate: bool = True
     """Whether only the last of several rows with one key is written, of those that are read together."""
     schema_: str | None = Field(None, alias="schema")
@@ -63,12 +63,13 @@ class KafkaSink(StreamSink):
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         rows, count = counted(self._records(batch))
-        rows.write.format("kafka").mode("append").options(**self._options(), topic=self.topic).save()
+        rows.write.format("kafka").mode("append").options(**self._options("lz4"), topic=self.topic).save()
         return count()
 
-    def write_stream(self, rows: DataFrame) -> DataStreamWriter:
-        records = self._records(rows)
-        return records.writeStream.format("kafka").outputMode("update").options(**self._options(), topic=self.topic)
+    def write_stream(self, rows: DataFrame, *, realtime: bool = False) -> DataStreamWriter:
+        # In real time a record goes alone: there is nothing to gain by packing it, and a few milliseconds to lose.
+        options = self._options("none" if realtime else "lz4")
+        return self._records(rows).writeStream.format("kafka").outputMode("update").options(**options, topic=self.topic)
 
     def _records(self, batch: DataFrame) -> DataFrame:
         from pyspark.sql import functions as f
@@ -108,7 +109,8 @@ class KafkaSink(StreamSink):
             raise ServiceError("schema-unknown", f"`{self.topic}` is Avro, and there is no schema registry", hint=hint)
         return book.register(f"{self.topic}-value", schema)
 
-    def _options(self) -> dict[str, str]:
+    def _options(self, packing: str) -> dict[str, str]:
         assert self._cluster is not None
-        settings = {"kafka.compression.type": self.compression, "kafka.acks": "all", "kafka.enable.idempotence": "true"}
+        packing = self.compression or packing
+        settings = {"kafka.compression.type": packing, "kafka.acks": "all", "kafka.enable.idempotence": "true"}
         return {**settings, **self._cluster.kafka.for_spark(), "includeHeaders": "true"}

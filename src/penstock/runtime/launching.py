@@ -96,6 +96,7 @@ class Launcher:
         checkpoint = self._place.checkpoint(spec.name).absolute()
         sources = self._frames.sources(spec)
         streams_of = [source for entry, source in zip(spec.inputs, sources, strict=True) if not entry.static]
+        ends = drain or all(source.bounded for source in streams_of)
         poll_ms = min(source.poll_ms for source in streams_of)
         session = self._frames.session(poll_ms, state_partitions(checkpoint), spec.conf)
         keeping = Keeping(spec, sources, self._frames, self._board, self._outside.errors)
@@ -107,7 +108,8 @@ class Launcher:
                 writer = self._in_batches(keeping, session, failures)
             case "observed":
                 afterwards.begin()
-                writer = self._as_stream(spec, keeping, session, observed=True)
+                realtime = isinstance(spec.trigger, RealTime) and not ends
+                writer = self._as_stream(spec, keeping, session, observed=True, realtime=realtime)
             case "bare":
                 writer = self._as_stream(_stopping(spec), keeping, session)
         listener = QueryListener(
@@ -120,7 +122,7 @@ class Launcher:
         )
         listener.listen(session)
         writer = writer.queryName(spec.name).option("checkpointLocation", str(checkpoint))
-        if drain or all(source.bounded for source in streams_of):
+        if ends:
             writer = writer.trigger(availableNow=True)
         elif isinstance(spec.trigger, Every):
             writer = writer.options(**_AHEAD) if spec.trigger.ahead and shape == "observed" else writer
@@ -152,12 +154,18 @@ class Launcher:
         return whole.writeStream.foreachBatch(writing)
 
     def _as_stream(
-        self, spec: QuerySpec, keeping: Keeping, session: SparkSession, *, observed: bool = False
+        self,
+        spec: QuerySpec,
+        keeping: Keeping,
+        session: SparkSession,
+        *,
+        observed: bool = False,
+        realtime: bool = False,
     ) -> DataStreamWriter:
         self._frames.open_inputs(spec, keeping.sources, session, observed=observed)
         sink = self._sink(spec.outputs[0])
         assert isinstance(sink, StreamSink)
-        return sink.write_stream(self._rows(spec, session))
+        return sink.write_stream(self._rows(spec, session), realtime=realtime)
 
     def _rows(self, spec: QuerySpec, session: SparkSession) -> DataFrame:
         return self._frames.run_steps(spec, session)[spec.outputs[0].view]
