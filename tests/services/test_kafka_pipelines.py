@@ -242,6 +242,16 @@ def test_a_filter_keeps_rows_away_and_not_what_cannot_be_read(given: Given) -> N
     assert [row["id"] for row in rows_of(consume(given.broker.plain, f"{given.topic}.out"))] == [2]
 
 
+def test_what_a_filter_asks_of_places_is_asked_before_records_are_read(given: Given) -> None:
+    given.written("filter: __kafka_offset >= 2 AND id > 1\ninclude_metadata: true", sql="SELECT id FROM events")
+    given.sent(b"gibberish", {"id": 2}, {"id": 1}, {"id": 3}, b"later gibberish")
+    progress = given.running.run()["events"]
+    assert (progress.rows_in, progress.rows_out, progress.rejected) == (5, 1, 1)
+    assert [row["id"] for row in rows_of(consume(given.broker.plain, f"{given.topic}.out"))] == [3]
+    letters = [r for r in consume(given.broker.plain, "events.errors") if r.headers["penstock.topic"] == given.topic]
+    assert [r.value for r in letters] == [b"later gibberish"]
+
+
 OF_AVRO = """
 sources:
   events: {{type: kafka, topic: {topic}{more}}}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.sql.words import names_in
+from penstock.sql.words import names_in, parts_over
 
 
 def test_every_name_is_found_wherever_it_stands() -> None:
@@ -31,3 +31,17 @@ def test_every_name_is_found_wherever_it_stands() -> None:
 )
 def test_queries_that_may_mean_any_column(sql: str) -> None:
     assert names_in([sql]) is None
+
+
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        ("place = 1", "place = 1"),
+        ("id > 1 AND Place = 1 AND (place < 5 OR at > 2)", "Place = 1 AND (place < 5 OR at > 2)"),
+        ("place = 1 OR id > 1", None),
+        ("id > place", None),
+        ("1 = 1 AND id > 1", None),
+    ],
+)
+def test_what_a_condition_asks_of_some_columns_alone(condition: str, found: str | None) -> None:
+    assert parts_over(condition, {"place", "at"}) == found

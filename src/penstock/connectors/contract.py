@@ -147,6 +147,13 @@ class Source(Connector):
         """
         return self
 
+    def where(self, condition: str) -> Self:
+        """The same source, for readers that want rows which meet a condition in Spark SQL, and look for themselves.
+
+        It may leave others out where it knows of them before it has read them.
+        """
+        return self
+
     @property
     def poll_ms(self) -> int:
         """How long to wait before looking again when there was nothing new."""

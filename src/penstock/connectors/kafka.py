@@ -22,6 +22,7 @@ from penstock.errors import ServiceError
 from penstock.keyed.operators import OP, ORDER
 from penstock.sql.arrow_types import TYPE_NAMES, column_type
 from penstock.sql.types import Column, Columns
+from penstock.sql.words import parts_over
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -102,6 +103,7 @@ class KafkaSource(Source):
     _cluster: Cluster | None = PrivateAttr(None)
     _split: bool = PrivateAttr(False)
     _only: frozenset[str] | None = PrivateAttr(None)
+    _early: str | None = PrivateAttr(None)
 
     @model_validator(mode="after")
     def _schema_goes_with_json(self) -> Self:
@@ -131,6 +133,11 @@ class KafkaSource(Source):
     def with_only(self, names: frozenset[str]) -> Self:
         found = self.model_copy()
         found._only = names.union(name.lower() for name in self.primary_key)
+        return found
+
+    def where(self, condition: str) -> Self:
+        found = self.model_copy()
+        found._early = parts_over(condition, records.METADATA) if self.include_metadata else None
         return found
 
     def with_columns(self, columns: Columns) -> Self:
@@ -180,6 +187,8 @@ class KafkaSource(Source):
 
     def _rows(self, found: DataFrame, *kept: str) -> DataFrame:
         """Rows, what is wrong with them, and these columns of theirs."""
+        if self._early is not None:
+            found = records.placed(found, self._early)
         decoded = self._decoded(found.sparkSession)
         shape = Shape(self.primary_key, self.operation, self.include_metadata)
         return records.rows(found, decoded, shape, ERROR, kept)

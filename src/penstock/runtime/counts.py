@@ -34,7 +34,7 @@ def kept_out(session: SparkSession, query: str) -> int:
     """How many rows did not pass the filters of `marked_where`."""
     execution = _execution(session, query)
     marked = [] if execution is None else _nodes(execution.executedPlan(), _is_marked)
-    return sum(_read(node) - _rows_of(node) for node in marked)
+    return sum(_into(node) - _rows_of(node) for node in marked)
 
 
 def left_out(session: SparkSession, query: str) -> int:
@@ -51,6 +51,12 @@ def left_out(session: SparkSession, query: str) -> int:
 
 def _is_marked(node: Any) -> bool:
     return node.nodeName() == "Filter" and f"(SPARK_PARTITION_ID() >= {_PLACE})" in node.condition().toString()
+
+
+def _into(node: Any) -> int:
+    """How many rows came to a node, by those below it that count."""
+    below = _items(node.children())
+    return sum(_rows_of(child) if child.metrics().contains("numOutputRows") else _into(child) for child in below)
 
 
 def _read(plan: Any) -> int:

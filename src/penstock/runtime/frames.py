@@ -77,6 +77,7 @@ class Frames:
 
     def _source(self, entry: Input) -> Source:
         source = self._with_columns(self.filling.source(entry.source), entry.node)
+        source = source if entry.condition is None else source.where(entry.condition)
         return source.in_any_order() if entry.any_order else source
 
     def _with_columns(self, source: Source, node_id: str) -> Source:

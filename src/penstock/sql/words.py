@@ -1,6 +1,6 @@
 """Which names a query can mean at all."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
@@ -23,6 +23,17 @@ def names_in(queries: Iterable[str]) -> frozenset[str] | None:
             return None
         names.update(identifier.name.lower() for identifier in tree.find_all(exp.Identifier))
     return frozenset(names)
+
+
+def parts_over(condition: str, names: Collection[str]) -> str | None:
+    """What of a condition in Spark SQL is asked of these columns alone; None if nothing is."""
+    whole = parse_one(condition, read=SPARK)
+    parts = [
+        part
+        for part in (whole.flatten() if isinstance(whole, exp.And) else [whole])
+        if part.find(exp.Column) and all(column.name.lower() in names for column in part.find_all(exp.Column))
+    ]
+    return exp.and_(*parts).sql(SPARK) if parts else None
 
 
 def _means_unnamed(part: exp.Expression) -> bool:

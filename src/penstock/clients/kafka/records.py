@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.clients.formats import JSON_OPTIONS
+from penstock.clients.spark_expressions import tried
 from penstock.keyed.operators import OP, ORDER
 from penstock.sql.dialects import quoted
 
@@ -165,6 +166,14 @@ def rows(records: DataFrame, decoded: Decoded, shape: Shape, fault: str, kept: S
     if shape.metadata:
         columns += [f.col(of).alias(name) for name, of in METADATA.items()]
     return records.withColumn(VALUE, decoded.value).select(*columns, wrong.alias(fault), *kept)
+
+
+def placed(records: DataFrame, condition: str) -> DataFrame:
+    """The records whose place and time meet a condition. Where it cannot be told, they stay."""
+    from pyspark.sql import functions as f
+
+    found = records.withColumns({name: f.col(of) for name, of in METADATA.items()})
+    return found.where(f.coalesce(tried(f.expr(condition)), f.lit(True))).drop(*METADATA)
 
 
 def _operation() -> Column:
