@@ -19,7 +19,6 @@ from pyspark.sql import SparkSession
 from penstock.cli.init import write_project
 from penstock.cli.line import check, compiled, planned
 from penstock.cli.sample import TOPIC, write_minute
-from penstock.plan.state import SqliteStore
 from penstock.runtime.session import DEFAULTS, spark_session
 from penstock.runtime.start import start
 
@@ -56,7 +55,7 @@ def ours(spark: SparkSession, project: Path) -> Counter:
     checked = check(project)
     manifest = compiled(checked)
     plan = planned(checked, manifest, select=["orders_clean"])
-    run = start(plan, spark, checked.place, SqliteStore(checked.place.state_file))
+    run = start(plan, spark, checked.place, checked.store)
     run.run_once(lambda: time.sleep(0.01))
     (row,) = run.board.snapshot()
     return lambda: row.rows_out

@@ -42,7 +42,6 @@ from penstock.clients.schema_registry import Registry
 from penstock.clients.spark_packages import KAFKA
 from penstock.dev import kafka, processes, registry
 from penstock.manifest.model import SparkSpec
-from penstock.plan.state import SqliteStore
 from penstock.runtime.session import spark_session
 from penstock.runtime.start import start
 from streaming import plain
@@ -182,7 +181,7 @@ def ours(spark: SparkSession, topic: str, name: str, folder: Path) -> int:
     file.write_text(PIPELINE.format(topic=topic, sql=QUERIES[name]), encoding="utf-8")
     checked = check(file)
     plan = planned(checked, compiled(checked))
-    store = SqliteStore(checked.place.state_file)
+    store = checked.store
     run = start(plan, spark, checked.place, store, environ=checked.environ, clusters=checked.clusters)
     try:
         run.run_once(lambda: time.sleep(0.01))

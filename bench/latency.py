@@ -35,7 +35,6 @@ from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.clients.spark_packages import KAFKA
 from penstock.dev import kafka, processes
 from penstock.manifest.model import SparkSpec
-from penstock.plan.state import SqliteStore
 from penstock.runtime.session import spark_session
 from penstock.runtime.start import start
 from streaming import plain
@@ -102,7 +101,7 @@ def ours(
     (folder / "stream_project.yml").write_text(written, encoding="utf-8")
     checked = check(folder)
     plan = planned(checked, compiled(checked))
-    store = SqliteStore(checked.place.state_file)
+    store = checked.store
     run = start(plan, spark, checked.place, store, environ=checked.environ, clusters=checked.clusters)
     working = threading.Thread(target=run.run_on, args=(lambda: time.sleep(0.2),))
     working.start()

@@ -20,7 +20,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from penstock.cli.line import check, compiled, planned
-from penstock.plan.state import SqliteStore
 from penstock.runtime.session import DEFAULTS, spark_session
 from penstock.runtime.start import start
 
@@ -138,7 +137,7 @@ def by_hand(name: str, spark: SparkSession, project: Path) -> int:
 def ours(name: str, spark: SparkSession, project: Path) -> int:
     checked = check(project)
     plan = planned(checked, compiled(checked), select=[name])
-    run = start(plan, spark, checked.place, SqliteStore(checked.place.state_file))
+    run = start(plan, spark, checked.place, checked.store)
     run.run_once(lambda: time.sleep(0.01))
     (row,) = (r for r in run.board.snapshot() if r.query == name)
     return row.rows_out

@@ -21,7 +21,6 @@ from pyspark.sql import SparkSession
 
 from penstock.cli.line import check, compiled, planned
 from penstock.manifest.model import SparkSpec
-from penstock.plan.state import SqliteStore
 from penstock.runtime.session import spark_session
 from penstock.runtime.start import start
 
@@ -125,7 +124,7 @@ def run_pipeline(spark: SparkSession, folder: Path, url: str, options: str) -> f
     file.write_text(PIPELINE.format(url=url, options=options), encoding="utf-8")
     checked = check(file)
     plan = planned(checked, compiled(checked))
-    store = SqliteStore(checked.place.state_file)
+    store = checked.store
     begun = time.perf_counter()
     run = start(plan, spark, checked.place, store, environ=checked.environ, clusters=checked.clusters)
     try:

@@ -252,7 +252,9 @@ INERT: Final[Mapping[str, str]] = {
     "checkpoint_interval_sec": "progress is kept with every batch",
     "drain_policy": "a batch that is under way is done again after a stop",
     "preview_tolerant_mode": "there is no preview",
-    "state_backend": "progress is kept in checkpoints below `.penstock`",
+    "state_backend.sqlite.max_connections": "there is no pool of connections",
+    "state_backend.postgres.max_connections": "there is no pool of connections",
+    "state_backend.postgres.acquire_timeout_secs": "there is no pool of connections",
     "dynamic_table_backend": "there are no dynamic tables",
     "clickhouse_source": "ClickHouse is written, and not read",
     "wasm_script": "there are no scripts",
@@ -282,8 +284,10 @@ INERT: Final[Mapping[str, str]] = {
 def without_effect(settings: Settings) -> Iterator[tuple[str, str]]:
     """The settings that were given and change nothing, each section once, and why."""
     for name, why in INERT.items():
-        section, _, field = name.partition(".")
-        within: Any = getattr(settings, section)
-        given = section in settings.model_fields_set
-        if given and (not field or field in within.model_fields_set):
+        if _is_given(settings, name.split(".")):
             yield name, why
+
+
+def _is_given(section: Any, steps: list[str]) -> bool:
+    first, *rest = steps
+    return first in section.model_fields_set and (not rest or _is_given(getattr(section, first), rest))

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 from penstock.cli.line import check, compiled, planned
 from penstock.dev import processes
-from penstock.plan.state import SqliteStore
 from penstock.runtime.start import Run, start
 from tests.spark.running import Running
 
@@ -21,7 +20,7 @@ def live(running: Running, *story: Step, within: float = 120) -> None:
     """Run what is written until every step of a story has come true, one after the other."""
     checked = check(running.root / running.entry)
     plan = planned(checked, compiled(checked))
-    store = SqliteStore(checked.place.state_file)
+    store = checked.store
     run = start(plan, running.spark, checked.place, store, environ=checked.environ, clusters=checked.clusters)
     left, ends = list(story), time.monotonic() + within
 

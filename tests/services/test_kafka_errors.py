@@ -3,7 +3,6 @@
 from penstock.cli.errors import letters_of
 from penstock.cli.line import check, compiled
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.plan.state import SqliteStore
 from penstock.runtime.replay import Replayed, replayed
 from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
 from tests.spark.running import Running
@@ -24,7 +23,7 @@ models:
 def deliver(running: Running) -> dict[str, Replayed]:
     checked = check(running.root)
     waiting = letters_of(checked, None)
-    store = SqliteStore(checked.place.state_file)
+    store = checked.store
     return {
         node: replayed(
             compiled(checked),

@@ -142,6 +142,23 @@ def test_sinks_that_share_a_source_are_one_query(pipeline_manifest: Compile) -> 
     assert all(i.with_operation for q in manifest.queries for i in q.inputs)
 
 
+def test_a_sink_that_reads_for_itself_is_a_query_of_its_own(pipeline_manifest: Compile) -> None:
+    manifest = pipeline_manifest("""
+        sources:
+          a: {type: generator, columns: {id: {kind: sequence}}}
+        transforms:
+          some: {type: sql, primary_key: id, sql: SELECT id FROM a}
+        sinks:
+          one: {type: print, from: some}
+          slow: {type: blackhole, from: some, isolate: true}
+          two: {type: blackhole, from: a}
+    """)
+    assert {q.name: ([o.node for o in q.outputs], q.isolated) for q in manifest.queries} == {
+        "a": (["sink.one", "sink.two"], False),
+        "slow": (["sink.slow"], True),
+    }
+
+
 def test_names_for_spark_are_plain_and_stay_apart() -> None:
     names = [
         stream_name(view) for view in ("source.a", "source.a.b", "source.a_b", "source.a-b", "source.ä", "source.a#2")

@@ -1,13 +1,17 @@
 import sqlite3
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from penstock.errors import ServiceError
-from penstock.manifest.model import QuerySpec
+from penstock.manifest.model import Input, QuerySpec
 from penstock.plan.place import Place
-from penstock.plan.state import NOTHING, Checkpoint, SqliteStore, forget_query, read_deployed, record_query
+from penstock.plan.state import NOTHING, Checkpoint, forget_query, read_deployed, record_query
+from penstock.plan.stores import MemoryStore, SqliteStore, state_store
+from penstock.runtime.offsets import KeptOffsets
+from penstock.settings import StateBackend
 
 QUERY = QuerySpec(name="orders", inputs=(), steps=(), outputs=(), stateful=True)
 
@@ -145,3 +149,49 @@ def test_any_name_of_a_query_has_a_checkpoint_of_its_own_below_the_project(tmp_p
     assert list(place.existing_checkpoints()) == [name]
     assert checkpoint.resolve().parent.name == "checkpoints"
     assert checkpoint.resolve().is_relative_to(tmp_path / ".penstock")
+
+
+def test_a_store_that_does_not_last_knows_of_no_checkpoint(place: Place) -> None:
+    (place.checkpoint("orders") / "commits").mkdir(parents=True)
+    (place.checkpoint("orders") / "metadata").write_text("{}")
+    assert "orders" in read_deployed(SqliteStore(place.state_file), place).checkpoints
+    assert read_deployed(MemoryStore(), place).checkpoints == {}
+
+
+def test_documents_in_memory_come_back_by_namespace_and_prefix() -> None:
+    store = MemoryStore()
+    store.put("one", {"query:a": 1, "queries": 3})
+    store.put("other", {"query:a": 5})
+    assert store.get("one", "query:") == {"query:a": 1}
+    store.remove("one", ["query:a", "nothing"])
+    assert (store.get("one", ""), store.get("other", "")) == ({"queries": 3}, {"query:a": 5})
+
+
+@pytest.mark.parametrize(
+    ("said", "file"),
+    [({}, ".penstock/state.db"), ({"sqlite": {"database_path": "./kept/s.db", "state_table_name": "t"}}, "kept/s.db")],
+)
+def test_a_file_is_ours_unless_settings_name_one(place: Place, said: dict[str, Any], file: str) -> None:
+    store = state_store(StateBackend.model_validate(said), place)
+    store.put("one", {"a": 1})
+    assert store.get("one", "") == {"a": 1}
+    assert [str(path.relative_to(place.root)) for path in place.root.rglob("*.db")] == [file]
+
+
+def test_offsets_are_kept_by_reader_topic_and_partition(place: Place, store: SqliteStore) -> None:
+    kafka = {"type": "kafka", "topic": "orders"}
+    inputs = (Input(view="v", node="source.shop", name="n", source=kafka),)
+    query = QuerySpec(name="shop", inputs=inputs, steps=(), outputs=())
+    offsets = KeptOffsets(store, replace(place, application="app").of_offsets)
+    offsets.put("shop", {("orders", 0): 7, ("orders", 12): 1})
+    offsets.put("other", {("orders", 0): 9})
+    offsets.put("shop", {("orders", 0): 8})
+    found = store.get("app", "")
+    assert {key: document["offset"] for key, document in found.items()} == {
+        "other:orders:0": 9,
+        "shop:orders:0": 8,
+        "shop:orders:12": 1,
+    }
+    assert offsets.of(query) == {("orders", 0): 8, ("orders", 12): 1}
+    offsets.forget(query)
+    assert list(store.get("app", "")) == ["other:orders:0"]

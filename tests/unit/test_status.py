@@ -9,7 +9,8 @@ from penstock.cli import status
 from penstock.cli.line import check
 from penstock.cli.live import LiveTable
 from penstock.cli.options import Format
-from penstock.plan.state import SqliteStore, record_progress, record_query
+from penstock.plan.state import record_progress, record_query
+from penstock.plan.stores import SqliteStore
 from penstock.runtime.progress import QueryProgress
 from tests.support import write
 from tests.unit.conftest import MAIN, Compile

@@ -11,7 +11,7 @@ from penstock.cli.table import lines
 from penstock.clients.letters import Delivered, Letter, in_directories, outstanding
 from penstock.clients.topic_names import error_topic
 from penstock.errors import Diagnostic, ProjectInvalid
-from penstock.plan.state import SqliteStore, read_delivered
+from penstock.plan.state import read_delivered
 
 app = typer.Typer(
     help="Rows and records that could not be used: what they are, why, and deliver them again.",
@@ -101,7 +101,7 @@ def _replayed(checked: Checked, waiting: list[Letter]) -> list[dict[str, Any]]:
     from penstock.runtime.replay import replayed
     from penstock.runtime.session import spark_session
 
-    store = SqliteStore(checked.place.state_file)
+    store = checked.store
     result = []
     with spark_session(manifest.spark, checked.place.logs, jars) as spark:
         for name, letters in by_node.items():
@@ -128,7 +128,7 @@ def letters_of(checked: Checked, node: str | None) -> list[Letter]:
 
 
 def _delivered(checked: Checked) -> Mapping[tuple[str, str], Mapping[str, int]]:
-    return read_delivered(SqliteStore(checked.place.state_file), checked.place)
+    return read_delivered(checked.store, checked.place)
 
 
 def _row(number: int, letter: Letter) -> dict[str, Any]:

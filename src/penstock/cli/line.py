@@ -23,8 +23,9 @@ from penstock.plan.diff import diff
 from penstock.plan.gateways import NO_GATEWAY, ask_gateway
 from penstock.plan.place import Place
 from penstock.plan.schemas import NO_SUBJECTS, ask_subjects
-from penstock.plan.state import SqliteStore, read_deployed
+from penstock.plan.state import read_deployed
 from penstock.plan.steps import Plan
+from penstock.plan.stores import SqliteStore, StateStore, state_store
 from penstock.plan.workers import NO_WORKERS, ask_workers
 from penstock.project.clusters import pipeline_clusters
 from penstock.project.load import load
@@ -83,7 +84,15 @@ class Checked:
         environment = self.environment.name if self.environment else "default"
         name = f"{self.graph.format}.{self.graph.name}"
         deployed_as = self.settings.application_id if self.graph.format == "pipeline" else None
-        return Place(self.root, f"{name}@{deployed_as}" if deployed_as else name, environment)
+        return Place(self.root, name, environment, deployed_as)
+
+    @property
+    def store(self) -> StateStore:
+        """Where it is remembered what was started: in a file beside the documents, unless a pipeline's settings name
+        another place."""
+        if self.graph.format == "pipeline":
+            return state_store(self.settings.state_backend, self.place)
+        return SqliteStore(self.place.state_file)
 
 
 GOVERNANCE: Final = frozenset({"rule-broken", "access-denied"})
@@ -148,7 +157,7 @@ def planned(
         if name not in names:
             text = f"there is no query `{name}` in this project"
             raise PlanRefused("unknown-node", text, hint=did_you_mean(name, names))
-    deployed = read_deployed(SqliteStore(checked.place.state_file), checked.place)
+    deployed = read_deployed(checked.store, checked.place)
     brokers = ask_brokers(manifest, checked.clusters)
     workers = NO_WORKERS if select else ask_workers(manifest, checked.clusters, deployed.connectors, checked.environ)
     return diff(

@@ -23,8 +23,9 @@ from penstock.cli.plan import RebuildOption, SelectOption
 from penstock.errors import PlanRefused
 from penstock.plan.explain import explain, summary
 from penstock.plan.place import Place
-from penstock.plan.state import SqliteStore, record_progress
+from penstock.plan.state import record_progress
 from penstock.plan.steps import Plan
+from penstock.plan.stores import StateStore
 
 if TYPE_CHECKING:
     from penstock.runtime.progress import ProgressBoard
@@ -73,7 +74,7 @@ def _host(checked: Checked, plan: Plan, *, once: bool, quiet: bool) -> dict[str,
     from penstock.runtime.lock import run_lock
 
     place = checked.place
-    store = SqliteStore(place.state_file)
+    store = checked.store
     with run_lock(place.lock_file):
         find_java()
         jars = fetched(packages_of(plan.manifest))
@@ -134,7 +135,7 @@ def _tell_left_aside(board: "ProgressBoard") -> None:
 class _Heartbeat:
     """Writes the progress of the run where `status` finds it, once a second."""
 
-    def __init__(self, board: "ProgressBoard", store: SqliteStore, place: Place, revision: str) -> None:
+    def __init__(self, board: "ProgressBoard", store: StateStore, place: Place, revision: str) -> None:
         self._board = board
         self._store = store
         self._place = place

@@ -20,7 +20,7 @@ from penstock.errors import Diagnostic, ProjectInvalid
 from penstock.graph.graph import Graph, Node
 from penstock.manifest.model import Manifest, QuerySpec
 from penstock.manifest.words import Told, told, window_by
-from penstock.plan.state import SqliteStore, read_deployed
+from penstock.plan.state import read_deployed
 
 if TYPE_CHECKING:
     from penstock.runtime.state import OperatorState, QueryState
@@ -62,7 +62,7 @@ def command(
 
 def _list(checked: Checked, manifest: Manifest, form: Format) -> None:
     """Every query of the project, in short."""
-    deployed = read_deployed(SqliteStore(checked.place.state_file), checked.place).queries
+    deployed = read_deployed(checked.store, checked.place).queries
     queries = [deployed.get(planned.name, planned) for planned in manifest.queries]
     found = {query.name: _document(checked, query) if query.stateful else None for query in queries}
     if form is Format.JSON:
@@ -118,7 +118,7 @@ def _query(checked: Checked, node: Node, manifest: Manifest) -> QuerySpec:
         text = f"`{node.name}` has no query of its own"
         hint = f"it is part of {', '.join(f'`{name}`' for name in readers)}" if readers else "name a model"
         raise _none(text, hint, node.name)
-    query = read_deployed(SqliteStore(checked.place.state_file), checked.place).queries.get(planned.name, planned)
+    query = read_deployed(checked.store, checked.place).queries.get(planned.name, planned)
     if not query.stateful:
         raise _none(f"the query of `{query.name}` keeps no state", "every row of it stands for itself", query.name)
     return query

@@ -7,7 +7,7 @@ import typer
 from penstock.cli import output
 from penstock.cli.line import Checked, check, compiled
 from penstock.cli.options import ConfigOption, DirectoryOption, EnvOption, Format, FormatOption, PathArgument, target
-from penstock.plan.state import SqliteStore, read_recorded
+from penstock.plan.state import read_recorded
 
 
 def command(
@@ -24,7 +24,7 @@ def command(
     from penstock.runtime.lock import running_pid
 
     checked = check(target(path, directory, env, config=config))
-    recorded = read_recorded(SqliteStore(checked.place.state_file), checked.place)
+    recorded = read_recorded(checked.store, checked.place)
     pid = running_pid(checked.place.lock_file)
     queries = [_settled(progress, pid) for progress in recorded.progress.values()]
     if lag:

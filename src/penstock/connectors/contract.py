@@ -193,6 +193,8 @@ class Sink(Connector):
 
     from_: str = Field(alias="from")
     """The source or transform whose rows are written."""
+    isolate: bool = False
+    """Whether it reads for itself: where it is slow or fails, the other sinks go on without it."""
     on_error: OnError = "dead_letter"
     """What becomes of a row that the SQL fails over, or that is not taken here: keep it as a letter, `stop`, `skip`."""
 

@@ -272,13 +272,19 @@ def _pipeline_queries(graph: Graph) -> Iterator[QuerySpec]:
                     raise AssertionError(f"{node.id} does not belong into a pipeline")
         sinks = [node.element for node in nodes if isinstance(node.element, Sink)]
         yield QuerySpec(
-            name=graph[inputs[0].node].name,
+            name=_query_name(nodes),
             inputs=tuple(_as_wanted(entry, sinks) for entry in inputs),
             steps=tuple(steps),
             outputs=tuple(outputs),
             fan_out=_reads_twice(nodes),
             trigger=_soonest(sinks),
         )
+
+
+def _query_name(nodes: list[Node]) -> str:
+    """A query is called by its first source, and one of a sink that reads for itself by that sink."""
+    alone = next((n for n in nodes if isinstance(n.element, Sink) and n.element.isolate), None)
+    return (alone or next(n for n in nodes if n.kind == "source")).name
 
 
 def _chosen(sink: Sink) -> OnError:
@@ -308,11 +314,17 @@ def _reads_twice(nodes: list[Node]) -> bool:
 
 
 def _connected(graph: Graph) -> Iterator[set[str]]:
-    """Sinks that share a source, directly or through others, with everything they are made from."""
+    """Sinks that share a source, directly or through others, with everything they are made from.
+
+    One that reads for itself shares nothing.
+    """
     groups: list[set[str]] = []
     for node in graph.nodes.values():
-        if node.kind == "sink":
+        if isinstance(node.element, Sink):
             group = graph.upstream(node.id)
+            if node.element.isolate:
+                yield group
+                continue
             shared = [g for g in groups if g & group]
             groups = [g for g in groups if g not in shared]
             groups.append(group.union(*shared))

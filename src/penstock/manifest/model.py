@@ -177,6 +177,11 @@ class QuerySpec(Part):
     """When a batch begins; None for at once."""
     asks: tuple[AskedModel, ...] = ()
 
+    @property
+    def isolated(self) -> bool:
+        """Whether it is that of a sink that reads for itself."""
+        return any(output.sink.get("isolate") for output in self.outputs)
+
     def to_document(self) -> dict[str, Any]:
         """For keeping: the same when read back, without secrets."""
         document: dict[str, Any] = without_secrets(self.model_dump(mode="json", by_alias=True))

@@ -14,15 +14,22 @@ HOME: Final = ".penstock"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`name` tells a project and a pipeline of one name apart: `project.shop`, `pipeline.shop`."""
+    """`name` tells a project and a pipeline of one name apart: `project.shop`, `pipeline.shop`; `application` tells
+    deployments of one pipeline apart."""
 
     root: Path
     name: str
     environment: str = "default"
+    application: str | None = None
 
     @property
     def namespace(self) -> str:
-        return f"{self.name}/{self.environment}"
+        return f"{self._deployed}/{self.environment}"
+
+    @property
+    def of_offsets(self) -> str:
+        """The namespace of offsets in a store, which others know too."""
+        return self.application or self.name.partition(".")[2]
 
     @property
     def state_file(self) -> Path:
@@ -52,7 +59,7 @@ class Place:
         if chosen is not None:
             return f"{chosen}-{query}"
         environment = () if self.environment == "default" else (self.environment,)
-        return "-".join(("penstock", self.name.partition(".")[2], *environment, query))
+        return "-".join(("penstock", self._deployed.partition(".")[2], *environment, query))
 
     def existing_topics(self) -> Iterator[str]:
         if self.topics.is_dir():
@@ -76,8 +83,12 @@ class Place:
         return max((int(p.name) for p in folder.glob("*") if p.name.isdigit()), default=-1)
 
     @property
+    def _deployed(self) -> str:
+        return f"{self.name}@{self.application}" if self.application else self.name
+
+    @property
     def _own(self) -> Path:
-        return self.root / HOME / _folder(self.name) / _folder(self.environment)
+        return self.root / HOME / _folder(self._deployed) / _folder(self.environment)
 
 
 def _folder(name: str) -> str:

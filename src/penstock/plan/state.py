@@ -1,86 +1,15 @@
-"""Deployed state: what was started, from which revision, and how far it is. A table of JSON documents."""
+"""Deployed state: what was started, from which revision, and how far it is. JSON documents in a store."""
 
-import json
-import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pydantic import ValidationError
 
 from penstock.errors import ServiceError
 from penstock.manifest.model import QuerySpec
 from penstock.plan.place import Place
-
-_CREATE: Final = """
-CREATE TABLE IF NOT EXISTS state (
-    namespace TEXT, key TEXT, data TEXT NOT NULL, created_at DATETIME DEFAULT CURRENT_TIMESTAMP,
-    PRIMARY KEY (namespace, key)
-)"""
-_PUT: Final = """
-INSERT INTO state (namespace, key, data) VALUES (?, ?, ?)
-ON CONFLICT (namespace, key) DO UPDATE SET data = excluded.data"""
-
-
-class StateStore(Protocol):
-    """Documents by key. A namespace keeps projects apart that share a store."""
-
-    def get(self, namespace: str, prefix: str) -> Mapping[str, Any]: ...
-    def put(self, namespace: str, documents: Mapping[str, Any]) -> None: ...
-    def remove(self, namespace: str, keys: list[str]) -> None: ...
-
-
-class SqliteStore:
-    """A file. Reading one that is not there finds nothing and makes nothing."""
-
-    def __init__(self, file: Path) -> None:
-        self.file = file
-
-    def get(self, namespace: str, prefix: str) -> dict[str, Any]:
-        """The documents whose keys start with `prefix`."""
-        if not self.file.exists():
-            return {}
-        with self._connection() as connection:
-            rows = connection.execute(
-                "SELECT key, data FROM state WHERE namespace = ? AND substr(key, 1, ?) = ? ORDER BY key",
-                (namespace, len(prefix), prefix),
-            ).fetchall()
-        return {key: json.loads(data) for key, data in rows}
-
-    def put(self, namespace: str, documents: Mapping[str, Any]) -> None:
-        """Write all of them or none."""
-        self._make_directory()
-        with self._connection() as connection:
-            connection.executemany(_PUT, [(namespace, k, json.dumps(v)) for k, v in documents.items()])
-
-    def remove(self, namespace: str, keys: list[str]) -> None:
-        with self._connection() as connection:
-            connection.executemany("DELETE FROM state WHERE namespace = ? AND key = ?", [(namespace, k) for k in keys])
-
-    def _make_directory(self) -> None:
-        try:
-            self.file.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ServiceError("not-writable", f"cannot make {self.file.parent}: {error.strerror}") from error
-
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        try:
-            connection = sqlite3.connect(self.file, timeout=10)
-            try:
-                with connection:
-                    connection.execute(_CREATE)
-                    yield connection
-            finally:
-                connection.close()
-        except sqlite3.OperationalError as error:
-            closed = error.sqlite_errorcode in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
-            code = "not-writable" if closed else "state-unreadable"
-            raise ServiceError(code, f"the state file {self.file}: {error}") from error
-        except sqlite3.DatabaseError as error:
-            raise ServiceError("state-unreadable", f"the state file {self.file}: {error}") from error
+from penstock.plan.stores import StateStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +50,15 @@ def read_deployed(store: StateStore, place: Place) -> Deployed:
             if key.startswith("query:")
         }
     except ValidationError as error:
-        text = f"{place.state_file} was written by another version: {error.error_count()} fields do not fit"
-        hint = "run the version that wrote it, or move the file away and allow rebuilds"
+        text = f"{store} was written by another version: {error.error_count()} fields do not fit"
+        hint = "run the version that wrote it, or move it away and allow rebuilds"
         raise ServiceError("state-unreadable", text, hint=hint) from error
     root = documents.get("root")
     return Deployed(
         queries,
         frozenset(place.existing_topics()),
         frozenset(place.filled_topics()),
-        {name: _checkpoint(place, name) for name in place.existing_checkpoints()},
+        {name: _checkpoint(place, name) for name in place.existing_checkpoints()} if store.lasts else {},
         root if root is not None and root != str(place.root) else None,
         _clusters(documents, _CONNECTOR),
         _clusters(documents, _VIRTUAL_TOPIC),

@@ -1,7 +1,7 @@
 """The systems around the queries of a run: where topics are, who is told how far they are read, who knows schemas."""
 
 from collections.abc import Callable, Mapping
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 from penstock.clients.clusters import Clusters
@@ -12,22 +12,26 @@ from penstock.manifest.model import ConnectorSpec, GatewayRule, QuerySpec, Schem
 from penstock.plan.gateways import interceptors, own_interceptors, registry_of
 from penstock.plan.place import Place
 from penstock.plan.schemas import written
+from penstock.plan.stores import StateStore
 from penstock.plan.topics import wanted_config
 from penstock.plan.workers import filled_settings
 from penstock.project.variables import Environ
 from penstock.runtime.checkpoint import last_offsets
 from penstock.runtime.error_output import DirectoryErrors, ErrorOutput, KafkaErrors
+from penstock.runtime.offsets import KeptOffsets, readers
 from penstock.runtime.positions import Positions, PositionTeller, gone_records, positions_in
 
 
 class Outside:
     """Asks the systems when they are needed, and not before."""
 
-    def __init__(self, clusters: Clusters, place: Place, environ: Environ) -> None:
+    def __init__(self, clusters: Clusters, place: Place, environ: Environ, store: StateStore | None = None) -> None:
+        """With a `store`, offsets are kept there too."""
         self._clusters = clusters
         self._place = place
         self._environ = environ
-        self._teller: PositionTeller | None = None
+        self._offsets = None if store is None else KeptOffsets(store, place.of_offsets)
+        self._tellers: dict[str, PositionTeller] = {}
 
     @cached_property
     def errors(self) -> ErrorOutput:
@@ -90,12 +94,34 @@ class Outside:
             self._clusters.gateway.delete(cluster, name, list(own_interceptors(name)))
 
     def telling(self, spec: QuerySpec) -> Callable[[Positions], None] | None:
-        """How a query that reads Kafka tells it how far it is."""
+        """How a query that reads Kafka tells how far it is."""
         source = self._clusters.source
         if source is None or all(entry.source["type"] != "kafka" for entry in spec.inputs):
             return None
-        self._teller = teller = self._teller or PositionTeller(source.kafka)
-        return partial(teller.tell, self._place.group(spec.name, source.group))
+        group, followed = self._place.group(spec.name, source.group), self._teller("groups", self._commit)
+        kept = self._teller("offsets", self._offsets.put) if self._offsets is not None else None
+
+        def tell(positions: Positions) -> None:
+            followed.tell(group, positions)
+            for reader, topic in readers(spec):
+                if kept is not None:
+                    kept.tell(reader, {place: at for place, at in positions.items() if place[0] == topic})
+
+        return tell
+
+    def _teller(self, name: str, commit: Callable[[str, Positions], None]) -> PositionTeller:
+        if name not in self._tellers:
+            self._tellers[name] = PositionTeller(commit)
+        return self._tellers[name]
+
+    def _commit(self, group: str, positions: Positions) -> None:
+        self._source_admin.commit(group, positions)
+
+    @cached_property
+    def _source_admin(self) -> KafkaAdmin:
+        """Of the Kafka that is read."""
+        assert self._clusters.source is not None
+        return KafkaAdmin(self._clusters.source.kafka)
 
     def check_positions(self, spec: QuerySpec, checkpoint: Path) -> None:
         """Refuse to go on where records are gone that a query has not read: it would pass over them without a word."""
@@ -122,9 +148,9 @@ class Outside:
         return True
 
     def close(self) -> None:
-        if self._teller is not None:
-            self._teller.close()
-            self._teller = None
+        for teller in self._tellers.values():
+            teller.close()
+        self._tellers.clear()
 
     @cached_property
     def _admin(self) -> KafkaAdmin:

@@ -1,12 +1,11 @@
-"""How far queries have read Kafka, told to Kafka itself: positions of a group of consumers, for everybody to see."""
+"""How far queries have read Kafka, told for everybody to see: to Kafka itself, as positions of a group of consumers,
+and to the store of a pipeline."""
 
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
-from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.errors import ServiceError
 
 Positions: TypeAlias = Mapping[tuple[str, int], int]
@@ -15,10 +14,10 @@ _PAUSE_SECS: Final = 0.5
 
 
 class PositionTeller:
-    """Tells the newest positions of every group from a thread of its own. What Kafka does not take is told later."""
+    """Tells the newest positions of every group from a thread of its own. What is not taken is told later."""
 
-    def __init__(self, cluster: KafkaCluster) -> None:
-        self._cluster = cluster
+    def __init__(self, commit: Callable[[str, Positions], None]) -> None:
+        self._commit = commit
         self._news: dict[str, dict[tuple[str, int], int]] = {}
         self._lock = threading.Lock()
         self._closing = threading.Event()
@@ -35,14 +34,12 @@ class PositionTeller:
         self._thread.join(timeout=30)
 
     def _work(self) -> None:
-        admin: KafkaAdmin | None = None
         while not self._closing.wait(_PAUSE_SECS) or self._news:
             with self._lock:
                 news, self._news = self._news, {}
             try:
-                admin = admin or KafkaAdmin(self._cluster)
                 for group, positions in news.items():
-                    admin.commit(group, positions)
+                    self._commit(group, positions)
             except ServiceError:
                 if self._closing.is_set():
                     return

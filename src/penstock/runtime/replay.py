@@ -17,7 +17,8 @@ from penstock.errors import PlanRefused, QueryFailed
 from penstock.keyed.operators import ORDER
 from penstock.manifest.model import Input, Manifest, Output, QuerySpec
 from penstock.plan.place import Place
-from penstock.plan.state import StateStore, read_delivered, record_delivered
+from penstock.plan.state import read_delivered, record_delivered
+from penstock.plan.stores import StateStore
 from penstock.project.variables import Environ
 from penstock.runtime import rejects
 from penstock.runtime.decoding import sound

@@ -14,7 +14,6 @@ from penstock.errors import PenstockError, PlanRefused, ServiceError
 from penstock.manifest.model import QuerySpec
 from penstock.plan.place import Place
 from penstock.plan.state import (
-    StateStore,
     forget_connector,
     forget_query,
     forget_virtual_topic,
@@ -41,6 +40,7 @@ from penstock.plan.steps import (
     RetireQuery,
     StartQuery,
 )
+from penstock.plan.stores import StateStore
 from penstock.plan.waves import waves
 from penstock.project.variables import Environ
 from penstock.runtime.checkpoint import set_aside
@@ -74,7 +74,8 @@ class Run:
         self.board = board
         self._place = place
         self._store = store
-        self._outside = Outside(clusters, place, environ)
+        kept_in = store if plan.manifest.project.format == "pipeline" else None
+        self._outside = Outside(clusters, place, environ, kept_in)
         self._frames = Frames(
             plan.manifest, place.root, spark, Filling(place.root, environ, clusters), now_ms, place.beats
         )

@@ -16,7 +16,6 @@ from pyspark.sql import SparkSession
 from penstock.cli.line import check, compiled, planned
 from penstock.keyed.operators import OP
 from penstock.manifest.model import Input, Manifest, QuerySpec
-from penstock.plan.state import SqliteStore
 from penstock.runtime.beats import beat
 from penstock.runtime.progress import QueryProgress
 from penstock.runtime.start import start
@@ -48,7 +47,7 @@ class Rehearsal:
         checked = self._checked()
         manifest = _with_beats(compiled(checked))
         plan = planned(checked, manifest, select=tuple(select), allow_rebuild=())
-        store = SqliteStore(checked.place.state_file)
+        store = checked.store
         run = start(plan, self.spark, checked.place, store, environ=checked.environ, now_ms=self.now_ms)
         try:
             run.run_once(lambda: time.sleep(0.02))
