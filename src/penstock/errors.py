@@ -11,14 +11,17 @@ A stage of the line hands on `Diagnostic`s; an exception is raised where going o
 Anything else that escapes is a bug: exit 70, with its traceback.
 """
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
 from types import MappingProxyType
-from typing import ClassVar, Self
+from typing import ClassVar, Final, Self
 
 from penstock.codes import CODES
+
+_CONVEYED: Final = "penstock-error "
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +181,21 @@ class ServiceError(PenstockError):
     """Java, a disk, a broker, a database: something outside did not do its part."""
 
     exit_code = 4
+
+    @property
+    def conveyed(self) -> str:
+        """The error as one line, for those who hand on texts only: `received` makes it again."""
+        told = {"code": self.code, "message": self.message, "hint": self.hint, "retriable": self.retriable}
+        return _CONVEYED + json.dumps(told)
+
+    @classmethod
+    def received(cls, text: str) -> Self | None:
+        """The first error that was conveyed in a text; None if there is none."""
+        begin = text.find(_CONVEYED)
+        if begin < 0:
+            return None
+        told, _ = json.JSONDecoder().raw_decode(text, begin + len(_CONVEYED))
+        return cls(told["code"], told["message"], hint=told["hint"], retriable=told["retriable"])
 
 
 class QueryFailed(PenstockError):

@@ -16,6 +16,7 @@ from penstock.errors import ServiceError
 from penstock.sql.types import Column
 
 EXAMPLES: dict[tuple[str, str], dict[str, Any]] = {
+    ("source", "clickhouse"): {"table_name": "orders", "columns": "id, amount", "start_at": 5},
     ("source", "file"): {"path": "in", "format": "csv"},
     ("source", "generator"): {"columns": {"id": {"kind": "sequence"}}},
     ("source", "postgres"): {"table": "orders", "user": "me", "database": "db", "password": "secret"},
@@ -58,7 +59,7 @@ def test_every_built_in_is_found_under_its_type() -> None:
 
 
 def test_types_are_listed_in_order() -> None:
-    assert registry.types("source") == ("file", "generator", "kafka", "postgres", "topic")
+    assert registry.types("source") == ("clickhouse", "file", "generator", "kafka", "postgres", "topic")
     assert registry.types("sink") == (
         "blackhole",
         "clickhouse",

@@ -111,3 +111,11 @@ def test_a_hint_names_the_nearest_or_lists_what_there_is() -> None:
     long = did_you_mean("xyz", [f"name{n}" for n in range(20)])
     assert long is not None
     assert long.endswith(", …")
+
+
+def test_an_error_of_a_service_survives_a_way_on_which_only_texts_travel() -> None:
+    error = ServiceError("unreachable", 'nobody "there"', hint="see\nthere", retriable=True)
+    found = ServiceError.received(f"[PYTHON_EXCEPTION] at line 3\nRuntimeError: {error.conveyed}\n SQLSTATE: 38000")
+    assert found is not None
+    assert found.to_json() == error.to_json()
+    assert ServiceError.received("RuntimeError: nobody there") is None

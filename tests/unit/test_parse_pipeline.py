@@ -93,7 +93,8 @@ def test_an_unknown_type_is_reported_with_the_nearest_and_all_there_are(pipeline
         "did you mean `sql`?",
         "did you mean `blackhole`?",
     ]
-    assert "`pulsar` is not available as a source; there are file, generator, kafka, topic" in found[1].message
+    there = "clickhouse, file, generator, kafka, topic"
+    assert f"`pulsar` is not available as a source; there are {there}" in found[1].message
 
 
 def test_the_nearest_field_is_sought_among_those_of_the_mode_that_was_chosen(pipeline: Findings) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.cli.line import Target, check
 from penstock.cli.options import target
-from penstock.clients.clickhouse.server import ClickHouse, ClickHouseSink
+from penstock.clients.clickhouse.server import ClickHouse, ClickHouseSink, ClickHouseSource
 from penstock.clients.clusters import Clusters
 from penstock.connectors.print import PrintSink
 from penstock.errors import ProjectInvalid
@@ -265,6 +265,20 @@ def test_clickhouse_is_on_this_machine_unless_it_is_said_otherwise() -> None:
     }
     assert found(environ) == ClickHouseSink(ClickHouse("https://ours:8443", "ada", "secret", "shop"), "gzip", 0, 500)
     assert "secret" not in repr(found(environ))
+
+
+def test_a_source_in_clickhouse_has_settings_of_its_own() -> None:
+    environ = {
+        "STREAMLING__CLICKHOUSE_SOURCE__URL": "https://archive:8443",
+        "PENSTOCK__CLICKHOUSE_SOURCE__PASSWORD": "secret",
+        "PENSTOCK__CLICKHOUSE_SOURCE__PAGE_SIZE": "500",
+        "PENSTOCK__CLICKHOUSE_SOURCE__QUERY_TIMEOUT_SEC": "5",
+    }
+    found = pipeline_clusters(settings_from(environ), on_kafka=False).clickhouse_source
+    named = "PENSTOCK__CLICKHOUSE_SOURCE"
+    server = ClickHouse("https://archive:8443", "default", "secret", "default", named, 5)
+    assert found == ClickHouseSource(server, 500)
+    assert "secret" not in repr(found)
 
 
 @pytest.mark.parametrize(("word", "value"), [("COMPRESSION", "rar"), ("COMPRESSION_LEVEL", "10"), ("BATCH_SIZE", "0")])

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
-from penstock.clients.clickhouse.server import ClickHouseSink
+from penstock.clients.clickhouse.server import ClickHouseSink, ClickHouseSource
 from penstock.clients.connect import Connect
 from penstock.clients.gateway import Gateway
 from penstock.clients.kafka.cluster import KafkaCluster
@@ -38,6 +38,7 @@ class Clusters:
     gateway: Gateway | None = None
     postgres: PostgresServer = field(default_factory=PostgresServer)
     postgres_of: Mapping[str, PostgresServer] = field(default_factory=dict)
+    clickhouse_source: ClickHouseSource | None = None
     clickhouse_sink: ClickHouseSink | None = None
     settings: Settings = field(default_factory=Settings, repr=False)
 

@@ -22,6 +22,7 @@ class BuiltIn(NamedTuple):
 
 
 BUILT_INS: Final = (
+    BuiltIn("source", "clickhouse", "penstock.connectors.clickhouse", "ClickHouseSource"),
     BuiltIn("source", "file", "penstock.connectors.file", "FileSource"),
     BuiltIn("source", "generator", "penstock.connectors.generator", "GeneratorSource"),
     BuiltIn("source", "kafka", "penstock.connectors.kafka", "KafkaSource"),

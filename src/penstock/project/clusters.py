@@ -2,13 +2,20 @@
 
 from pydantic import SecretStr
 
-from penstock.clients.clickhouse.server import ClickHouse, ClickHouseSink
+from penstock.clients.clickhouse.server import ClickHouse, ClickHouseSink, ClickHouseSource
 from penstock.clients.clusters import Cluster, Clusters
 from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.clients.kafka.schema_book import SchemaBook
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.schema_registry import Registry
-from penstock.settings import ClickHouseSinkSettings, KafkaSettings, KafkaSourceSettings, PostgresConnection, Settings
+from penstock.settings import (
+    ClickHouseSinkSettings,
+    ClickHouseSourceSettings,
+    KafkaSettings,
+    KafkaSourceSettings,
+    PostgresConnection,
+    Settings,
+)
 
 
 def pipeline_clusters(settings: Settings, *, on_kafka: bool) -> Clusters:
@@ -19,12 +26,25 @@ def pipeline_clusters(settings: Settings, *, on_kafka: bool) -> Clusters:
         _cluster(settings.kafka_sink) if on_kafka else None,
         postgres=server,
         postgres_of={name: _database(server, said) for name, said in settings.postgres_sink_connections.items()},
-        clickhouse_sink=_clickhouse(settings.clickhouse_sink),
+        clickhouse_source=_clickhouse_source(settings.clickhouse_source),
+        clickhouse_sink=_clickhouse_sink(settings.clickhouse_sink),
         settings=settings,
     )
 
 
-def _clickhouse(said: ClickHouseSinkSettings) -> ClickHouseSink:
+def _clickhouse_source(said: ClickHouseSourceSettings) -> ClickHouseSource:
+    server = ClickHouse(
+        said.url,
+        said.user,
+        said.password.get_secret_value(),
+        said.database,
+        ClickHouseSource().server.settings,
+        said.query_timeout_sec,
+    )
+    return ClickHouseSource(server, said.page_size)
+
+
+def _clickhouse_sink(said: ClickHouseSinkSettings) -> ClickHouseSink:
     server = ClickHouse(said.url, said.user, said.password.get_secret_value(), said.database)
     return ClickHouseSink(server, said.compression, said.compression_level, said.batch_size)
 

@@ -31,8 +31,11 @@ def stopping(fault: Column, reasons: Mapping[str, str], said: str) -> Column:
     return sound
 
 
-def failure_of(error: PySparkException | Py4JError) -> QueryFailed:
+def failure_of(error: PySparkException | Py4JError) -> PenstockError:
     """The error with its causes, outermost first. To be called while Spark still runs."""
+    for text in (str(error), *_causes(error)):
+        if received := ServiceError.received(text):
+            return received
     said: list[str] = []
     for message in _messages(error):
         if message and not any(message in earlier for earlier in said):

@@ -3,23 +3,25 @@
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from http.client import HTTPException, HTTPResponse
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlencode
 
+import pyarrow as pa
+
 from penstock.clients.http import credentials
 from penstock.errors import ServiceError
 
-TIMEOUT_SECS: Final = 300
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
-_REFUSED: Final = frozenset((192, 193, 194, 497, 516))
-"""Unknown user, wrong password, no password, no right, authentication failed."""
+_REFUSED: Final = frozenset((164, 192, 193, 194, 497, 516))
+"""May only read; unknown user, wrong password, no password, no right, authentication failed."""
 _NO_DATABASE: Final = 81
 _PASSING: Final = frozenset(
     # timeouts, too many queries or parts, sockets, network, memory, read-only replicas, replicas that are gone, Keeper
-    (159, 164, 202, 203, 209, 210, 241, 242, 252, 279, 285, 286, 319, 999)
+    (159, 202, 203, 209, 210, 241, 242, 252, 279, 285, 286, 319, 999)
 )
 _BUSY: Final = frozenset((408, 429, 502, 503, 504))
 
@@ -32,6 +34,10 @@ class ClickHouse:
     user: str = "default"
     password: str = field(default="", repr=False)
     database: str = "default"
+    settings: str = "PENSTOCK__CLICKHOUSE_SINK"
+    """What the variables begin with that say all this."""
+    timeout_secs: float = 300
+    """How long an answer is waited for."""
 
     def ask(self, sql: str, **params: str) -> list[list[Any]]:
         """The rows that a question has for an answer. `{name:Type}` in it stands for a parameter."""
@@ -47,31 +53,53 @@ class ClickHouse:
         """Send rows in the format that an INSERT names, packed as HTTP calls it."""
         self._post({**settings, "query": sql}, rows, {} if packing is None else {"Content-Encoding": packing})
 
+    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
+        """What a question has for an answer in the format ArrowStream; the server has all of it before it begins."""
+        try:
+            with self._open({"wait_end_of_query": "1"}, sql.encode(), _NOTHING) as answer:
+                with pa.ipc.open_stream(answer) as stream:
+                    yield from stream
+                # A stream that breaks off between two batches looks like one that is done.
+                if answer.read(1) or answer.length:
+                    raise HTTPException("the answer broke off")
+        except (OSError, HTTPException, pa.ArrowInvalid) as error:
+            raise self._silence(error) from None
+
     def _post(self, said: Mapping[str, str], body: bytes, headers: Mapping[str, str] = _NOTHING) -> bytes:
+        try:
+            with self._open(said, body, headers) as answer:
+                return answer.read()
+        except (OSError, HTTPException) as error:
+            raise self._silence(error) from None
+
+    def _open(self, said: Mapping[str, str], body: bytes, headers: Mapping[str, str]) -> HTTPResponse:
         address = f"{self.url.rstrip('/')}/?{urlencode({'database': self.database, **said})}"
         known = credentials(self.user, self.password)
         try:
             request = urllib.request.Request(address, body, {**known, **headers}, method="POST")
-            with urllib.request.urlopen(request, timeout=TIMEOUT_SECS) as answer:
-                found: bytes = answer.read()
-                return found
+            answer: HTTPResponse = urllib.request.urlopen(request, timeout=self.timeout_secs)
+            return answer
         except urllib.error.HTTPError as error:
             with error:
                 raise self._failure(error) from None
-        except (OSError, ValueError) as error:
-            text = f"ClickHouse at {self.url} does not answer: {getattr(error, 'reason', error)}"
-            raise ServiceError(
-                "unreachable", text, hint="see `PENSTOCK__CLICKHOUSE_SINK__URL`", retriable=True
-            ) from None
+        except (OSError, ValueError, HTTPException) as error:
+            raise self._silence(error) from None
+
+    def _silence(self, error: Exception) -> ServiceError:
+        reason = getattr(error, "reason", error)
+        if isinstance(reason, TimeoutError):
+            reason = f"{reason} after {self.timeout_secs:g} s"
+        text = f"ClickHouse at {self.url} does not answer: {reason}"
+        return ServiceError("unreachable", text, hint=f"see `{self.settings}__URL`", retriable=True)
 
     def _failure(self, error: urllib.error.HTTPError) -> ServiceError:
         code = int(error.headers.get("X-ClickHouse-Exception-Code") or 0)
         said = error.read().decode(errors="replace").strip().partition("\n")[0][:600] or str(error.reason)
         if code in _REFUSED or error.code in (401, 403):
-            hint = "see `PENSTOCK__CLICKHOUSE_SINK__USER` and `…__PASSWORD`, and the rights of that user"
+            hint = f"see `{self.settings}__USER` and `…__PASSWORD`, and the rights of that user"
             text = f"ClickHouse at {self.url} does not let `{self.user}` do this: {said}"
             return ServiceError("clickhouse-refused", text, hint=hint)
-        way_out = "make the database, or name another one in `PENSTOCK__CLICKHOUSE_SINK__DATABASE`"
+        way_out = f"make the database, or name another one in `{self.settings}__DATABASE`"
         passing = code in _PASSING or (code == 0 and error.code in _BUSY)
         text = f"ClickHouse at {self.url} says {error.code}: {said}"
         return ServiceError(
@@ -87,6 +115,14 @@ class ClickHouseSink:
     compression: str = "zstd"
     compression_level: int = 6
     batch_size: int = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class ClickHouseSource:
+    """A server that sources read from, and how many rows make a page."""
+
+    server: ClickHouse = ClickHouse(settings="PENSTOCK__CLICKHOUSE_SOURCE")
+    page_size: int = 10_000_000
 
 
 def name(text: str) -> str:

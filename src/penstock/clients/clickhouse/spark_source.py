@@ -1,0 +1,136 @@
+"""A table as a data source of Spark, whose checkpoint knows up to which key it was read."""
+# ruff: noqa: N802 - the names are Spark's
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from penstock.clients.clickhouse.reading import Reading
+from penstock.errors import ServiceError
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSource
+
+_PARTS: Final = 4
+"""Into how many ranges of keys a page is cut, to be read side by side."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """What Spark reads of a table: from one position to another, if they are given, else from the first key on."""
+
+    reading: Reading
+    start_at: int | None = None
+    before: str | None = None
+    after: str | None = None
+
+    @property
+    def first(self) -> int:
+        """Rows may yet come to a table without any, so it begins at the lowest key that there can be."""
+        if self.start_at is not None:
+            return self.start_at
+        ends = self.reading.ends()
+        return ends[0] if ends else self.reading.lowest
+
+    @property
+    def end(self) -> int:
+        ends = self.reading.ends()
+        return ends[1] if ends else self.reading.lowest
+
+    @property
+    def span(self) -> tuple[int, int]:
+        begin = self.first if self.before is None else _key(self.before)
+        return begin, max(begin, self.end if self.after is None else _key(self.after))
+
+
+def cut(begin: int, end: int) -> list[tuple[int, int]]:
+    """A range of keys as a few smaller ones."""
+    parts = max(1, min(_PARTS, end - begin))
+    return list(pairwise(begin + (end - begin) * part // parts for part in range(parts + 1)))
+
+
+def data_source(label: str, table: Table) -> type[DataSource]:
+    """A class that Spark knows the table by. What it needs is in it, and not in options, which Spark writes down."""
+    from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+    from pyspark.sql.types import StructType
+
+    class Keys(InputPartition):
+        def __init__(self, begin: int, end: int) -> None:
+            self.begin, self.end = begin, end
+
+    class Rows:
+        def __init__(self, schema: StructType) -> None:
+            self.schema = schema
+
+        def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+            assert isinstance(partition, Keys)
+            with _conveying():
+                arrow = to_arrow_schema(self.schema, timezone="UTC")
+                yield from table.reading.batches(partition.begin, partition.end, arrow)
+
+    class Pages(Rows, DataSourceStreamReader, SupportsTriggerAvailableNow):
+        """Page after page, up to the last key that is there when the reader begins."""
+
+        end: int | None = None
+
+        def initialOffset(self) -> dict[str, str]:
+            with _conveying():
+                return {"key": str(table.first)}
+
+        def prepareForTriggerAvailableNow(self) -> None:
+            with _conveying():
+                self.end = table.end
+
+        def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
+            if self.end is None:
+                self.prepareForTriggerAvailableNow()
+            assert self.end is not None
+            begin = int(start["key"])
+            with _conveying():
+                return start if begin >= self.end else {"key": str(table.reading.page_end(begin, self.end))}
+
+        def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
+            return [Keys(*part) for part in cut(int(start["key"]), int(end["key"]))]
+
+    class Whole(Rows, DataSourceReader):
+        def partitions(self) -> Sequence[InputPartition]:
+            with _conveying():
+                return [Keys(*part) for part in cut(*table.span)]
+
+    class TableSource(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return label
+
+        def schema(self) -> str:
+            return table.reading.schema
+
+        def streamReader(self, schema: StructType) -> Any:
+            return Pages(schema)
+
+        def reader(self, schema: StructType) -> Any:
+            return Whole(schema)
+
+    return TableSource
+
+
+@contextmanager
+def _conveying() -> Iterator[None]:
+    """Spark hands on nothing of an error but its text."""
+    try:
+        yield
+    except ServiceError as error:
+        raise RuntimeError(error.conveyed) from None
+
+
+def _key(position: str) -> int:
+    return int(json.loads(position)["key"])

@@ -1,0 +1,80 @@
+"""Tables of ClickHouse, as a source."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
+
+from pydantic import Field, PrivateAttr
+
+from penstock.clients.batches import PartRead
+from penstock.clients.clickhouse.server import ClickHouseSource as Origin
+from penstock.clients.clusters import Clusters
+from penstock.config import Names, Whole
+from penstock.connectors.contract import Source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from penstock.clients.clickhouse.reading import Reading
+
+_FORMAT: Final = "penstock_clickhouse"
+
+
+class ClickHouseSource(Source):
+    """Reads the rows of a table of ClickHouse that are there when the run starts, page by page, and ends."""
+
+    type: Literal["clickhouse"] = "clickhouse"
+    own_labels: ClassVar = frozenset({"table"})
+    table_name: str = Field(min_length=1)
+    """The table's name. Its sorting key must begin with a column of whole numbers."""
+    columns: Names = ()
+    """The columns to read, separated by commas. Default: all."""
+    filter: str | None = None
+    """A condition in ClickHouse's own SQL, which rows must meet."""
+    start_at: Whole | None = None
+    """The first sorting key to read, in the first run; later ones go on where the last one was."""
+    _origin: Origin = PrivateAttr(Origin())
+
+    @property
+    def bounded(self) -> bool:
+        return True
+
+    def reaching(self, clusters: Clusters) -> Self:
+        found = self.model_copy()
+        found._origin = clusters.clickhouse_source or Origin()
+        return found
+
+    def check(self) -> None:
+        self._reading()
+
+    def read(self, spark: SparkSession, name: str) -> DataFrame:
+        from penstock.clients.clickhouse.spark_source import Table, data_source
+
+        label = f"{_FORMAT}_{zlib.crc32(name.encode()):08x}"
+        spark.dataSource.register(data_source(label, Table(self._reading(), self.start_at)))
+        return spark.readStream.name(name).format(label).load()
+
+    def peek(self, spark: SparkSession) -> DataFrame:
+        return self._whole(spark)
+
+    def read_again(
+        self, spark: SparkSession, name: str, parts: Mapping[str, PartRead], *, ordered: bool = False
+    ) -> DataFrame | None:
+        part = parts.get(name)
+        if part is None or part.after is None or ordered:
+            return None
+        return self._whole(spark, part.before, part.after)
+
+    def _whole(self, spark: SparkSession, before: str | None = None, after: str | None = None) -> DataFrame:
+        from penstock.clients.clickhouse.spark_source import Table, data_source
+
+        spark.dataSource.register(data_source(_FORMAT, Table(self._reading(), self.start_at, before, after)))
+        return spark.read.format(_FORMAT).load()
+
+    def _reading(self) -> Reading:
+        from penstock.clients.clickhouse.reading import reading
+
+        origin = self._origin
+        return reading(origin.server, self.table_name, self.columns, self.filter, origin.page_size)

@@ -1,0 +1,277 @@
+"""The source `clickhouse`, on ClickHouse's real engine."""
+
+import json
+import signal
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.errors import ServiceError
+from tests.process.cli import background, penstock, wait_until
+from tests.services import clickhouse
+from tests.services.stories import Step, paused, resumed
+from tests.spark.running import Running
+
+NUMBERS = "CREATE TABLE numbers (id Int64, n UInt64, big UInt256, at DateTime64(3)) ENGINE = MergeTree ORDER BY id"
+FILL = (
+    "INSERT INTO numbers SELECT number * 10, number, bitShiftLeft(toUInt256(number), 200), toDateTime64(number, 3) "
+    "FROM numbers({}, {})"
+)
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A database, and a pipeline that reads from it into files."""
+
+    client: Any
+    running: Running
+
+    def pipeline(self, **settings: Any) -> "Archive":
+        source = json.dumps({"type": "clickhouse", "table_name": "numbers", **settings})
+        text = (
+            f"sources: {{archive: {source}}}\nsinks: {{kept: {{type: file, from: archive, path: out, format: json}}}}\n"
+        )
+        self.running.write({"pipeline.yml": text})
+        return self
+
+    def run(self) -> Any:
+        return self.running.run()["archive"]
+
+    def rows(self) -> list[dict[str, Any]]:
+        files = sorted((self.running.root / "out").glob("*-*/part-*.json"))
+        return [json.loads(line) for file in files for line in file.read_text().splitlines()]
+
+    def ids(self) -> list[int]:
+        return sorted(row["id"] for row in self.rows())
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("clickhouse")
+
+
+@pytest.fixture(scope="module")
+def address(home: Path) -> Iterator[str]:
+    with clickhouse.running(home) as found:
+        yield found
+
+
+@pytest.fixture
+def archive(address: str, running: Running, monkeypatch: pytest.MonkeyPatch) -> Archive:
+    name = f"d_{uuid.uuid4().hex[:12]}"
+    clickhouse.client(address).command(f"CREATE DATABASE {name}")
+    monkeypatch.setenv("STREAMLING__CLICKHOUSE_SOURCE__URL", address)
+    monkeypatch.setenv("STREAMLING__CLICKHOUSE_SOURCE__DATABASE", name)
+    return Archive(clickhouse.client(address, database=name), replace(running, entry="pipeline.yml"))
+
+
+def test_a_table_is_read_page_by_page_and_the_run_ends(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK__CLICKHOUSE_SOURCE__PAGE_SIZE", "400")
+    archive.client.command(NUMBERS)
+    archive.client.command(FILL.format(0, 1000))
+    done = archive.pipeline().run()
+    assert (done.rows_in, done.rows_out, done.batches) == (1000, 1000, 3)
+    assert archive.ids() == list(range(0, 10_000, 10))
+    (row,) = (row for row in archive.rows() if row["id"] == 70)
+    assert row.pop("at").startswith("1970-01-01T00:00:07")
+    assert row == {"id": 70, "n": 7, "big": str(7 * 2**200), "_gs_op": "i"}
+
+
+def test_a_second_run_goes_on_behind_the_last_key(archive: Archive) -> None:
+    archive.client.command(NUMBERS)
+    archive.client.command(FILL.format(0, 100))
+    assert archive.pipeline().run().rows_out == 100
+    assert archive.run().rows_out == 0
+    archive.client.command(FILL.format(100, 50))
+    assert archive.run().rows_out == 50
+    assert archive.ids() == list(range(0, 1500, 10))
+
+
+def test_an_interrupted_batch_is_read_again(archive: Archive) -> None:
+    archive.client.command(NUMBERS)
+    archive.client.command(FILL.format(0, 100))
+    archive.pipeline().run()
+    archive.running.uncommit("archive", 0)
+    archive.run()
+    assert archive.ids() == list(range(0, 1000, 10))
+
+
+def test_columns_a_filter_and_a_first_key(archive: Archive) -> None:
+    archive.client.command(NUMBERS)
+    archive.client.command(FILL.format(0, 100))
+    archive.pipeline(columns="id, n", filter="n % 2 = 0", start_at=500).run()
+    assert archive.rows()[0].keys() == {"id", "n", "_gs_op"}
+    assert archive.ids() == list(range(500, 1000, 20))
+
+
+def test_the_newest_version_counts_and_what_is_gone_is_a_delete(archive: Archive, capsys: Any) -> None:
+    archive.client.command(
+        "CREATE TABLE numbers (id Int64, name String, v UInt64, gone UInt8) "
+        "ENGINE = ReplacingMergeTree(v, gone) ORDER BY id"
+    )
+    archive.client.command("SYSTEM STOP MERGES numbers")
+    for rows in ("(1, 'a', 1, 0), (2, 'b', 5, 0), (3, 'c', 1, 0)", "(1, 'z', 2, 1), (2, 'old', 4, 0)"):
+        archive.client.command(f"INSERT INTO numbers VALUES {rows}")
+    archive.running.write(
+        {
+            "pipeline.yml": """
+            sources: {archive: {type: clickhouse, table_name: numbers, columns: "id, name"}}
+            sinks: {shown: {type: print, from: archive}}
+            """
+        }
+    )
+    archive.run()
+    lines = sorted(line for line in capsys.readouterr().out.splitlines() if line.startswith(("INSERT", "DELETE")))
+    assert lines == ['DELETE {"id":1,"name":"z"}', 'INSERT {"id":2,"name":"b"}', 'INSERT {"id":3,"name":"c"}']
+    assert [row["name"] for row in archive.running.show("source.archive")] == ["z", "b", "c"]
+
+
+def test_a_table_without_rows_is_no_mistake(archive: Archive) -> None:
+    archive.client.command(NUMBERS)
+    assert archive.pipeline().run().rows_out == 0
+    archive.client.command(FILL.format(0, 5))
+    assert archive.run().rows_out == 5
+
+
+def test_rows_below_zero_that_come_to_an_empty_table_are_read(archive: Archive) -> None:
+    archive.client.command(NUMBERS)
+    archive.pipeline().run()
+    archive.client.command("INSERT INTO numbers (id) VALUES (-5), (5)")
+    archive.run()
+    assert archive.ids() == [-5, 5]
+
+
+@pytest.mark.parametrize("kind", ["UInt64", "Int64", "UInt256", "Int8"])
+def test_keys_at_the_ends_of_their_type_are_read_once(
+    kind: str, archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK__CLICKHOUSE_SOURCE__PAGE_SIZE", "2")
+    bits = int(kind.lstrip("UInt"))
+    low = 0 if kind.startswith("U") else -(2 ** (bits - 1))
+    keys = [low, low + 1, low + 2, low + 2**bits - 3, low + 2**bits - 2, low + 2**bits - 1]
+    archive.client.command(f"CREATE TABLE numbers (id {kind}) ENGINE = MergeTree ORDER BY id")
+    archive.client.command(f"INSERT INTO numbers VALUES {', '.join(f'({key})' for key in keys)}")
+    archive.pipeline(start_at=low - 1).run()
+    assert sorted(int(row["id"]) for row in archive.rows()) == keys
+
+
+def test_what_the_table_computes_can_be_asked_for(archive: Archive) -> None:
+    archive.client.command(
+        "CREATE TABLE numbers (id Int64, twice Int64 MATERIALIZED id * 2, thrice Int64 ALIAS id * 3) "
+        "ENGINE = ReplacingMergeTree ORDER BY id"
+    )
+    archive.client.command("INSERT INTO numbers VALUES (1), (2)")
+    archive.pipeline().run()
+    assert archive.rows()[0].keys() == {"id", "_gs_op"}
+    archive.pipeline(columns=["id", "twice", "thrice"], filter="thrice > 3")
+    assert archive.running.show("source.archive") == [{"id": 2, "twice": 4, "thrice": 6, "_gs_op": "i"}]
+
+
+def test_a_row_that_the_sql_fails_over_is_found_from_the_first_key_on(archive: Archive) -> None:
+    archive.client.command(NUMBERS)
+    archive.client.command(FILL.format(0, 10))
+    archive.running.write(
+        {
+            "pipeline.yml": """
+            sources: {archive: {type: clickhouse, table_name: numbers, start_at: 50}}
+            transforms: {part: {type: sql, primary_key: id, sql: "SELECT id, 100 / (n - 7) AS part FROM archive"}}
+            sinks: {kept: {type: file, from: part, path: out, format: json}}
+            """
+        }
+    )
+    done = archive.run()
+    assert archive.ids() == [50, 60, 80, 90]
+    assert done.rejected == 1
+
+
+@pytest.mark.parametrize(
+    ("table", "settings", "said", "hint"),
+    [
+        ("other (id Int64) ENGINE = MergeTree ORDER BY id", {}, "there is no table `numbers`", "DATABASE"),
+        ("numbers (id String) ENGINE = MergeTree ORDER BY id", {}, "not sorted by a column of whole numbers", "`id`"),
+        ("numbers (id Int64) ENGINE = Memory", {}, "not sorted by a column of whole numbers", "no sorting key"),
+        (
+            "numbers (id Int64) ENGINE = MergeTree ORDER BY id",
+            {"columns": "id, amuont"},
+            "has no column `amuont`",
+            "there are: id",
+        ),
+        (
+            "numbers (id Int64) ENGINE = MergeTree ORDER BY id",
+            {"filter": "amount >"},
+            "cannot be read like this: .*Syntax error",
+            "see `filter`",
+        ),
+    ],
+)
+def test_a_table_that_cannot_be_read(
+    table: str, settings: dict[str, Any], said: str, hint: str, archive: Archive
+) -> None:
+    archive.client.command(f"CREATE TABLE {table}")
+    with pytest.raises(ServiceError, match=said) as caught:
+        archive.pipeline(**settings).run()
+    assert caught.value.code == "table-mismatch"
+    assert hint in (caught.value.hint or "")
+
+
+def test_a_wrong_password_is_told_at_once(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK__CLICKHOUSE_SOURCE__PASSWORD", "wrong-word")
+    with pytest.raises(ServiceError) as caught:
+        archive.pipeline().run()
+    assert (caught.value.code, caught.value.retriable) == ("clickhouse-refused", False)
+    assert "PENSTOCK__CLICKHOUSE_SOURCE__USER" in (caught.value.hint or "")
+    assert "wrong-word" not in str(caught.value)
+
+
+# Crashes and faults
+
+
+def test_a_run_that_is_killed_goes_on_behind_its_last_page(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK__CLICKHOUSE_SOURCE__PAGE_SIZE", "100")
+    archive.client.command(NUMBERS)
+    archive.client.command(FILL.format(0, 3000))
+    root = archive.pipeline().running.root
+    with background("run", "pipeline.yml", cwd=root) as runner:
+        wait_until(lambda: len(list((root / "out").glob("*-*"))) > 2, "the first pages")
+        runner.send_signal(signal.SIGKILL)
+        runner.wait(timeout=10)
+    assert 0 < len(archive.ids()) < 3000
+    again = penstock("run", "pipeline.yml", cwd=root)
+    assert again.returncode == 0, again.stderr
+    assert archive.ids() == list(range(0, 30_000, 10))
+    files = sorted((root / "out").iterdir())
+    assert penstock("run", "pipeline.yml", cwd=root).returncode == 0
+    assert sorted((root / "out").iterdir()) == files
+
+
+def test_a_server_that_stands_still_is_waited_for(
+    archive: Archive, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK__CLICKHOUSE_SOURCE__PAGE_SIZE", "20")
+    monkeypatch.setenv("PENSTOCK__CLICKHOUSE_SOURCE__QUERY_TIMEOUT_SEC", "2")
+    archive.client.command(NUMBERS)
+    archive.client.command(FILL.format(0, 2000))
+    story: list[Step] = [
+        lambda run: run.board.batches("archive") > 1,
+        paused(home),
+        lambda run: run.board.snapshot()[0].state == "retrying",
+        resumed(home),
+    ]
+    run = archive.pipeline().running.begun()
+
+    def look() -> None:
+        time.sleep(0.05)
+        if story and story[0](run):
+            story.pop(0)
+
+    try:
+        run.run_on(look)
+    finally:
+        run.close()
+    assert story == []
+    assert archive.ids() == list(range(0, 20_000, 10))
