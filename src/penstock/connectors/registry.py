@@ -24,6 +24,7 @@ class BuiltIn(NamedTuple):
 BUILT_INS: Final = (
     BuiltIn("source", "file", "penstock.connectors.file", "FileSource"),
     BuiltIn("source", "generator", "penstock.connectors.generator", "GeneratorSource"),
+    BuiltIn("source", "hybrid", "penstock.connectors.hybrid", "HybridSource"),
     BuiltIn("source", "kafka", "penstock.connectors.kafka", "KafkaSource"),
     BuiltIn("source", "postgres", "penstock.connectors.postgres", "PostgresTable"),
     BuiltIn("source", "topic", "penstock.connectors.topic", "TopicSource"),
