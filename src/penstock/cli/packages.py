@@ -14,7 +14,7 @@ def packages_of(manifest: Manifest) -> tuple[Package, ...]:
     """What the connectors of a manifest need."""
     configs: list[tuple[Role, Mapping[str, Any]]] = [
         *(("source", config) for config in manifest.streams.values()),
-        *(("source", entry.source) for query in manifest.queries for entry in query.inputs),
+        *(("source", source) for query in manifest.queries for entry in query.inputs for source in entry.sources),
         *(("sink", output.sink) for query in manifest.queries for output in query.outputs),
     ]
     return packages((role, config["type"]) for role, config in configs)

@@ -52,7 +52,8 @@ def command(
         batches = f"{query['batches']:,} batch{'' if query['batches'] == 1 else 'es'}"
         aside = "".join(f", {query[word]:,} {word}" for word in ("late", "rejected") if query.get(word))
         numbers = f"{query['rows_in']:,} rows in, {query['rows_out']:,} out{aside}, {batches}"
-        output.put(f"  {query['query']:<{width}}  {query['state']:<9} {numbers}{_since(query)}")
+        phase = f", phase {query['phase']}" if query.get("phase") else ""
+        output.put(f"  {query['query']:<{width}}  {query['state']:<9} {numbers}{phase}{_since(query)}")
         if query["error"]:
             output.put(f"  {'':<{width}}  {query['error']}")
         for place in query.get("lag", ()):
@@ -66,7 +67,7 @@ def _behind(checked: Checked) -> dict[str, list[dict[str, Any]]]:
 
     source = checked.clusters.source
     topics = {
-        query.name: [entry.source["topic"] for entry in query.inputs if entry.source["type"] == "kafka"]
+        query.name: [entry.topic for entry in query.inputs if entry.topic is not None]
         for query in compiled(checked).queries
     }
     if source is None or not any(topics.values()):

@@ -82,6 +82,8 @@ class Source(Connector):
 
     has_records: ClassVar[bool] = False
     """Whether its rows are made of records, which may not be readable: it has the columns `ERROR` and `ORIGIN` then."""
+    filter_at: ClassVar[tuple[str, ...]] = ("filter",)
+    """Where its condition is written."""
     table_only: ClassVar[bool] = False
     """Whether it is a table that streams look rows up in, and no stream itself."""
     inert: ClassVar[Mapping[str, str]] = {
@@ -99,6 +101,16 @@ class Source(Connector):
     def bounded(self) -> bool:
         """Whether the rows come to an end by themselves."""
         return False
+
+    @property
+    def ends_as_job(self) -> bool:
+        """Whether a job can read it: it comes to an end, or to a place where a job ends."""
+        return self.bounded
+
+    @property
+    def live(self) -> Source:
+        """What it reads in the end, if it is made of several sources; else the source itself."""
+        return self
 
     @abstractmethod
     def read(self, spark: SparkSession, name: str) -> DataFrame:

@@ -33,6 +33,9 @@ _AT_ONCE: Final = "10000"
 """How many records Kafka's client hands over at a time. Its own 500 cost Spark a third of its speed, and memory is
 bounded by what is fetched."""
 
+_EARLIEST: Final = -2
+"""Spark's word for the first record that there is."""
+
 
 def _text(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
@@ -46,6 +49,11 @@ def _type(value: object) -> object:
 
 
 ColumnType = Annotated[str, BeforeValidator(_type, json_schema_input_type=str)]
+
+
+Beginning = Annotated[
+    str, BeforeValidator(_text, json_schema_input_type=str | int), Field(pattern=r"^(earliest|latest|\d+)$")
+]
 
 
 class SchemaOverride(Frozen):
@@ -78,10 +86,9 @@ class KafkaSource(Source):
     """What its values are: Avro of a schema registry, JSON objects, or bytes that are taken as they are."""
     schema_: dict[str, ColumnType] | None = Field(None, alias="schema")
     """The columns of JSON objects and their types, such as `int64`, `string`, `decimal128(20,4)`, or those of SQL."""
-    starting_offsets: Annotated[str, BeforeValidator(_text, json_schema_input_type=str | int)] = Field(
-        "earliest", pattern=r"^(earliest|latest|\d+)$"
-    )
-    """Where to begin the first time: `earliest`, `latest`, or a time in milliseconds since 1970."""
+    starting_offsets: Beginning | dict[Whole, Whole] = "earliest"
+    """Where to begin the first time: `earliest`, `latest`, a time in milliseconds since 1970, or offsets by partition;
+    partitions that are left out are read from their first record."""
     filter: str | None = None
     """A condition in SQL that rows must meet, over all columns."""
     envelope: Literal["debezium"] | None = None
@@ -241,22 +248,31 @@ class KafkaSource(Source):
 
     def _stream(self, spark: SparkSession, name: str) -> DataFrame:
         reader = spark.readStream.name(name).format("kafka").options(**self._options(), subscribe=self.topic)
-        if self.starting_offsets.isdigit():
-            reader = reader.options(
-                startingTimestamp=self.starting_offsets, startingOffsetsByTimestampStrategy="latest"
-            )
-        else:
-            reader = reader.option("startingOffsets", self.starting_offsets)
+        reader = reader.options(**self._begins())
         if self.max_offsets_per_trigger is not None:
             reader = reader.option("maxOffsetsPerTrigger", self.max_offsets_per_trigger)
         if self._split:  # a partition is read by several cores at once, and loses its order
             reader = reader.option("minPartitions", spark.sparkContext.defaultParallelism)
         return reader.load()
 
+    def _begins(self) -> dict[str, str]:
+        given = self.starting_offsets
+        if isinstance(given, dict):
+            from penstock.clients.kafka.admin import KafkaAdmin
+
+            self.check()
+            partitions = KafkaAdmin(self._reached().kafka).topics()[self.topic].partitions
+            places = {str(number): given.get(number, _EARLIEST) for number in range(partitions)}
+            return {"startingOffsets": json.dumps({self.topic: places})}
+        if given.isdigit():
+            return {"startingTimestamp": given, "startingOffsetsByTimestampStrategy": "latest"}
+        return {"startingOffsets": given}
+
     def _between(self, spark: SparkSession, before: dict[str, Any], after: dict[str, Any]) -> DataFrame:
         """The records from one position to another; a partition that was not there before is read from its start."""
         begun = {
-            topic: {number: before.get(topic, {}).get(number, -2) for number in ends} for topic, ends in after.items()
+            topic: {number: before.get(topic, {}).get(number, _EARLIEST) for number in ends}
+            for topic, ends in after.items()
         }
         partitions = {topic: [int(number) for number in ends] for topic, ends in after.items()}
         places = {"startingOffsets": json.dumps(begun), "endingOffsets": json.dumps(after)}

@@ -25,6 +25,7 @@ BUILT_INS: Final = (
     BuiltIn("source", "clickhouse", "penstock.connectors.clickhouse", "ClickHouseSource"),
     BuiltIn("source", "file", "penstock.connectors.file", "FileSource"),
     BuiltIn("source", "generator", "penstock.connectors.generator", "GeneratorSource"),
+    BuiltIn("source", "hybrid", "penstock.connectors.hybrid", "HybridSource"),
     BuiltIn("source", "kafka", "penstock.connectors.kafka", "KafkaSource"),
     BuiltIn("source", "postgres", "penstock.connectors.postgres", "PostgresTable"),
     BuiltIn("source", "topic", "penstock.connectors.topic", "TopicSource"),

@@ -65,7 +65,7 @@ def up(
 
 def _format(java: list[str | Path], properties: Path, users: Sequence[str]) -> None:
     cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    command = [*java, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", properties]
+    command = [*java, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster}", "-c", properties]
     command += [part for user in users for part in ("--add-scram", user)]
     ended = subprocess.run([str(part) for part in command], capture_output=True, text=True)
     if ended.returncode != 0:

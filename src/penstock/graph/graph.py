@@ -150,6 +150,8 @@ class Graph:
     tests: tuple[DataTest, ...] = ()
     about: ProjectHeader | None = None
     rules: Rules | None = None
+    job: bool = False
+    """Whether it is to end, so that what goes on for ever is not begun."""
 
     def __getitem__(self, node_id: str) -> Node:
         return self.nodes[node_id]

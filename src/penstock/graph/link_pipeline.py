@@ -5,12 +5,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from penstock.connectors.contract import Sink, Source
+from penstock.connectors.hybrid import HybridSource
 from penstock.connectors.kafka import KafkaSource
 from penstock.connectors.node import PipelineNode, without_effect
 from penstock.errors import Diagnostic, Origin, Severity, did_you_mean
 from penstock.graph.analysis import as_diagnostics, cycle_diagnostics, missing_key
 from penstock.graph.graph import Graph, Node
 from penstock.graph.order import topological
+from penstock.graph.phases import unlike_phases
 from penstock.keyed.operators import OP
 from penstock.project.declared import Declared
 from penstock.project.pipeline import Pipeline
@@ -60,7 +62,7 @@ def link_pipeline(pipeline: Pipeline, schemas: Mapping[str, Columns]) -> tuple[G
         node, notes = _sink(name, sink, readable, nodes)
         nodes[node.id] = node
         diagnostics.extend(notes)
-    graph = Graph(pipeline.name, "pipeline", nodes)
+    graph = Graph(pipeline.name, "pipeline", nodes, job=pipeline.settings.job_mode)
     diagnostics.extend(_not_a_job(pipeline))
     diagnostics.extend(_without_key(pipeline, graph))
     lost = pipeline.refused or cycles or any(d.code == "unknown-upstream" for d in diagnostics)
@@ -89,7 +91,8 @@ def _source(name: str, declared: Declared[Source], schemas: Mapping[str, Columns
     )
     key_origin = declared.origin_of("primary_key")
     missing = missing_key(node.key, node, key_origin, f"{declared.label}.primary_key")
-    return node, [*diagnostics, *_inert(declared), *missing]
+    unlike = unlike_phases(declared, columns, schemas) if isinstance(source, HybridSource) else ()
+    return node, [*diagnostics, *_inert(declared), *missing, *unlike]
 
 
 def _inert(declared: Declared[PipelineNode]) -> Iterator[Diagnostic]:
@@ -108,7 +111,7 @@ def _condition(
     node_id: str, declared: Declared[Source], columns: Columns | None
 ) -> tuple[str | None, list[Diagnostic]]:
     """What rows of a source must meet, in Spark SQL, and what is wrong with that."""
-    text = declared.value.filter_
+    text, where = declared.value.filter_, declared.value.filter_at
     if text is None:
         return None, []
     parsed = parse(_ROWS + text, PIPELINE)
@@ -121,8 +124,8 @@ def _condition(
     found = as_diagnostics(
         problems,
         declared.label,
-        lambda offset: declared.origin_inside("filter", max(0, offset - len(_ROWS))),
-        field="filter",
+        lambda offset: declared.document.inside((*declared.path, *where), max(0, offset - len(_ROWS))),
+        field=".".join(where),
     )
     return (spark_condition(query) if query is not None and not problems else None), found
 
@@ -236,7 +239,8 @@ def _no_key(declared: Declared[Sink], node: Node, upstream: Node | None) -> Iter
     wanted = declared.value.wants_key
     if wanted is None or node.key or upstream is None:
         return
-    if not (isinstance(upstream.element, KafkaSource) and upstream.columns is None):
+    source = upstream.element.live if isinstance(upstream.element, Source) else None
+    if not (isinstance(source, KafkaSource) and upstream.columns is None):
         label, params = f"{declared.label}.primary_key", {"field": "primary_key"}
         yield Diagnostic("missing-field", wanted, declared.origin, label, "add `primary_key: …`", params=params)
 
@@ -257,7 +261,7 @@ def _absent(declared: Declared[Sink], node: Node) -> Iterator[Diagnostic]:
 def _not_a_job(pipeline: Pipeline) -> Iterator[Diagnostic]:
     """A job must come to an end, and so must all of its sources."""
     for name, declared in pipeline.sources.items():
-        if pipeline.settings.job_mode and not declared.value.bounded:
+        if pipeline.settings.job_mode and not declared.value.ends_as_job:
             text = (
                 f"job_mode is enabled but the following source(s) do not support it: '{name}'."
                 " Job mode is only supported for pipelines where every source is a hybrid or file (bounded) source,"

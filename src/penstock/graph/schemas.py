@@ -11,6 +11,7 @@ from penstock.clients.kafka.records import METADATA_TYPES
 from penstock.clients.schema_registry import Registry, Rows
 from penstock.clients.topic_names import TOPIC_NAME
 from penstock.connectors.contract import Source
+from penstock.connectors.hybrid import HybridSource
 from penstock.connectors.kafka import KafkaSource
 from penstock.connectors.topic import TopicSource
 from penstock.errors import Diagnostic, ServiceError
@@ -29,6 +30,8 @@ def discover(project: Project, root: Path) -> Mapping[str, Columns]:
     kept = _kept(root)
     if not isinstance(project, StreamProject):
         found = {f"source.{name}": _pipeline_columns(s.value, root, kept) for name, s in project.sources.items()}
+        for name, declared in project.sources.items():
+            found |= {phase_id(name, at): columns for at, columns in _phase_columns(declared.value, root)}
         return {node_id: columns for node_id, columns in found.items() if columns is not None}
     schemas: dict[str, Columns] = {}
     for source in (declared.value for declared in project.sources):
@@ -120,8 +123,9 @@ def _version(source: written.Source) -> int | str | None:
 
 
 def _pipeline_subject(source: Source) -> str | None:
-    is_avro = isinstance(source, KafkaSource) and source.data_format == "avro" and source.envelope is None
-    return f"{source.topic}-value" if isinstance(source, KafkaSource) and is_avro else None
+    live = source.live
+    is_avro = isinstance(live, KafkaSource) and live.data_format == "avro" and live.envelope is None
+    return f"{live.topic}-value" if isinstance(live, KafkaSource) and is_avro else None
 
 
 def _pipeline_columns(source: Source, root: Path, kept: Mapping[str, Rows]) -> Columns | None:
@@ -132,6 +136,16 @@ def _pipeline_columns(source: Source, root: Path, kept: Mapping[str, Rows]) -> C
     return (*known.columns, *(Column(name, kind) for name, kind in metadata.items()))
 
 
+def phase_id(source: str, at: int) -> str:
+    """What the columns of a phase are known by."""
+    return f"source.{source}#{at}"
+
+
+def _phase_columns(source: Source, root: Path) -> Iterator[tuple[int, Columns | None]]:
+    for at, phase in enumerate(source.before if isinstance(source, HybridSource) else ()):
+        yield at, None if phase is None else phase.rooted_at(root).known_columns()
+
+
 def _key(subject: str | None, version: int | str | None = None) -> str:
     return f"{subject}@{version or 'latest'}"
 
@@ -139,15 +153,20 @@ def _key(subject: str | None, version: int | str | None = None) -> str:
 def _not_there(asked: _Asked) -> Diagnostic:
     text = f"the registry has no subject `{asked.subject}`" + (f" in version {asked.version}" if asked.version else "")
     if not asked.source.says("schema"):
-        origin, path, hint = asked.source.origin_of("topic"), asked.source.label_of("topic"), "register a schema first"
+        at = _topic_at(asked.source.value)
+        origin, path, hint = asked.source.origin_of(*at), asked.source.label_of(*at), "register a schema first"
     else:
         origin, path, hint = asked.source.origin_of("schema"), asked.source.label_of("schema"), "see `schema.subject`"
     return Diagnostic("schema-unknown", text, origin, path, hint, params={"subject": asked.subject})
 
 
 def _no_schema(source: Declared[written.Source] | Declared[Source], reason: str) -> Diagnostic:
-    field = "schema" if source.says("schema") else "topic"
-    return Diagnostic("schema-unknown", reason, source.origin_of(field), source.label_of(field))
+    at = ("schema",) if source.says("schema") else _topic_at(source.value)
+    return Diagnostic("schema-unknown", reason, source.origin_of(*at), source.label_of(*at))
+
+
+def _topic_at(source: written.Source | Source) -> tuple[str, ...]:
+    return ("unbounded_source", "topic") if isinstance(source, HybridSource) else ("topic",)
 
 
 def _kept(root: Path) -> dict[str, Rows]:

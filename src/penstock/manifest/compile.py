@@ -9,20 +9,23 @@ from typing import Any, Final, Literal
 
 from penstock.config import OnError
 from penstock.connectors.contract import Sink, Source
+from penstock.connectors.hybrid import HybridSource, phases_of
 from penstock.connectors.kafka import KafkaSource
 from penstock.connectors.kafka_sink import KafkaSink
 from penstock.connectors.topic import TopicColumn, TopicSink, TopicSource
 from penstock.graph.graph import Graph, Node
 from penstock.keyed.operators import OP
-from penstock.manifest.assembly import Assembly, reader
+from penstock.manifest.assembly import Assembly, reader, stream_name
 from penstock.manifest.describe import dag, elements
 from penstock.manifest.model import (
     About,
+    Backfill,
     Every,
     Input,
     KeyedStep,
     Manifest,
     Output,
+    Phase,
     QuerySpec,
     RealTime,
     SparkSpec,
@@ -67,6 +70,8 @@ def _stream(node: Node, graph: Graph) -> dict[str, Any] | None:
             return _topic_source(node, graph)
         case Model() if node.writes_topic:
             return _topic_source(node, graph)
+        case HybridSource():
+            return phases_of(_written(node))[-1]
         case Source():
             return _written(node)
         case _:
@@ -260,6 +265,8 @@ def _pipeline_queries(graph: Graph) -> Iterator[QuerySpec]:
         outputs: list[Output] = []
         for node in nodes:
             match node.element:
+                case HybridSource():
+                    inputs.append(_hybrid_input(node, ends=graph.job))
                 case Source():
                     inputs.append(reader(node.id, node, _written(node), node.event_time))
                 case Sink() as sink:
@@ -285,6 +292,15 @@ def _query_name(nodes: list[Node]) -> str:
     """A query is called by its first source, and one of a sink that reads for itself by that sink."""
     alone = next((n for n in nodes if isinstance(n.element, Sink) and n.element.isolate), None)
     return (alone or next(n for n in nodes if n.kind == "source")).name
+
+
+def _hybrid_input(node: Node, *, ends: bool) -> Input:
+    """The input that reads one source after the other. With `ends`, it does not come to the last of them."""
+    written = _written(node)
+    *before, live = phases_of(written)
+    phases = tuple(Phase(name=stream_name(f"{node.id}#{at}"), source=source) for at, source in enumerate(before))
+    backfill = Backfill(phases=phases, offset_table=written.get("offset_table"), is_all=ends)
+    return reader(node.id, node, live, node.event_time).model_copy(update={"backfill": backfill})
 
 
 def _chosen(sink: Sink) -> OnError:

@@ -24,6 +24,23 @@ class EventTimeSpec(Part):
     """After how long without rows it goes on with the clock."""
 
 
+class Phase(Part):
+    """A source that is read to its end. `name` is what the checkpoint knows it by."""
+
+    name: str
+    source: dict[str, Any]
+
+
+class Backfill(Part):
+    """What an input reads before its own source, one phase after the other."""
+
+    phases: tuple[Phase, ...]
+    offset_table: dict[str, Any] | None = None
+    """Where it is said which records of the source's topic the phases have."""
+    is_all: bool = False
+    """Whether the input ends with them."""
+
+
 class Input(Part):
     """A stream that a query reads. `name` is what the checkpoint knows it by."""
 
@@ -46,6 +63,20 @@ class Input(Part):
     """Whether nobody minds if its rows come in another order than they were written in."""
     on_error: OnError = "dead_letter"
     """What becomes of rows that cannot take part."""
+    backfill: Backfill | None = Field(None, exclude_if=lambda backfill: backfill is None)
+    cast_to: dict[str, str] = Field({}, exclude_if=lambda types: not types)
+    """The columns that its rows are to have, and their types. Of a phase, and known only when it runs."""
+
+    @property
+    def topic(self) -> str | None:
+        """The topic of Kafka that it reads, if it comes to that."""
+        ends_before = self.backfill is not None and self.backfill.is_all
+        return str(self.source["topic"]) if self.source["type"] == "kafka" and not ends_before else None
+
+    @property
+    def sources(self) -> tuple[dict[str, Any], ...]:
+        """Everything that it reads, in its order."""
+        return (*(phase.source for phase in (self.backfill.phases if self.backfill else ())), self.source)
 
 
 class Parameter(Part):

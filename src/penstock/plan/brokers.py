@@ -26,7 +26,7 @@ NO_BROKERS: Final = Brokers()
 
 def ask_brokers(manifest: Manifest, clusters: Clusters) -> Brokers:
     """Ask for the topics that the manifest reads and writes. Raises a ServiceError if a broker cannot be asked."""
-    reads = any(entry.source["type"] == "kafka" for query in manifest.queries for entry in query.inputs)
+    reads = any(entry.topic is not None for query in manifest.queries for entry in query.inputs)
     own = [topic for topic in manifest.topics if topic.on_kafka]
     source = KafkaAdmin(clusters.source.kafka).topics() if reads and clusters.source else None
     if not own or clusters.sink is None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from penstock.connectors import registry
 from penstock.errors import Diagnostic
-from penstock.manifest.model import ConnectorSpec, Manifest, Output, Parameter, QuerySpec
+from penstock.manifest.model import ConnectorSpec, Input, Manifest, Output, Parameter, QuerySpec
 from penstock.manifest.model import Step as SqlStep
 from penstock.plan.brokers import NO_BROKERS, Brokers
 from penstock.plan.cores import missing_cores
@@ -155,9 +155,19 @@ def _unset(query: QuerySpec, environ: Environ) -> Iterator[Diagnostic]:
     needed = [
         *(name for parameter in _parameters(query) for name in _variables(parameter)),
         *(name for o in query.outputs for name, default, _ in references(o.sink) if not default),
-        *(name for i in query.inputs for name, default, _ in references(i.source) if not default),
+        *(
+            name
+            for i in query.inputs
+            for name, default, _ in references([*i.sources, *_offset_table(i)])
+            if not default
+        ),
     ]
     yield from _missing(query.name, needed, environ)
+
+
+def _offset_table(entry: Input) -> list[dict[str, Any]]:
+    said = entry.backfill.offset_table if entry.backfill is not None else None
+    return [said] if said is not None else []
 
 
 def _unset_in(connector: ConnectorSpec, environ: Environ) -> Iterator[Diagnostic]:
@@ -201,7 +211,7 @@ def _not_runnable(manifest: Manifest, chosen: list[QuerySpec]) -> Iterator[Diagn
     available = {*registry.types("source"), *registry.types("sink")}
     for query in chosen:
         types = {
-            *(str(i.source["type"]) for i in query.inputs),
+            *(str(source["type"]) for i in query.inputs for source in i.sources),
             *(str(o.sink["type"]) for o in query.outputs),
         }
         for missing in sorted(types - available):
@@ -215,7 +225,8 @@ def _not_runnable(manifest: Manifest, chosen: list[QuerySpec]) -> Iterator[Diagn
 def _out_of_reach(master: str, chosen: list[QuerySpec]) -> Iterator[Diagnostic]:
     """Queries of a cluster that read or write what only this machine has."""
     for query in chosen:
-        sources = [registry.find_source(str(entry.source["type"])) for entry in query.inputs]
+        read = [source for entry in query.inputs for source in entry.sources]
+        sources = [registry.find_source(str(source["type"])) for source in read]
         sinks = [registry.find_sink(str(output.sink["type"])) for output in query.outputs]
         if any(found is not None and found.on_this_machine for found in (*sources, *sinks)):
             text = f"`{query.name}` reads or writes directories of this machine, out of reach for `{master}`"

@@ -6,7 +6,7 @@ from typing import Final
 
 from penstock.config import spoken_duration
 from penstock.keyed.operators import Aggregate
-from penstock.manifest.model import Input, KeyedStep, QuerySpec, Step
+from penstock.manifest.model import Input, KeyedStep, Phase, QuerySpec, Step
 from penstock.manifest.words import told
 
 _OLD_STATE: Final = ", and its state belongs to the old SQL"
@@ -38,7 +38,7 @@ def differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool
         yield "it reads its inputs in another order", stateful
     else:
         pairs = zip(before.inputs, after.inputs, strict=True)
-        yield from ((_input(old, new), stateful and not _fits(old, new)) for old, new in pairs if old != new)
+        yield from ((_input(old, new), _breaks(old, new, stateful)) for old, new in pairs if old != new)
     if before.outputs != after.outputs:
         yield "it is written to another place or in another way", False
     if before.conf != after.conf:
@@ -121,11 +121,22 @@ def _spoken(query: QuerySpec) -> str:
 def _input(before: Input, after: Input) -> str:
     """What is other about an input."""
     name = after.node.partition(".")[2]
+    if _phases(before) != _phases(after):
+        return f"what `{name}` reads before its topic changed"
     if before.event_time != after.event_time:
         return f"the event time of `{name}` changed"
     if before.source.get("columns") != after.source.get("columns"):
         return f"the columns of `{name}` changed"
     return f"`{name}` is read in another way"
+
+
+def _breaks(before: Input, after: Input, stateful: bool) -> bool:
+    """Whether a checkpoint no longer fits an input: with other phases, rows would be left out or come twice."""
+    return _phases(before) != _phases(after) or (stateful and not _fits(before, after))
+
+
+def _phases(entry: Input) -> tuple[Phase, ...]:
+    return entry.backfill.phases if entry.backfill is not None else ()
 
 
 def _fits(before: Input, after: Input) -> bool:

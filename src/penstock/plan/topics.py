@@ -52,8 +52,8 @@ def missing_topics(
         return
     for query in queries:
         for entry in query.inputs:
-            name = str(entry.source.get("topic"))
-            if entry.source["type"] == "kafka" and name not in own and name not in broker:
+            name = entry.topic
+            if name is not None and name not in own and name not in broker:
                 text = f"`{query.name}` reads the topic `{name}`, which Kafka does not have"
                 hint = did_you_mean(name, broker) or "somebody else writes it, so it is not made here"
                 yield Diagnostic("topic-missing", text, hint=hint, params={"name": name})

@@ -20,6 +20,7 @@ from penstock.runtime.decoding import unreadable_metric
 from penstock.runtime.failures import failure_in_python
 from penstock.runtime.keeping import Batch, Keeping
 from penstock.runtime.listening import Committed
+from penstock.runtime.positions import positions_of
 
 Offsets: TypeAlias = Mapping[str, Mapping[str, int]]
 """Positions by topic and partition, as Spark writes them."""
@@ -116,7 +117,9 @@ def _merged(told: Iterable[Offsets | None]) -> dict[str, Mapping[str, int]]:
 
 
 def _reached(checkpoint: Path) -> dict[str, Mapping[str, int]]:
-    return _merged(json.loads(offset) for offset in last_offsets(checkpoint))
+    """How far readers of topics have come. Readers of something else, in a phase before, tell nothing of that."""
+    told = (json.loads(offset) for offset in last_offsets(checkpoint))
+    return _merged(offsets for offsets in told if positions_of(offsets))
 
 
 def _is_behind(seen: Offsets, reached: Offsets) -> bool:

@@ -87,8 +87,7 @@ class Frames:
     def _columns_of(self, node_id: str, producer: QuerySpec) -> Columns:
         if node_id not in self._columns:
             (output,) = producer.outputs
-            frame = settled(self.tried(producer), output)
-            self._columns[node_id] = tuple(Column(c.name, _ddl(c.dataType)) for c in frame.schema)
+            self._columns[node_id] = columns_of(settled(self.tried(producer), output))
         return self._columns[node_id]
 
     def tried(self, query: QuerySpec) -> DataFrame:
@@ -204,6 +203,10 @@ def _names_in(query: QuerySpec) -> frozenset[str] | None:
     return None if named is None else named.union(times)
 
 
+def columns_of(frame: DataFrame) -> Columns:
+    return tuple(Column(c.name, _ddl(c.dataType)) for c in frame.schema)
+
+
 def _ddl(data_type: DataType) -> str:
     """A type as SQL, names of struct fields in quotes where they need them."""
     return StructType([StructField("x", data_type)]).toDDL().removeprefix("x ")
@@ -276,6 +279,9 @@ def prepared(frame: DataFrame, entry: Input) -> DataFrame:
     as a timestamp."""
     if entry.with_operation and OP not in frame.columns:
         frame = frame.withColumn(OP, f.lit("i"))
+    if entry.cast_to:
+        types = {**({OP: "STRING"} if entry.with_operation else {}), **entry.cast_to}
+        frame = frame.select(*(f.col(quoted(name)).cast(kind).alias(name) for name, kind in types.items()))
     if entry.condition is not None:
         frame = frame.where(entry.condition)
     for column in entry.processing_time:

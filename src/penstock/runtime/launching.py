@@ -25,6 +25,7 @@ from penstock.runtime.frames import Frames, shared_read
 from penstock.runtime.keeping import Keeping
 from penstock.runtime.listening import QueryListener
 from penstock.runtime.outside import Outside
+from penstock.runtime.phases import Phases
 from penstock.runtime.progress import ProgressBoard
 from penstock.runtime.state import StateNotes
 from penstock.runtime.writing import Writing
@@ -51,6 +52,7 @@ class Live:
     afterwards: Afterwards | None
     most_rows: Mapping[str, int]
     """After how many rows outputs have seen enough, by node."""
+    phases: Phases
 
     @property
     def has_enough(self) -> bool:
@@ -92,11 +94,16 @@ class Launcher:
         self._careful.add(live.spec.name)
         return True
 
-    def launch(self, spec: QuerySpec, *, drain: bool) -> Live:
-        checkpoint = self._place.checkpoint(spec.name).absolute()
+    def launch(self, whole: QuerySpec, *, drain: bool) -> Live | None:
+        """Start a query; None if there is nothing left that it was to read."""
+        checkpoint = self._place.checkpoint(whole.name).absolute()
+        phases = Phases(whole, checkpoint, self._frames, self._outside)
+        if phases.over:
+            return None
+        spec = phases.now()
         sources = self._frames.sources(spec)
         streams_of = [source for entry, source in zip(spec.inputs, sources, strict=True) if not entry.static]
-        ends = drain or all(source.bounded for source in streams_of)
+        ends = drain or phases.to_an_end or all(source.bounded for source in streams_of)
         poll_ms = min(source.poll_ms for source in streams_of)
         session = self._frames.session(poll_ms, state_partitions(checkpoint), spec.conf)
         keeping = Keeping(spec, sources, self._frames, self._board, self._outside.errors)
@@ -129,10 +136,11 @@ class Launcher:
             writer = writer.trigger(processingTime=f"{spec.trigger.interval_ms} milliseconds")
         elif isinstance(spec.trigger, RealTime) and shape == "observed":
             writer = writer.trigger(realTime=f"{spec.trigger.checkpoint_ms} milliseconds")  # type: ignore[call-overload]
-        self._board.started(spec.name)
+        self._board.started(spec.name, phases.said)
         idle = None if drain else IdleWatch(spec, self._place.beats(spec.name), reached_ms(checkpoint))
         left = afterwards if shape == "observed" else None
-        return Live(spec, writer.start(), failures, idle, drain, shape, self._board, left, self._most_rows(spec))
+        most = self._most_rows(spec)
+        return Live(whole, writer.start(), failures, idle, drain, shape, self._board, left, most, phases)
 
     def _shape(self, spec: QuerySpec, sources: Sequence[Source]) -> Shape:
         plain = len(spec.outputs) == 1 and _is_whole(spec.outputs[0]) and not (spec.fan_out or spec.stateful)

@@ -3,19 +3,22 @@
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
+from penstock.clients.clickhouse.offsets import next_offsets
 from penstock.clients.clusters import Clusters
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.avro import asked_for
+from penstock.connectors.hybrid import OffsetTable
 from penstock.errors import QueryFailed, ServiceError
-from penstock.manifest.model import ConnectorSpec, GatewayRule, QuerySpec, SchemaSpec, TopicSpec
+from penstock.manifest.model import Backfill, ConnectorSpec, GatewayRule, Input, QuerySpec, SchemaSpec, TopicSpec
 from penstock.plan.gateways import interceptors, own_interceptors, registry_of
 from penstock.plan.place import Place
 from penstock.plan.schemas import written
 from penstock.plan.stores import StateStore
 from penstock.plan.topics import wanted_config
 from penstock.plan.workers import filled_settings
-from penstock.project.variables import Environ
+from penstock.project.variables import Environ, resolved
 from penstock.runtime.checkpoint import last_offsets
 from penstock.runtime.error_output import DirectoryErrors, ErrorOutput, KafkaErrors
 from penstock.runtime.offsets import KeptOffsets, readers
@@ -96,7 +99,7 @@ class Outside:
     def telling(self, spec: QuerySpec) -> Callable[[Positions], None] | None:
         """How a query that reads Kafka tells how far it is."""
         source = self._clusters.source
-        if source is None or all(entry.source["type"] != "kafka" for entry in spec.inputs):
+        if source is None or all(entry.topic is None for entry in spec.inputs):
             return None
         group, followed = self._place.group(spec.name, source.group), self._teller("groups", self._commit)
         kept = self._teller("offsets", self._offsets.put) if self._offsets is not None else None
@@ -126,7 +129,7 @@ class Outside:
     def check_positions(self, spec: QuerySpec, checkpoint: Path) -> None:
         """Refuse to go on where records are gone that a query has not read: it would pass over them without a word."""
         source = self._clusters.source
-        if source is None or all(entry.source["type"] != "kafka" for entry in spec.inputs):
+        if source is None or all(entry.topic is None for entry in spec.inputs):
             return
         reached = {place: at for offset in last_offsets(checkpoint) for place, at in positions_in(offset).items()}
         topics = {topic for topic, _ in reached}
@@ -136,6 +139,36 @@ class Outside:
         gone = list(gone_records(reached, admin.ends(topics, earliest=True), admin.ends(topics)))
         if gone:
             hint = f"`--allow-rebuild {spec.name}` begins again with the earliest records that are there"
+            raise QueryFailed("records-gone", "; ".join(gone), hint=hint)
+
+    def begins(self, entry: Input, backfill: Backfill) -> dict[int, int]:
+        """Where a topic is to be read from, by partition, after the phases before it.
+
+        Nothing where that is all one, or is not to be asked: a job never comes to the topic.
+        """
+        told = {} if backfill.offset_table is None else self._told(backfill.offset_table)
+        start, topic = str(entry.source.get("starting_offsets", "earliest")), str(entry.source["topic"])
+        if start == "earliest" or backfill.is_all:
+            return told
+        assert self._clusters.source is not None
+        admin = KafkaAdmin(self._clusters.source.kafka)
+        places = admin.since([topic], int(start)) if start.isdigit() else admin.ends([topic])
+        return {**{number: at for (_, number), at in places.items()}, **told}
+
+    def _told(self, written: Mapping[str, Any]) -> dict[int, int]:
+        """What a table says of how far the phases go."""
+        assert self._clusters.clickhouse_source is not None
+        table = OffsetTable.model_validate(resolved(dict(written), self._environ)[0])
+        return next_offsets(self._clusters.clickhouse_source.server, table.model_dump())
+
+    def check_begins(self, spec: QuerySpec, topic: str, begins: Mapping[int, int]) -> None:
+        """Refuse to begin where records are gone that were to be read."""
+        assert self._clusters.source is not None
+        admin = KafkaAdmin(self._clusters.source.kafka)
+        wanted = {(topic, number): at for number, at in begins.items()}
+        gone = list(gone_records(wanted, admin.ends([topic], earliest=True), admin.ends([topic])))
+        if gone:
+            hint = f"`--allow-rebuild {spec.name}` reads everything again"
             raise QueryFailed("records-gone", "; ".join(gone), hint=hint)
 
     def learned(self, failure: str) -> bool:

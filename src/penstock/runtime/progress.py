@@ -29,6 +29,8 @@ class QueryProgress:
     last_batch_at: float | None = None
     error: str | None = None
     kept_in: tuple[str, ...] = ()
+    phase: str | None = None
+    """Of a query that reads one source after the other: which one, as `1 of 3`."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -45,6 +47,7 @@ class QueryProgress:
             "last_batch_at": self.last_batch_at,
             "error": self.error,
             "kept_in": list(self.kept_in),
+            "phase": self.phase,
         }
 
 
@@ -68,10 +71,10 @@ class ProgressBoard:
                 for name, row in self._rows.items()
             ]
 
-    def started(self, query: str) -> None:
+    def started(self, query: str, phase: str | None = None) -> None:
         with self._changed:
             self._started.setdefault(query, time.monotonic())
-            self._rows[query] = replace(self._rows[query], state="running", error=None)
+            self._rows[query] = replace(self._rows[query], state="running", error=None, phase=phase)
 
     def written(self, query: str, rows: int, output: str = "") -> None:
         with self._changed:

@@ -205,17 +205,18 @@ class Run:
         live.stop()
         error = live.query.exception() or next(iter(live.failures), None)
         if error is None:
-            self.board.ended(live.spec.name, "finished")
             record_query(self._store, self._place, self.plan.manifest.revision, live.spec)
-            return
+            if not live.phases.next():
+                self.board.ended(live.spec.name, "finished")
+                return
         try:
-            if self._outside.learned(str(error)) or self._launcher.goes_on(live, error):
+            if error is None or self._outside.learned(str(error)) or self._launcher.goes_on(live, error):
                 self._start(live.spec, drain=live.drain)
                 return
             failure = self._failure(live, error)
         except PenstockError as another:
             failure = another
-        if not live.drain and (is_passing(error) or is_passing(failure)):
+        if not live.drain and (is_passing(failure) or (error is not None and is_passing(error))):
             self._put_off(live.spec, failure)
         else:
             self._fail(live.spec.name, failure.during(f"query `{live.spec.name}`"), failures)
@@ -262,9 +263,13 @@ class Run:
 
     def _start(self, spec: QuerySpec, *, drain: bool) -> None:
         try:
-            self._live[spec.name] = self._launcher.launch(spec, drain=drain)
+            live = self._launcher.launch(spec, drain=drain)
         except SPARK_ERRORS as error:
             raise failure_of(error).during(f"query `{spec.name}`") from error
+        if live is not None:
+            self._live[spec.name] = live
+        else:
+            self.board.ended(spec.name, "finished")
 
 
 def start(

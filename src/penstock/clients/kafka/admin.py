@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -101,10 +101,20 @@ class KafkaAdmin:
 
     def ends(self, topics: Iterable[str], *, earliest: bool = False) -> dict[tuple[str, int], int]:
         """Where each partition ends, or where what it still holds begins."""
-        from confluent_kafka import IsolationLevel
         from confluent_kafka.admin import OffsetSpec
 
-        spec = OffsetSpec.earliest() if earliest else OffsetSpec.latest()
+        return self._offsets(topics, OffsetSpec.earliest() if earliest else OffsetSpec.latest())
+
+    def since(self, topics: Collection[str], time_ms: int) -> dict[tuple[str, int], int]:
+        """Where records begin in each partition that are as new as this time, or newer; its end if there are none."""
+        from confluent_kafka.admin import OffsetSpec
+
+        found = self._offsets(topics, OffsetSpec.for_timestamp(time_ms))
+        return {place: found[place] if found.get(place, -1) >= 0 else end for place, end in self.ends(topics).items()}
+
+    def _offsets(self, topics: Iterable[str], spec: Any) -> dict[tuple[str, int], int]:
+        from confluent_kafka import IsolationLevel
+
         asked = dict.fromkeys(self._places(topics), spec)
         if not asked:
             return {}

@@ -1,0 +1,204 @@
+"""One stream after others: tables or files that come to an end, then a topic that goes on.
+
+It reads nothing itself. A manifest has its phases one by one, each as the connector that reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import BeforeValidator, Field, ValidationError, field_validator
+
+from penstock.clients.topic_names import TOPIC_NAME
+from penstock.config import Frozen, Names, Whole
+from penstock.connectors import registry
+from penstock.connectors.contract import Source
+from penstock.sql.types import Columns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_SHARED: Final = ("primary_key", "telemetry")
+"""What phases have from the source that they belong to."""
+_OWN_NAMES: Final = {"source_type": "type", "start_at": "starting_offsets"}
+"""What the topic of a phase calls otherwise than a source of its own."""
+
+
+MISMATCH_HINT: Final = "convert the column where it is kept, or give the unbounded source another one"
+
+
+class TablePhase(Frozen):
+    """A table of ClickHouse."""
+
+    inert: ClassVar[Mapping[str, str]] = {"columns": "columns are those of the unbounded source"}
+    source_type: Literal["clickhouse"]
+    table_name: str = Field(min_length=1)
+    """The table's name."""
+    columns: Names = ()
+    """Understood, and without effect: columns are those of the unbounded source."""
+    filter: str | None = None
+    """A condition in ClickHouse's own SQL, which rows must meet."""
+    start_at: Whole | None = None
+    """The first sorting key to read."""
+
+
+class FilePhase(Frozen):
+    """Files below a directory."""
+
+    inert: ClassVar[Mapping[str, str]] = {}
+    source_type: Literal["file"]
+    path: str
+    """A directory or a file; a relative path starts at the pipeline's own directory."""
+    format: str
+    """`parquet`, `json` or `csv`."""
+
+
+class TopicPhase(Frozen):
+    """A topic of Kafka."""
+
+    inert: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        (
+            "validate_writer_schema_ordering",
+            "skip_schema_resolution",
+            "skip_schema_resolution_for_reader_schema_ids",
+        ),
+        "every record is read by its own writer's schema, and new ones are asked for",
+    )
+    source_type: Literal["kafka"]
+    topic: str = Field(pattern=f"^{TOPIC_NAME}$")
+    """The topic's name."""
+    data_format: Literal["avro", "json"] = "avro"
+    """What its values are: Avro of a schema registry, or JSON objects."""
+    schema_: dict[str, str] | None = Field(None, alias="schema")
+    """The columns of JSON objects and their types."""
+    start_at: str | Whole = "earliest"
+    """Where to begin: `earliest`, `latest`, or a time in milliseconds since 1970. `latest` is the end of the topic when
+    the first phase begins. Partitions of which the offset table tells begin where that says."""
+    filter: str | None = None
+    """A condition in SQL that rows must meet, over all columns. Other phases have one of their own."""
+    schema_id_overrides: tuple[dict[str, int], ...] = ()
+    """Numbers of schemas that stand for others: `{from, to}`."""
+    validate_writer_schema_ordering: bool = True
+    """Understood, and without effect: a newer schema is asked for."""
+    skip_schema_resolution: bool = False
+    """Understood, and without effect: records are always read by their writer's schema."""
+    skip_schema_resolution_for_reader_schema_ids: tuple[Whole, ...] = ()
+    """The same for some schemas."""
+    max_offsets_per_trigger: Whole | None = Field(None, ge=1)
+    """The most records of a batch; as many as there are when left out."""
+
+
+class OffsetTable(Frozen):
+    """A table of ClickHouse that tells which records of the topic the bounded sources have: their offsets."""
+
+    topic_name: str = Field(min_length=1)
+    """What the table calls the topic."""
+    table_name: str = Field("kafka_offsets", min_length=1)
+    """The table's name."""
+    topic_column: str = Field("topic", min_length=1)
+    """The column with the topic."""
+    partition_column: str = Field("partition", min_length=1)
+    """The column with the partition."""
+    offset_column: str = Field("offset", min_length=1)
+    """The column with offsets. The greatest of a partition is its last record that the bounded sources have."""
+
+
+def _of_known_type(kind: str, known: Sequence[str]) -> BeforeValidator:
+    def check(value: object) -> object:
+        given = value.get("source_type") if isinstance(value, Mapping) else None
+        if given is not None and given not in known:
+            text = f"{kind} source type '{given}' is not supported for hybrid sources; there are {', '.join(known)}"
+            raise ValueError(text)
+        return value
+
+    return BeforeValidator(check)
+
+
+BoundedPhase = Annotated[
+    TablePhase | FilePhase, Field(discriminator="source_type"), _of_known_type("bounded", ("clickhouse", "file"))
+]
+
+
+class HybridSource(Source):
+    """Reads tables or files to their end, one after the other, and then a topic of Kafka for ever."""
+
+    type: Literal["hybrid"] = "hybrid"
+    own_labels: ClassVar = frozenset({"table", "topic", "path"})
+    filter_at = ("unbounded_source", "filter")
+    bounded_sources: tuple[BoundedPhase, ...] = Field(min_length=1)
+    """What is read first, each to its end: tables of `clickhouse`, or files (`file`)."""
+    unbounded_source: Annotated[TopicPhase, _of_known_type("unbounded", ("kafka",))]
+    """The topic that is read then. Its columns are those of the source; the others must have them too."""
+    offset_table: OffsetTable | None = None
+    """Where it is said how far the bounded sources go, so that the topic is read from there."""
+
+    @field_validator("bounded_sources", "unbounded_source")
+    @classmethod
+    def _can_be_sources(cls, value: Any) -> Any:
+        for phase in value if isinstance(value, tuple) else (value,):
+            config = _config(phase.model_dump(mode="json", by_alias=True, exclude_unset=True))
+            model = registry.find_source(config["type"])
+            try:
+                _ = model and model.model_validate(config)
+            except ValidationError as error:
+                raise ValueError("; ".join(_said(error))) from None
+        return value
+
+    @property
+    def filter_(self) -> str | None:
+        return self.unbounded_source.filter
+
+    @property
+    def ends_as_job(self) -> bool:
+        return True
+
+    @property
+    def live(self) -> Source:
+        found = phases_of(self.model_dump(mode="json", by_alias=True, exclude_unset=True))[-1]
+        return registry.source_from(found, Path())
+
+    @property
+    def before(self) -> tuple[Source | None, ...]:
+        """The bounded sources; None for one that is not available."""
+        found = phases_of(self.model_dump(mode="json", by_alias=True, exclude_unset=True))[:-1]
+        models = [(registry.find_source(config["type"]), config) for config in found]
+        return tuple(None if model is None else model.model_validate(config) for model, config in models)
+
+    def known_columns(self) -> Columns | None:
+        return self.live.known_columns()
+
+    def read(self, spark: SparkSession, name: str) -> DataFrame:
+        return self.live.read(spark, name)
+
+    def peek(self, spark: SparkSession) -> DataFrame:
+        return self.live.peek(spark)
+
+
+def phases_of(written: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The sources that one is made of, in their order, each as it would be written by itself."""
+    shared = {field: written[field] for field in _SHARED if written.get(field)}
+    listed = [*written["bounded_sources"], written["unbounded_source"]]
+    return [{**_config(phase), **shared} for phase in listed]
+
+
+def called(at: int, phase: Mapping[str, Any]) -> str:
+    """A bounded source as messages call it."""
+    what = f"table `{phase['table_name']}`" if "table_name" in phase else f"files `{phase['path']}`"
+    return f"`bounded_sources.{at}`, {what}"
+
+
+def _config(phase: Mapping[str, Any]) -> dict[str, Any]:
+    kind = phase.get("source_type")
+    if kind == "kafka":
+        return {_OWN_NAMES.get(field, field): value for field, value in phase.items()}
+    kept = {field: value for field, value in phase.items() if field not in ("source_type", "columns")}
+    return {"type": kind, **kept, **({"mode": {"type": "bounded"}} if kind == "file" else {})}
+
+
+def _said(error: ValidationError) -> Iterator[str]:
+    own = {new: old for old, new in _OWN_NAMES.items()}
+    for detail in error.errors(include_url=False):
+        place = ".".join(own.get(str(step), str(step)) for step in detail["loc"])
+        yield f"{place}: {detail['msg'].removeprefix('Value error, ')}" if place else detail["msg"]

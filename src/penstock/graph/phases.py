@@ -1,0 +1,39 @@
+"""Whether the phases of a hybrid source go together, as far as their columns are known, and what they say in vain."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from penstock.connectors.hybrid import MISMATCH_HINT, HybridSource, called
+from penstock.errors import Diagnostic, Severity
+from penstock.graph.schemas import phase_id
+from penstock.project.declared import Declared
+from penstock.sql.conversions import mismatches
+from penstock.sql.types import Columns
+
+
+def unlike_phases(
+    declared: Declared[Any], columns: Columns | None, schemas: Mapping[str, Columns]
+) -> Iterator[Diagnostic]:
+    """What is wrong with the phases of a source with these columns."""
+    source = declared.value
+    assert isinstance(source, HybridSource)
+    yield from _without_effect(declared, source)
+    name = declared.label.partition(".")[2]
+    for at, phase in enumerate(source.bounded_sources):
+        known = schemas.get(phase_id(name, at))
+        for column, text in mismatches(known, columns) if known is not None and columns is not None else ():
+            steps = ("bounded_sources", at)
+            said, params = f"{text}: {called(at, phase.model_dump())}", {"column": column}
+            origin, label = declared.origin_of(*steps), declared.label_of(*steps)
+            yield Diagnostic("phase-mismatch", said, origin, label, MISMATCH_HINT, params=params)
+
+
+def _without_effect(declared: Declared[Any], source: HybridSource) -> Iterator[Diagnostic]:
+    bounded = ((("bounded_sources", at), phase) for at, phase in enumerate(source.bounded_sources))
+    for steps, phase in (*bounded, (("unbounded_source",), source.unbounded_source)):
+        for field, why in phase.inert.items():
+            if field in phase.model_fields_set:
+                where = (*steps, field)
+                text, label = f"this changes nothing: {why}", declared.label_of(*where)
+                origin, params = declared.origin_of(*where), {"field": field}
+                yield Diagnostic("no-effect", text, origin, label, None, Severity.INFO, params)
