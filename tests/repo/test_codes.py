@@ -21,6 +21,7 @@ ELSEWHERE = {
     "rebuild-refused": "tests/unit/test_plan.py",
     "cores-missing": "tests/unit/test_trigger.py",
     "no-row": "tests/services/test_kafka_pipelines.py",
+    "phase-mismatch": "tests/services/test_hybrid.py",
     "schema-incompatible": "tests/services/test_schema_registry.py",
     "connector-refused": "tests/services/test_kafka_connect.py",
     "connect-failed": "tests/services/test_kafka_connect.py",

@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 
 from penstock.cli.line import check, compiled, planned
 from penstock.plan.place import Place
-from penstock.plan.state import SqliteStore
 from penstock.runtime.peek import peek
 from penstock.runtime.progress import QueryProgress
 from penstock.runtime.start import Run, start
@@ -82,7 +81,7 @@ class Running:
     def begun(self, **options: Any) -> Run:
         checked = check(self.root / self.entry)
         plan = planned(checked, compiled(checked), **options)
-        store = SqliteStore(checked.place.state_file)
+        store = checked.store
         return start(plan, self.spark, checked.place, store, environ=checked.environ, clusters=checked.clusters)
 
     def uncommit(self, query: str, batch: int) -> None:

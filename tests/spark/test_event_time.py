@@ -10,7 +10,6 @@ import pytest
 
 from penstock.cli.line import check, compiled, planned
 from penstock.errors import QueryFailed
-from penstock.plan.state import SqliteStore
 from penstock.runtime.start import start
 from penstock.testing.rehearsal import Rehearsal
 from tests.spark.running import Running
@@ -147,7 +146,7 @@ def test_an_input_that_is_silent_does_not_hold_up_the_others_for_ever(running: R
     running.drop("lively.v1", "1.json", [{"id": 1, "at": "2026-01-01T09:00:00Z"}, *ahead])
     checked = check(running.root)
     plan = planned(checked, compiled(checked), select=(), allow_rebuild=())
-    run = start(plan, running.spark, checked.place, SqliteStore(checked.place.state_file), environ=checked.environ)
+    run = start(plan, running.spark, checked.place, checked.store, environ=checked.environ)
     looks = 0
 
     def idle_until_there() -> None:

@@ -7,7 +7,6 @@ import pytest
 from penstock.cli.errors import letters_of
 from penstock.cli.line import check, compiled
 from penstock.errors import QueryFailed
-from penstock.plan.state import SqliteStore
 from penstock.runtime.replay import Replayed, replayed
 from tests.spark.running import ORDERS, Running, order
 
@@ -160,7 +159,7 @@ def test_rows_are_delivered_again_when_the_sql_is_mended(running: Running) -> No
     mended = MODEL.replace("(id - 2)", "NULLIF(id - 2, 0)").replace("CAST(", "TRY_CAST(")
     running.write({"stream_project.yml": f"project: {{name: p}}\n{ORDERS}{mended.format(on_error='dead_letter')}"})
     checked = check(running.root)
-    manifest, store = compiled(checked), SqliteStore(checked.place.state_file)
+    manifest, store = compiled(checked), checked.store
     done = replayed(
         manifest, "model.shares", waiting, running.spark, checked.place, store, checked.environ, checked.clusters
     )

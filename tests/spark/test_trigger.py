@@ -3,7 +3,6 @@
 from typing import Any
 
 from penstock.cli.line import check, compiled, planned
-from penstock.plan.state import SqliteStore
 from penstock.runtime.start import start
 from tests.spark.running import ORDERS, Running, order
 
@@ -18,7 +17,7 @@ def trigger_of(running: Running, entry: str = ".") -> str:
     """The trigger of the query `m` while it runs."""
     checked = check(running.root / entry)
     plan = planned(checked, compiled(checked))
-    run = start(plan, running.spark, checked.place, SqliteStore(checked.place.state_file), environ=checked.environ)
+    run = start(plan, running.spark, checked.place, checked.store, environ=checked.environ)
     seen: list[str] = []
 
     def look() -> None:

@@ -19,6 +19,10 @@ EXAMPLES: dict[tuple[str, str], dict[str, Any]] = {
     ("source", "clickhouse"): {"table_name": "orders", "columns": "id, amount", "start_at": 5},
     ("source", "file"): {"path": "in", "format": "csv"},
     ("source", "generator"): {"columns": {"id": {"kind": "sequence"}}},
+    ("source", "hybrid"): {
+        "bounded_sources": [{"source_type": "clickhouse", "table_name": "orders"}],
+        "unbounded_source": {"source_type": "kafka", "topic": "orders"},
+    },
     ("source", "postgres"): {"table": "orders", "user": "me", "database": "db", "password": "secret"},
     ("sink", "jdbc-sink"): {"from": "a", "connection.url": "jdbc:postgresql://db/shop", "connection.user": "me"},
     ("source", "kafka"): {"topic": "orders", "data_format": "json", "schema": {"id": "int64"}},
@@ -59,7 +63,7 @@ def test_every_built_in_is_found_under_its_type() -> None:
 
 
 def test_types_are_listed_in_order() -> None:
-    assert registry.types("source") == ("clickhouse", "file", "generator", "kafka", "postgres", "topic")
+    assert registry.types("source") == ("clickhouse", "file", "generator", "hybrid", "kafka", "postgres", "topic")
     assert registry.types("sink") == (
         "blackhole",
         "clickhouse",

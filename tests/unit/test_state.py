@@ -7,10 +7,10 @@ import pytest
 
 from penstock.errors import ServiceError
 from penstock.manifest.model import Input, QuerySpec
+from penstock.plan.offsets import KeptOffsets, readers
 from penstock.plan.place import Place
 from penstock.plan.state import NOTHING, Checkpoint, forget_query, read_deployed, record_query
 from penstock.plan.stores import MemoryStore, SqliteStore, state_store
-from penstock.runtime.offsets import KeptOffsets
 from penstock.settings import StateBackend
 
 QUERY = QuerySpec(name="orders", inputs=(), steps=(), outputs=(), stateful=True)
@@ -192,6 +192,8 @@ def test_offsets_are_kept_by_reader_topic_and_partition(place: Place, store: Sql
         "shop:orders:0": 8,
         "shop:orders:12": 1,
     }
-    assert offsets.of(query) == {("orders", 0): 8, ("orders", 12): 1}
-    offsets.forget(query)
+    assert list(readers(query)) == [("shop", "orders")]
+    assert offsets.of("shop", "orders") == {0: 8, 12: 1}
+    assert offsets.known() == {("shop", "orders"), ("other", "orders")}
+    offsets.forget("shop")
     assert list(store.get("app", "")) == ["other:orders:0"]

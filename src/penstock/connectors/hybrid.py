@@ -34,6 +34,7 @@ class TablePhase(Frozen):
 
     inert: ClassVar[Mapping[str, str]] = {"columns": "columns are those of the unbounded source"}
     source_type: Literal["clickhouse"]
+    """What is read: `clickhouse`."""
     table_name: str = Field(min_length=1)
     """The table's name."""
     columns: Names = ()
@@ -49,6 +50,7 @@ class FilePhase(Frozen):
 
     inert: ClassVar[Mapping[str, str]] = {}
     source_type: Literal["file"]
+    """What is read: `file`."""
     path: str
     """A directory or a file; a relative path starts at the pipeline's own directory."""
     format: str
@@ -67,6 +69,7 @@ class TopicPhase(Frozen):
         "every record is read by its own writer's schema, and new ones are asked for",
     )
     source_type: Literal["kafka"]
+    """What is read: `kafka`."""
     topic: str = Field(pattern=f"^{TOPIC_NAME}$")
     """The topic's name."""
     data_format: Literal["avro", "json"] = "avro"

@@ -11,6 +11,7 @@ from penstock.manifest.model import Step as SqlStep
 from penstock.plan.brokers import NO_BROKERS, Brokers
 from penstock.plan.cores import missing_cores
 from penstock.plan.gateways import NO_GATEWAY, Gateways, virtual_topic_refusals, virtual_topic_steps
+from penstock.plan.offsets import readers
 from penstock.plan.reasons import differences
 from penstock.plan.schemas import NO_SUBJECTS, Subjects, schema_refusals, schema_steps
 from penstock.plan.state import Checkpoint, Deployed
@@ -85,9 +86,11 @@ def _query_step(query: QuerySpec, deployed: Deployed, manifest: Manifest, allow_
     before = deployed.queries.get(query.name)
     checkpoint = deployed.checkpoints.get(query.name)
     reason = _reason_to_rebuild(query, before, checkpoint, deployed, manifest)
-    asked = query.name in allow_rebuild
-    if reason or (asked and checkpoint):
+    asked, goes_on = query.name in allow_rebuild, checkpoint is None and _has_offsets(query, deployed)
+    if reason or (asked and (checkpoint or goes_on)):
         return RebuildQuery(query, reason or "you asked for it", asked)
+    if goes_on:
+        return RestartQuery(query, _OFFSETS)
     if before is None:
         begun = checkpoint is not None and checkpoint.begun
         return RestartQuery(query, _NO_RECORD) if begun else StartQuery(query)
@@ -97,6 +100,7 @@ def _query_step(query: QuerySpec, deployed: Deployed, manifest: Manifest, allow_
     return RestartQuery(query, "; ".join(reasons) or "what becomes of rows that it cannot use changed")
 
 
+_OFFSETS: Final = "it has no checkpoint, and goes on by the offsets that were kept"
 _NO_RECORD: Final = "its checkpoint is there, but no record of what it ran"
 
 
@@ -108,6 +112,10 @@ def _reason_to_rebuild(
     manifest: Manifest,
 ) -> str | None:
     """Why going on would lose rows, double them, or not be possible; None if nothing of that kind is so."""
+    if moved := _moved_output(query, before, deployed):
+        return moved
+    if checkpoint is None and _has_offsets(query, deployed):
+        return None
     if checkpoint is None and before is not None:
         return "its checkpoint is gone"
     if checkpoint is None:
@@ -128,6 +136,21 @@ def _reason_to_rebuild(
 _FILLED: Final = "its topic already holds rows of an earlier run"
 
 
+def _has_offsets(query: QuerySpec, deployed: Deployed) -> bool:
+    """Whether everything that the query must know to go on is how far it has read topics, and that is known."""
+    streams = [entry for entry in query.inputs if not entry.static]
+    only_topics = all(entry.topic is not None and entry.backfill is None for entry in streams)
+    return only_topics and not query.stateful and all(reader in deployed.offsets for reader in readers(query))
+
+
+def _moved_output(query: QuerySpec, before: QuerySpec | None, deployed: Deployed) -> str | None:
+    """Whether another query wrote one of its sinks before: it was somewhere else in its input."""
+    own = {output.node for output in before.outputs} if before is not None else set[str]()
+    others = [q for name, q in deployed.queries.items() if name != query.name and name in deployed.checkpoints]
+    found = ((q.name, o.node) for q in others for o in q.outputs if o.node in {x.node for x in query.outputs} - own)
+    return next((f"`{name}` wrote `{node.partition('.')[2]}` before" for name, node in found), None)
+
+
 def _same_target(query: QuerySpec, deployed: Deployed, manifest: Manifest) -> str | None:
     """A query that is gone under its name, but wrote where this one is to write: rows would come twice."""
     present = {q.name for q in manifest.queries}
@@ -137,7 +160,9 @@ def _same_target(query: QuerySpec, deployed: Deployed, manifest: Manifest) -> st
 
 
 def _target(output: Output) -> dict[str, Any]:
-    return {key: value for key, value in output.sink.items() if key not in ("from", "primary_key", "deduplicate")}
+    return {
+        key: value for key, value in output.sink.items() if key not in ("from", "primary_key", "deduplicate", "isolate")
+    }
 
 
 def _not_allowed(steps: list[Step]) -> Iterator[Diagnostic]:

@@ -27,8 +27,12 @@ class Place:
         return f"{self._deployed}/{self.environment}"
 
     @property
+    def is_of_pipeline(self) -> bool:
+        return self.name.startswith("pipeline.")
+
+    @property
     def of_offsets(self) -> str:
-        """The namespace of offsets in a store, which others know too."""
+        """The namespace of a pipeline's offsets in a store, which others know too."""
         return self.application or self.name.partition(".")[2]
 
     @property

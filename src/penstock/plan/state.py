@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from penstock.errors import ServiceError
 from penstock.manifest.model import QuerySpec
+from penstock.plan.offsets import KeptOffsets
 from penstock.plan.place import Place
 from penstock.plan.stores import StateStore
 
@@ -36,6 +37,8 @@ class Deployed:
     moved_from: str | None = None
     connectors: Mapping[str, str] = field(default_factory=dict)
     virtual_topics: Mapping[str, str] = field(default_factory=dict)
+    offsets: frozenset[tuple[str, str]] = frozenset()
+    """The readers and topics of which a store keeps offsets."""
 
 
 NOTHING: Final = Deployed()
@@ -62,6 +65,7 @@ def read_deployed(store: StateStore, place: Place) -> Deployed:
         root if root is not None and root != str(place.root) else None,
         _clusters(documents, _CONNECTOR),
         _clusters(documents, _VIRTUAL_TOPIC),
+        KeptOffsets(store, place.of_offsets).known() if place.is_of_pipeline else frozenset(),
     )
 
 
@@ -134,3 +138,5 @@ def record_progress(
 
 def forget_query(store: StateStore, place: Place, name: str) -> None:
     store.remove(place.namespace, [f"query:{name}", f"progress:{name}"])
+    if place.is_of_pipeline:
+        KeptOffsets(store, place.of_offsets).forget(name)

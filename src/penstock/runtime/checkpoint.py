@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,12 @@ def state_partitions(checkpoint: Path) -> int | None:
     operator = checkpoint / "state" / "0"
     found = sum(path.name.isdigit() for path in operator.iterdir()) if operator.is_dir() else 0
     return found or None
+
+
+def discard(checkpoint: Path) -> None:
+    """Take a checkpoint away that nobody is to go on from."""
+    if checkpoint.exists():
+        shutil.rmtree(checkpoint)
 
 
 def set_aside(checkpoint: Path) -> None:

@@ -100,7 +100,7 @@ class Launcher:
         phases = Phases(whole, checkpoint, self._frames, self._outside)
         if phases.over:
             return None
-        spec = phases.now()
+        spec = self._outside.resumed(phases.now(), checkpoint)
         sources = self._frames.sources(spec)
         streams_of = [source for entry, source in zip(spec.inputs, sources, strict=True) if not entry.static]
         ends = drain or phases.to_an_end or all(source.bounded for source in streams_of)

@@ -13,15 +13,15 @@ from penstock.connectors.hybrid import OffsetTable
 from penstock.errors import QueryFailed, ServiceError
 from penstock.manifest.model import Backfill, ConnectorSpec, GatewayRule, Input, QuerySpec, SchemaSpec, TopicSpec
 from penstock.plan.gateways import interceptors, own_interceptors, registry_of
+from penstock.plan.offsets import KeptOffsets, readers
 from penstock.plan.place import Place
 from penstock.plan.schemas import written
 from penstock.plan.stores import StateStore
 from penstock.plan.topics import wanted_config
 from penstock.plan.workers import filled_settings
 from penstock.project.variables import Environ, resolved
-from penstock.runtime.checkpoint import last_offsets
+from penstock.runtime.checkpoint import last_number, last_offsets
 from penstock.runtime.error_output import DirectoryErrors, ErrorOutput, KafkaErrors
-from penstock.runtime.offsets import KeptOffsets, readers
 from penstock.runtime.positions import Positions, PositionTeller, gone_records, positions_in
 
 
@@ -131,7 +131,10 @@ class Outside:
         source = self._clusters.source
         if source is None or all(entry.topic is None for entry in spec.inputs):
             return
-        reached = {place: at for offset in last_offsets(checkpoint) for place, at in positions_in(offset).items()}
+        begun = last_offsets(checkpoint)
+        reached = {place: at for offset in begun for place, at in positions_in(offset).items()}
+        if not begun:
+            reached = {(topic, n): at for topic, places in self._kept(spec).items() for n, at in places.items()}
         topics = {topic for topic, _ in reached}
         if not topics:
             return
@@ -170,6 +173,31 @@ class Outside:
         if gone:
             hint = f"`--allow-rebuild {spec.name}` reads everything again"
             raise QueryFailed("records-gone", "; ".join(gone), hint=hint)
+
+    def resumed(self, spec: QuerySpec, checkpoint: Path) -> QuerySpec:
+        """The query, which goes on by the offsets that were kept if it has no checkpoint."""
+        if last_number(checkpoint / "offsets") is not None:
+            return spec
+        kept = self._kept(spec)
+        inputs = tuple(
+            entry.model_copy(update={"source": {**entry.source, "starting_offsets": kept[entry.topic]}})
+            if entry.topic in kept and entry.backfill is None
+            else entry
+            for entry in spec.inputs
+        )
+        return spec.model_copy(update={"inputs": inputs})
+
+    def forget_offsets(self, spec: QuerySpec) -> None:
+        if self._offsets is not None:
+            for reader, _ in readers(spec):
+                self._offsets.forget(reader)
+
+    def _kept(self, spec: QuerySpec) -> dict[str, dict[int, int]]:
+        """How far a query has read topics by what was kept, by topic and partition."""
+        if self._offsets is None:
+            return {}
+        found = {topic: self._offsets.of(reader, topic) for reader, topic in readers(spec)}
+        return {topic: places for topic, places in found.items() if places}
 
     def learned(self, failure: str) -> bool:
         """Whether a query failed for a schema that nobody had asked for, and that was asked for now."""

@@ -43,7 +43,7 @@ from penstock.plan.steps import (
 from penstock.plan.stores import StateStore
 from penstock.plan.waves import waves
 from penstock.project.variables import Environ
-from penstock.runtime.checkpoint import set_aside
+from penstock.runtime.checkpoint import discard, set_aside
 from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_lost_records, is_passing
 from penstock.runtime.filling import Filling
 from penstock.runtime.frames import Frames
@@ -100,6 +100,9 @@ class Run:
                     self._outside.change_topic(topic, partitions, config)
                 case RebuildQuery(query):
                     set_aside(self._place.checkpoint(query.name))
+                    self._outside.forget_offsets(query)
+                case StartQuery(query) if not self._store.lasts:
+                    discard(self._place.checkpoint(query.name))
                 case RetireQuery(name):
                     forget_query(self._store, self._place, name)
                 case CreateConnector(connector) | ChangeConnector(connector):

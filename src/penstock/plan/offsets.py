@@ -1,19 +1,18 @@
 """Offsets of a pipeline in its store, under keys that others know: the reader, the topic and the partition."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
 from penstock.manifest.model import QuerySpec
 from penstock.plan.stores import StateStore
-from penstock.runtime.positions import Positions
 
 
 def readers(spec: QuerySpec) -> Iterator[tuple[str, str]]:
     """The topics that a query reads, each after the name under which its offsets are kept: that of the source, or of a
     sink that reads for itself."""
     for entry in spec.inputs:
-        if entry.source["type"] == "kafka":
-            yield spec.name if spec.isolated else entry.node.partition(".")[2], str(entry.source["topic"])
+        if entry.topic is not None:
+            yield spec.name if spec.isolated else entry.node.partition(".")[2], entry.topic
 
 
 class KeptOffsets:
@@ -23,7 +22,7 @@ class KeptOffsets:
         self._store = store
         self._namespace = namespace
 
-    def put(self, reader: str, positions: Positions) -> None:
+    def put(self, reader: str, positions: Mapping[tuple[str, int], int]) -> None:
         now = datetime.now(UTC).isoformat()
         self._store.put(
             self._namespace,
@@ -33,18 +32,24 @@ class KeptOffsets:
             },
         )
 
-    def of(self, spec: QuerySpec) -> dict[tuple[str, int], int]:
-        """The positions that a query had come to."""
-        return {place: at for reader, topic in readers(spec) for place, at in self._of(reader, topic).items()}
+    def known(self) -> frozenset[tuple[str, str]]:
+        """Of which readers and topics something is kept."""
+        return frozenset((reader, topic) for reader, topic, _ in map(_parts, self._store.get(self._namespace, "")))
 
-    def forget(self, spec: QuerySpec) -> None:
-        keys = [_key(reader, *place) for reader, topic in readers(spec) for place in self._of(reader, topic)]
-        if keys:
+    def of(self, reader: str, topic: str) -> dict[int, int]:
+        """The next offset of each partition that a reader had come to."""
+        found = self._store.get(self._namespace, _key(reader, topic, ""))
+        return {int(_parts(key)[2]): int(kept["offset"]) for key, kept in found.items()}
+
+    def forget(self, reader: str) -> None:
+        found = self._store.get(self._namespace, f"{reader}:")
+        if keys := [key for key in found if _parts(key)[0] == reader]:
             self._store.remove(self._namespace, keys)
 
-    def _of(self, reader: str, topic: str) -> dict[tuple[str, int], int]:
-        found = self._store.get(self._namespace, _key(reader, topic, ""))
-        return {(topic, int(key.rpartition(":")[2])): int(kept["offset"]) for key, kept in found.items()}
+
+def _parts(key: str) -> tuple[str, str, str]:
+    reader, topic, number = key.rsplit(":", 2)
+    return reader, topic, number
 
 
 def _key(reader: str, topic: str, number: int | str) -> str:

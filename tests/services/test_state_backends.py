@@ -1,0 +1,135 @@
+"""Where a pipeline keeps its offsets: in a file, in PostgreSQL, or nowhere. Without a checkpoint it goes on by them."""
+
+import json
+import shutil
+import sqlite3
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.dev import postgres as dev
+from penstock.errors import PenstockError, QueryFailed
+from penstock.plan.steps import RestartQuery
+from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
+from tests.services.postgres import Database
+from tests.spark.running import Running
+
+PIPELINE = """
+sources:
+  numbers: {{type: kafka, topic: {topic}, data_format: json, schema: {{id: int64}}}}
+sinks:
+  out: {{type: kafka, from: numbers, topic: {topic}.out, data_format: json, topic_partitions: 1}}
+"""
+
+
+class Kept:
+    """A pipeline from a topic with two partitions to another."""
+
+    def __init__(self, running: Running, broker: Broker) -> None:
+        self.topic, self.broker = new_topic(), broker
+        KafkaAdmin(broker.plain).create(self.topic, 2, 1, {})
+        self.running = Running(running.root, running.spark, "pipeline.yml")
+        self.running.write({"pipeline.yml": PIPELINE.format(topic=self.topic)})
+
+    def sent(self, *numbers: int) -> None:
+        produce(self.broker.plain, self.topic, *({"id": number} for number in numbers))
+
+    def out(self) -> list[int]:
+        return sorted(row["id"] for row in rows_of(consume(self.broker.plain, f"{self.topic}.out")))
+
+    def lose_the_disk(self) -> None:
+        shutil.rmtree(self.running.root / ".penstock")
+
+
+@pytest.fixture
+def kept(running: Running, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Kept:
+    for side in ("SOURCE", "SINK"):
+        monkeypatch.setenv(f"PENSTOCK__KAFKA_{side}__BROKERS", broker.plain.servers)
+    monkeypatch.setenv("PENSTOCK__APPLICATION_ID", new_topic())
+    return Kept(running, broker)
+
+
+@pytest.fixture
+def in_postgres(kept: Kept, database: Database, monkeypatch: pytest.MonkeyPatch) -> Kept:
+    monkeypatch.setenv("STREAMLING__STATE_BACKEND__BACKEND_TYPE", "Postgres")
+    told = {"HOST": "127.0.0.1", "PORT": database.port, "USER": dev.USER, "PASSWORD": dev.PASSWORD, "DB": dev.DATABASE}
+    for name, value in {**told, "SSLMODE": "disable"}.items():
+        monkeypatch.setenv(f"STREAMLING__STATE_BACKEND__POSTGRES__{name}", str(value))
+    return kept
+
+
+def offsets_in(database: Database, kept: Kept) -> dict[str, int]:
+    namespace = kept.running.place.of_offsets
+    rows = database.rows(f"SELECT key, data->>'offset' FROM streamling.state WHERE namespace = '{namespace}'")
+    return {key: int(offset) for key, offset in rows}
+
+
+def test_a_machine_without_the_old_disk_goes_on_where_the_database_says(in_postgres: Kept, database: Database) -> None:
+    in_postgres.sent(*range(20))
+    in_postgres.running.run()
+    found = offsets_in(database, in_postgres)
+    assert found.keys() == {f"numbers:{in_postgres.topic}:{number}" for number in (0, 1)}
+    assert sum(found.values()) == 20
+    in_postgres.lose_the_disk()
+    in_postgres.sent(*range(20, 30))
+    run = in_postgres.running.begun()
+    assert [type(step) for step in run.plan.steps if hasattr(step, "query")] == [RestartQuery]
+    run.close()
+    assert in_postgres.running.run()["numbers"].rows_in == 10
+    assert in_postgres.out() == list(range(30))
+    assert sum(offsets_in(database, in_postgres).values()) == 30
+
+
+def test_a_rebuild_begins_again_whatever_was_kept(in_postgres: Kept) -> None:
+    in_postgres.sent(1, 2)
+    in_postgres.running.run()
+    in_postgres.lose_the_disk()
+    in_postgres.running.run(allow_rebuild=["numbers"])
+    assert in_postgres.out() == [1, 1, 2, 2]
+
+
+def test_records_that_are_gone_behind_a_kept_offset_are_told(in_postgres: Kept) -> None:
+    in_postgres.sent(*range(10))
+    in_postgres.running.run()
+    in_postgres.lose_the_disk()
+    in_postgres.sent(*range(10, 20))
+    ends = KafkaAdmin(in_postgres.broker.plain).ends([in_postgres.topic])
+    client = AdminClient(in_postgres.broker.plain.for_librdkafka())
+    for deleted in client.delete_records([TopicPartition(*place, at) for place, at in ends.items()]).values():
+        deleted.result(30)
+    with pytest.raises(QueryFailed) as caught:
+        in_postgres.running.run()
+    assert caught.value.code == "records-gone"
+
+
+def test_a_database_that_is_not_there_is_named(in_postgres: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAMLING__STATE_BACKEND__POSTGRES__PORT", "1")
+    with pytest.raises(PenstockError) as caught:
+        in_postgres.running.begun()
+    assert (caught.value.code, "127.0.0.1:1" in caught.value.message) == ("unreachable", True)
+
+
+def test_a_file_keeps_offsets_under_the_same_names(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK__STATE_BACKEND__SQLITE__DATABASE_PATH", "kept.db")
+    kept.sent(*range(5))
+    kept.running.run()
+    connection = sqlite3.connect(kept.running.root / "kept.db")
+    rows = connection.execute("SELECT key, data FROM state WHERE namespace = ?", (kept.running.place.of_offsets,))
+    found = {key: json.loads(data) for key, data in rows}
+    connection.close()
+    assert sum(document["offset"] for document in found.values()) == 5
+    assert all(document["updated_at"] for document in found.values())
+    kept.lose_the_disk()
+    kept.running.run()
+    assert kept.out() == list(range(5))
+
+
+def test_without_a_memory_every_run_begins_afresh(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK__STATE_BACKEND__BACKEND_TYPE", "InMemory")
+    kept.sent(1, 2)
+    kept.running.run()
+    kept.running.run()
+    assert kept.out() == [1, 1, 2, 2]
+    assert not (kept.running.root / ".penstock" / "state.db").exists()
