@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
+from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.dev import kafka as dev_kafka
 from penstock.dev import processes
@@ -107,13 +109,13 @@ class Record:
     offset: int
 
 
-def produce(cluster: KafkaCluster, topic: str, *records: Any, **settings: Any) -> None:
+def produce(cluster: KafkaCluster, topic: str, *records: Any, partition: int = -1, **settings: Any) -> None:
     """Send records: values, or pairs of a key and a value, or of a key, a value and headers. Mappings become JSON."""
     producer = Producer({**cluster.for_librdkafka(), "message.max.bytes": 20_000_000, **settings})
     for record in records:
         key, value, headers = (*record, None)[:3] if isinstance(record, tuple) else (None, record, None)
         data = json.dumps(value, default=str).encode() if isinstance(value, Mapping) else value
-        producer.produce(topic, data, key, headers=headers)
+        producer.produce(topic, data, key, partition, headers=headers)
     assert producer.flush(30) == 0
 
 
@@ -145,6 +147,14 @@ def consume(cluster: KafkaCluster, topic: str) -> list[Record]:
         return sorted(found, key=lambda record: (record.partition, record.offset))
     finally:
         consumer.close()
+
+
+def delete_all(cluster: KafkaCluster, topic: str) -> None:
+    """Take away every record of a topic, as a broker does when they are old."""
+    ends = KafkaAdmin(cluster).ends([topic])
+    client = AdminClient(cluster.for_librdkafka())
+    for deleted in client.delete_records([TopicPartition(*place, at) for place, at in ends.items()]).values():
+        deleted.result(30)
 
 
 def rows_of(records: list[Record]) -> list[dict[str, Any]]:

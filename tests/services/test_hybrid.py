@@ -9,7 +9,7 @@ import pytest
 
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.errors import PlanRefused, QueryFailed
-from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
+from tests.services.kafka import Broker, consume, delete_all, new_topic, produce, rows_of
 from tests.spark.running import Running
 
 PIPELINE = """
@@ -213,21 +213,7 @@ def test_records_that_are_gone_when_their_phase_begins_are_not_passed_over(given
     run.run_once(idle)
     run.close()
     given.sent(range(30, 40))
-    deleted(given.broker, given.topic)
+    delete_all(given.broker.plain, given.topic)
     with pytest.raises(QueryFailed) as failed:
         given.running.run()
     assert failed.value.code == "records-gone"
-
-
-def deleted(broker: Broker, topic: str) -> None:
-    """Take away every record of a topic, as the broker does when they are old."""
-    from confluent_kafka import TopicPartition
-    from confluent_kafka.admin import AdminClient
-
-    admin = KafkaAdmin(broker.plain)
-    ends = admin.ends([topic])
-    places = [TopicPartition(name, number, end) for (name, number), end in ends.items()]
-    for future in AdminClient(broker.plain.for_librdkafka()).delete_records(places).values():
-        future.result()
-    while admin.ends([topic], earliest=True) != ends:
-        time.sleep(0.05)

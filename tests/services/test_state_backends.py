@@ -5,14 +5,12 @@ import shutil
 import sqlite3
 
 import pytest
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.dev import postgres as dev
 from penstock.errors import PenstockError, QueryFailed
 from penstock.plan.steps import RestartQuery
-from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
+from tests.services.kafka import Broker, consume, delete_all, new_topic, produce, rows_of
 from tests.services.postgres import Database
 from tests.spark.running import Running
 
@@ -95,10 +93,7 @@ def test_records_that_are_gone_behind_a_kept_offset_are_told(in_postgres: Kept) 
     in_postgres.running.run()
     in_postgres.lose_the_disk()
     in_postgres.sent(*range(10, 20))
-    ends = KafkaAdmin(in_postgres.broker.plain).ends([in_postgres.topic])
-    client = AdminClient(in_postgres.broker.plain.for_librdkafka())
-    for deleted in client.delete_records([TopicPartition(*place, at) for place, at in ends.items()]).values():
-        deleted.result(30)
+    delete_all(in_postgres.broker.plain, in_postgres.topic)
     with pytest.raises(QueryFailed) as caught:
         in_postgres.running.run()
     assert caught.value.code == "records-gone"
