@@ -6,9 +6,10 @@ import sqlite3
 
 import pytest
 
+from penstock.cli.line import check
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.dev import postgres as dev
-from penstock.errors import PenstockError, QueryFailed
+from penstock.errors import PenstockError, PlanRefused, QueryFailed
 from penstock.plan.steps import RestartQuery
 from tests.services.kafka import Broker, consume, delete_all, new_topic, produce, rows_of
 from tests.services.postgres import Database
@@ -97,6 +98,19 @@ def test_records_that_are_gone_behind_a_kept_offset_are_told(in_postgres: Kept) 
     with pytest.raises(QueryFailed) as caught:
         in_postgres.running.run()
     assert caught.value.code == "records-gone"
+
+
+def test_one_process_at_a_time_runs_a_pipeline_whose_state_is_in_a_database(in_postgres: Kept) -> None:
+    checked = check(in_postgres.running.root / "pipeline.yml")
+    place, store = checked.place, checked.store
+    with store.held(place.namespace):
+        with pytest.raises(PlanRefused) as refused, store.held(place.namespace):
+            pytest.fail("two hold one lock")
+        with store.held("another"):
+            pass
+    assert refused.value.code == "already-running"
+    with store.held(place.namespace):
+        pass
 
 
 def test_a_database_that_is_not_there_is_named(in_postgres: Kept, monkeypatch: pytest.MonkeyPatch) -> None:

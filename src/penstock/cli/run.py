@@ -20,7 +20,7 @@ from penstock.cli.options import (
     target,
 )
 from penstock.cli.plan import RebuildOption, SelectOption
-from penstock.errors import PlanRefused
+from penstock.errors import PlanRefused, ServiceError
 from penstock.plan.explain import explain, summary
 from penstock.plan.place import Place
 from penstock.plan.state import record_progress
@@ -75,7 +75,7 @@ def _host(checked: Checked, plan: Plan, *, once: bool, quiet: bool) -> dict[str,
 
     place = checked.place
     store = checked.store
-    with run_lock(place.lock_file):
+    with run_lock(place.lock_file), store.held(place.namespace):
         find_java()
         jars = fetched(packages_of(plan.manifest))
         output.say("Starting Spark …")
@@ -148,5 +148,10 @@ class _Heartbeat:
             self.write()
 
     def write(self) -> None:
+        """A store that cannot be reached for a while is told later: nobody's rows depend on it."""
         progress = {row.query: row.to_json() for row in self._board.snapshot()}
-        record_progress(self._store, self._place, {**self._about, "heartbeat_at": time.time()}, progress)
+        try:
+            record_progress(self._store, self._place, {**self._about, "heartbeat_at": time.time()}, progress)
+        except ServiceError as error:
+            if not error.retriable:
+                raise

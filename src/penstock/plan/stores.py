@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any, Protocol
 
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.tables import LOCK, TableName, make_schema, quoted
-from penstock.errors import ServiceError
+from penstock.errors import PlanRefused, ServiceError
 from penstock.plan.place import Place
 from penstock.settings import StateBackend
 
@@ -26,6 +26,8 @@ class StateStore(Protocol):
     def get(self, namespace: str, prefix: str) -> Mapping[str, Any]: ...
     def put(self, namespace: str, documents: Mapping[str, Any]) -> None: ...
     def remove(self, namespace: str, keys: list[str]) -> None: ...
+    def held(self, namespace: str) -> AbstractContextManager[None]:
+        """Keep others who share the store from running the same as long as the block lasts."""
 
 
 class SqliteStore:
@@ -66,6 +68,9 @@ class SqliteStore:
             connection.executemany(
                 f"DELETE FROM {self._table} WHERE namespace = ? AND key = ?", [(namespace, k) for k in keys]
             )
+
+    def held(self, namespace: str) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def _make_directory(self) -> None:
         try:
@@ -148,6 +153,20 @@ class PostgresStore:
                 f"DELETE FROM {self._table.among_parameters} WHERE namespace = %s AND key = ANY(%s)", (namespace, keys)
             )
 
+    @contextmanager
+    def held(self, namespace: str) -> Iterator[None]:
+        """The lock is the database's, so it dies with the process that holds it, on whatever machine that was."""
+        with closing(self.server.entered()) as db:
+            with self.server.in_our_words():
+                asked = db.execute(
+                    "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", (f"{self._table} {namespace}",)
+                )
+                is_ours = asked.fetchone() == (True,)
+            if not is_ours:
+                text = f"this pipeline is already running: another process holds its lock in {self}"
+                raise PlanRefused("already-running", text, hint="stop that one, or set another `application_id`")
+            yield
+
 
 class MemoryStore:
     """Remembers nothing beyond the process: every run begins afresh."""
@@ -167,6 +186,9 @@ class MemoryStore:
     def remove(self, namespace: str, keys: list[str]) -> None:
         for key in keys:
             self._documents.pop((namespace, key), None)
+
+    def held(self, namespace: str) -> AbstractContextManager[None]:
+        return nullcontext()
 
 
 def state_store(said: StateBackend, place: Place) -> StateStore:
