@@ -3,7 +3,7 @@
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.client import HTTPException, HTTPResponse
 from types import MappingProxyType
@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 import pyarrow as pa
 
 from penstock.clients.http import credentials
-from penstock.errors import ServiceError
+from penstock.errors import PenstockError, QueryFailed, ServiceError
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _REFUSED: Final = frozenset((164, 192, 193, 194, 497, 516))
@@ -22,6 +22,10 @@ _NO_DATABASE: Final = 81
 _PASSING: Final = frozenset(
     # timeouts, too many queries or parts, sockets, network, memory, read-only replicas, replicas that are gone, Keeper
     (159, 202, 203, 209, 210, 241, 242, 252, 279, 285, 286, 319, 999)
+)
+_ROWS: Final = frozenset(
+    # a text that is no number, date, address or word of an Enum; a number too large; a null; a constraint; throwIf
+    (6, 26, 27, 38, 41, 69, 70, 72, 117, 131, 190, 321, 349, 376, 395, 407, 469, 675, 676, 691)
 )
 _BUSY: Final = frozenset((408, 429, 502, 503, 504))
 
@@ -51,7 +55,8 @@ class ClickHouse:
 
     def insert(self, sql: str, rows: bytes, packing: str | None, settings: Mapping[str, str]) -> None:
         """Send rows in the format that an INSERT names, packed as HTTP calls it."""
-        self._post({**settings, "query": sql}, rows, {} if packing is None else {"Content-Encoding": packing})
+        headers = {} if packing is None else {"Content-Encoding": packing}
+        self._post({**settings, "query": sql}, rows, headers, of_rows=_ROWS)
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
         """What a question has for an answer in the format ArrowStream; the server has all of it before it begins."""
@@ -65,14 +70,22 @@ class ClickHouse:
         except (OSError, HTTPException, pa.ArrowInvalid) as error:
             raise self._silence(error) from None
 
-    def _post(self, said: Mapping[str, str], body: bytes, headers: Mapping[str, str] = _NOTHING) -> bytes:
+    def _post(
+        self,
+        said: Mapping[str, str],
+        body: bytes,
+        headers: Mapping[str, str] = _NOTHING,
+        of_rows: Collection[int] = (),
+    ) -> bytes:
         try:
-            with self._open(said, body, headers) as answer:
+            with self._open(said, body, headers, of_rows) as answer:
                 return answer.read()
         except (OSError, HTTPException) as error:
             raise self._silence(error) from None
 
-    def _open(self, said: Mapping[str, str], body: bytes, headers: Mapping[str, str]) -> HTTPResponse:
+    def _open(
+        self, said: Mapping[str, str], body: bytes, headers: Mapping[str, str], of_rows: Collection[int] = ()
+    ) -> HTTPResponse:
         address = f"{self.url.rstrip('/')}/?{urlencode({'database': self.database, **said})}"
         known = credentials(self.user, self.password)
         try:
@@ -81,7 +94,7 @@ class ClickHouse:
             return answer
         except urllib.error.HTTPError as error:
             with error:
-                raise self._failure(error) from None
+                raise self._failure(error, of_rows) from None
         except (OSError, ValueError, HTTPException) as error:
             raise self._silence(error) from None
 
@@ -92,13 +105,15 @@ class ClickHouse:
         text = f"ClickHouse at {self.url} does not answer: {reason}"
         return ServiceError("unreachable", text, hint=f"see `{self.settings}__URL`", retriable=True)
 
-    def _failure(self, error: urllib.error.HTTPError) -> ServiceError:
+    def _failure(self, error: urllib.error.HTTPError, of_rows: Collection[int]) -> PenstockError:
         code = int(error.headers.get("X-ClickHouse-Exception-Code") or 0)
         said = error.read().decode(errors="replace").strip().partition("\n")[0][:600] or str(error.reason)
         if code in _REFUSED or error.code in (401, 403):
             hint = f"see `{self.settings}__USER` and `…__PASSWORD`, and the rights of that user"
             text = f"ClickHouse at {self.url} does not let `{self.user}` do this: {said}"
             return ServiceError("clickhouse-refused", text, hint=hint)
+        if code in of_rows:
+            return QueryFailed("rows-refused", f"ClickHouse at {self.url} does not take a row: {said}")
         way_out = f"make the database, or name another one in `{self.settings}__DATABASE`"
         passing = code in _PASSING or (code == 0 and error.code in _BUSY)
         text = f"ClickHouse at {self.url} says {error.code}: {said}"
