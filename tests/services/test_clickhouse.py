@@ -19,11 +19,9 @@ from penstock.connectors.clickhouse_sink import ClickHouseSink
 from penstock.connectors.contract import Written
 from penstock.dev import processes
 from penstock.errors import PenstockError, QueryFailed, ServiceError
-from penstock.testing.contract import FIRST, SinkContract
+from penstock.testing.contract import FIRST
 from tests.services import clickhouse
 from tests.spark.running import Running
-
-CHECKS = [name for name in vars(SinkContract) if name.startswith(("writes_", "a_", "an_"))]
 
 PLAIN = "ENGINE = MergeTree ORDER BY id SETTINGS non_replicated_deduplication_window = 100"
 
@@ -74,17 +72,6 @@ def refused(sink: ClickHouseSink, rows: DataFrame) -> PenstockError:
     with pytest.raises(PenstockError) as caught:
         sink.write(rows, FIRST)
     return caught.value
-
-
-# What every sink must do
-
-
-@pytest.mark.parametrize("check", CHECKS)
-def test_contract(check: str, database: Database, spark: SparkSession) -> None:
-    def written_ids() -> list[int]:
-        return [row[0] for row in database.rows("SELECT id FROM t")]
-
-    getattr(SinkContract(database.sink(), spark, written_ids), check)()
 
 
 # Batches that are begun again

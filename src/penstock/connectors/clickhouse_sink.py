@@ -63,6 +63,11 @@ class ClickHouseSink(Sink):
     """How hard `gzip` tries. Default: the setting `clickhouse_sink.compression_level`, which is 6."""
     _target: Target = PrivateAttr(Target())
 
+    @property
+    def columns_named(self) -> Mapping[str, str]:
+        types = {f"schema_override.{name}": name for name in self.schema_override}
+        return types if self.version_column_name is None else {"version_column_name": self.version_column_name, **types}
+
     def reaching(self, clusters: Clusters) -> Self:
         found = self.model_copy()
         found._target = clusters.clickhouse_sink or Target()
@@ -70,6 +75,9 @@ class ClickHouseSink(Sink):
 
     def check(self) -> None:
         self._target.server.ask("SELECT 1")
+
+    def let_go(self) -> None:
+        self._target.server.let_go()
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         return self._written(batch, ref, "stop", lambda letters: None).rows

@@ -37,6 +37,10 @@ class KafkaSink(StreamSink):
     packages: ClassVar[tuple[Package, ...]] = KAFKA
     delivery = "at least once: a batch that was interrupted is written again"
     own_labels: ClassVar = frozenset({"topic"})
+    waives: ClassVar = {
+        "a_replayed_batch_leaves_no_duplicates": "it is written again",
+        "a_batch_of_the_same_number_from_other_input_is_refused": "nobody knows what was written before",
+    }
     keyed = True
     topic: str = Field(pattern=f"^{TOPIC_NAME}$")
     """The topic's name."""

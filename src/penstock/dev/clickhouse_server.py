@@ -73,7 +73,7 @@ class Engine:
                     self._forget(name)
 
     def _insert(self, sql: str, form: str, data: bytes) -> dict[str, str]:
-        """By way of a file: rows that are handed over directly are dropped in silence where a constraint forbids one."""
+        """By way of a file: rows that are handed over directly get lost in silence where a constraint forbids one."""
         with tempfile.NamedTemporaryFile() as file:
             file.write(data)
             file.flush()

@@ -27,7 +27,7 @@ from penstock.runtime.frames import Frames, last_of_each, settled, split_read
 from penstock.runtime.keeping import Batch, Keeping
 from penstock.runtime.keyed import turn_metric
 from penstock.runtime.progress import ProgressBoard
-from penstock.runtime.rescue import faulty, only, without
+from penstock.runtime.rescue import faulty, only, together, without
 from penstock.runtime.times import is_plain, unusable_rows
 from penstock.sql.dialects import quoted
 
@@ -54,18 +54,23 @@ class Writing:
         self.unsure = set() if begun is None else {begun}
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        writing_to = None
         try:
             begun, offsets = checkpoint_id(self.checkpoint), batch_offsets(self.checkpoint, batch_id)
             for output, rows in self._rows(batch):
+                writing_to = output.node
                 ref = BatchRef(self.spec.name, output.node, begun, batch_id, offsets)
                 self.board.written(self.spec.name, self._write(output, rows, ref), output.node)
+            writing_to = None
             ref = BatchRef(self.spec.name, self.spec.outputs[0].node, begun, batch_id, offsets)
             self._keep_unreadable(ref)
             self._keep_untimed(ref)
             self._keep_failing(ref)
             self._keep_late(ref)
         except Exception as error:
-            self.failures.append(failure_in_python(error))
+            failure = failure_in_python(error)
+            kind, _, name = (writing_to or "").partition(".")
+            self.failures.append(failure.during(f"sink `{name}`") if kind == "sink" else failure)
             raise
 
     def _rows(self, batch: DataFrame) -> Iterator[tuple[Output, DataFrame]]:
@@ -139,10 +144,18 @@ class Writing:
             worked = self.frames.worked(self.spec, self.keeping.sources, entry, some, session)[output.view]
             return self._settled(worked, output)
 
-        sink = self.sinks[output.node]
-        numbered, found = faulty(sound(again), lambda some: sink.rehearse(work(some), ref))
+        def attempt(some: DataFrame) -> None:
+            self.sinks[output.node].rehearse(work(some), ref)
+
+        numbered, found = faulty(sound(again), attempt)
         try:
-            written = self._deliver(output, work(without(numbered, list(found))), ref)
+            try:
+                written = self._deliver(output, work(without(numbered, list(found))), ref)
+            except QueryFailed as error:
+                if not is_for_rows(error):
+                    raise
+                found = together(numbered, found, attempt)
+                written = self._deliver(output, work(without(numbered, list(found))), ref)
             read = again.count()
             self.rescued[ref.batch_id] = read - numbered.count()
             self.board.read_otherwise(self.spec.name, ref.batch_id, read)

@@ -1,14 +1,18 @@
 """A ClickHouse server, asked over HTTP. The standard library is enough, so executors need nothing else."""
 
 import json
+import socket
+import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from types import MappingProxyType
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
+from weakref import WeakSet
 
 import pyarrow as pa
 
@@ -30,6 +34,41 @@ _ROWS: Final = frozenset(
 _BUSY: Final = frozenset((408, 429, 502, 503, 504))
 
 
+_CONNECT_SECS: Final = 10.0
+
+
+class _Connection(HTTPConnection):
+    """A connection that is opened soon or not at all, and that others can find."""
+
+    def connect(self) -> None:
+        _opened(self, super().connect)
+
+
+class _Secured(HTTPSConnection):
+    def connect(self) -> None:
+        _opened(self, super().connect)
+
+
+class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    def http_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(_Connection, req)
+
+    def https_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(_Secured, req, context=ssl.create_default_context())
+
+
+_OPEN: Final[WeakSet[HTTPConnection]] = WeakSet()
+_OPENER: Final = urllib.request.build_opener(_Handler)
+
+
+def _opened(connection: HTTPConnection, connect: Callable[[], None]) -> None:
+    patience = connection.timeout
+    connection.timeout = min(_CONNECT_SECS, patience or _CONNECT_SECS)
+    connect()
+    connection.sock.settimeout(patience)
+    _OPEN.add(connection)
+
+
 @dataclass(frozen=True, slots=True)
 class ClickHouse:
     """Where the server answers, as whom to ask, and the database that names belong to."""
@@ -42,6 +81,15 @@ class ClickHouse:
     """What the variables begin with that say all this."""
     timeout_secs: float = 300
     """How long an answer is waited for."""
+
+    def let_go(self) -> None:
+        """Give up what this process waits for from the server; whoever waits gets an error."""
+        address = urlsplit(self.url)
+        for connection in list(_OPEN):
+            sock = connection.sock
+            if sock is not None and (connection.host, connection.port) == (address.hostname, address.port):
+                with suppress(OSError):
+                    sock.shutdown(socket.SHUT_RDWR)
 
     def ask(self, sql: str, **params: str) -> list[list[Any]]:
         """The rows that a question has for an answer. `{name:Type}` in it stands for a parameter."""
@@ -90,7 +138,7 @@ class ClickHouse:
         known = credentials(self.user, self.password)
         try:
             request = urllib.request.Request(address, body, {**known, **headers}, method="POST")
-            answer: HTTPResponse = urllib.request.urlopen(request, timeout=self.timeout_secs)
+            answer: HTTPResponse = _OPENER.open(request, timeout=self.timeout_secs)
             return answer
         except urllib.error.HTTPError as error:
             with error:
