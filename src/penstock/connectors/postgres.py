@@ -243,8 +243,8 @@ class JdbcSink(Sink):
             more.get("sslmode", "prefer"),
             more.get("sslrootcert"),
         )
-        if wait := more.get("connectTimeout", "").strip():
-            server = replace(server, patience_seconds=int(wait)) if wait.isdecimal() and int(wait) else server
+        if (wait := more.get("connectTimeout", "0")).isdecimal() and int(wait):
+            server = replace(server, patience_seconds=int(wait))
         key = self.pk_fields or self.primary_key
         if self.insert_mode == "upsert" and not key:
             hint = "name its columns in `pk.fields`, or give the model a `key`"
