@@ -102,11 +102,13 @@ def test_a_run_that_is_killed_and_goes_on_leaves_every_row(tmp_path: Path, servi
         printed = ""
         for moment in ("before ClickHouse notes the batch", "before Spark commits the batch", "never"):
             command = [sys.executable, "kill.py", moment, "run", "pipeline.yml"]
-            ended = subprocess.run(
-                command, cwd=tmp_path, env={**os.environ, **environ}, capture_output=True, text=True, timeout=180
-            )
-            assert ended.returncode == (0 if moment == "never" else -signal.SIGKILL), ended.stderr
-            printed += ended.stdout
+            with (tmp_path / "out.txt").open("w+") as out, (tmp_path / "err.txt").open("w") as err:
+                ended = subprocess.run(
+                    command, cwd=tmp_path, env={**os.environ, **environ}, stdout=out, stderr=err, timeout=180
+                )
+                out.seek(0)
+                printed += out.read()
+            assert ended.returncode == (0 if moment == "never" else -signal.SIGKILL), (tmp_path / "err.txt").read_text()
             if moment == "before ClickHouse notes the batch":
                 assert client.query("SELECT count() FROM kill.kept").result_rows == [(len(IDS),)]
                 assert topic not in KafkaAdmin(cluster).topics() or not kafka.consume(cluster, topic)

@@ -54,23 +54,18 @@ class Writing:
         self.unsure = set() if begun is None else {begun}
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        writing_to = None
         try:
             begun, offsets = checkpoint_id(self.checkpoint), batch_offsets(self.checkpoint, batch_id)
             for output, rows in self._rows(batch):
-                writing_to = output.node
                 ref = BatchRef(self.spec.name, output.node, begun, batch_id, offsets)
                 self.board.written(self.spec.name, self._write(output, rows, ref), output.node)
-            writing_to = None
             ref = BatchRef(self.spec.name, self.spec.outputs[0].node, begun, batch_id, offsets)
             self._keep_unreadable(ref)
             self._keep_untimed(ref)
             self._keep_failing(ref)
             self._keep_late(ref)
         except Exception as error:
-            failure = failure_in_python(error)
-            kind, _, name = (writing_to or "").partition(".")
-            self.failures.append(failure.during(f"sink `{name}`") if kind == "sink" else failure)
+            self.failures.append(failure_in_python(error))
             raise
 
     def _rows(self, batch: DataFrame) -> Iterator[tuple[Output, DataFrame]]:

@@ -45,7 +45,7 @@ def _waiting(server: PostgresServer) -> Database | None:
             db = _WAITING[server].pop()
         except LookupError:
             return None
-        if _answers(db, server.patience_seconds):
+        if not getattr(db, "let_go", False) and _answers(db, server.patience_seconds):
             return db
         db.close()
 
