@@ -230,6 +230,23 @@ def test_a_webhook_that_answers_strangely(says: Says, said: str, hint: str, pipe
     assert len(server.received) == 1
 
 
+def test_a_sink_that_reads_for_itself_fails_alone(pipeline: Pipeline) -> None:
+    with endpoint() as server:
+        server.always = Says(404)
+        hook = {"type": "webhook", "from": "numbers", "url": server.url, "isolate": True}
+        kept = {"type": "file", "from": "numbers", "path": "out", "format": "json"}
+        document = {
+            "sources": {"numbers": {"type": "file", "path": "in", "format": "json", "mode": {"type": "bounded"}}},
+            "sinks": {"hook": hook, "kept": kept},
+        }
+        pipeline.running.write({"in/1.json": '{"id": 1}\n', "pipeline.yml": json.dumps(document)})
+        with pytest.raises(PenstockError) as caught:
+            pipeline.running.run()
+    assert caught.value.code == "http-refused"
+    (file,) = (pipeline.running.root / "out").glob("*-*/part-*.json")
+    assert json.loads(file.read_text())["id"] == 1
+
+
 def test_a_webhook_that_hangs_is_given_up(pipeline: Pipeline) -> None:
     with endpoint() as server:
         server.always = HANG
