@@ -34,6 +34,7 @@ from penstock.settings import INERT as SETTINGS_WITHOUT_EFFECT
 from penstock.settings import Settings
 from penstock.sql.calls import signature
 from penstock.sql.flink_functions import AGGREGATES, COLLECTIONS, JSON, NUMBERS, TEXTS, TIMES
+from penstock.testing.lines import LINES
 from penstock.transforms.registry import TRANSFORMS
 
 ROOT = Path(__file__).parent.parent
@@ -48,6 +49,11 @@ EXIT_CODES = """## Exit codes
 | 4 | a system outside does not do its part: Java, a disk, a broker |
 | 5 | a streaming query failed |
 | 70 | a bug in Penstock, with its traceback |"""
+_OWN_SINKS = """## For sinks of your own
+
+`penstock.testing.contract.SinkContract` has the checks as methods: give it the sink, a Spark session, and a function
+that reads back the ids from the system itself; `written_rows` for the values, and `service` if you can stop and start
+the system. What the sink does not promise stands in its `waives`, each with a reason."""
 SCHEMA = "https://json-schema.org/draft/2020-12/schema"
 
 
@@ -55,6 +61,7 @@ def generated() -> Iterator[tuple[str, str]]:
     """Paths below the repository and what belongs into them."""
     yield "docs/reference/diagnostics.md", diagnostics()
     yield "docs/reference/connectors.md", connectors()
+    yield "docs/reference/sinks.md", sinks()
     yield "docs/reference/project.md", project_format()
     yield "docs/reference/settings.md", settings()
     yield "docs/reference/commands.md", commands()
@@ -106,6 +113,35 @@ def connectors() -> str:
     for name, transform in TRANSFORMS.items():
         parts.append(f"## transform `{name}`\n\n{_summary(transform)}\n\n{_fields_table(transform, PipelineNode)}")
     return "\n\n".join(parts) + "\n"
+
+
+def sinks() -> str:
+    """What each sink promises, line by line of the contract, and why it does not promise the rest."""
+    models = [model for _, model in all_connectors() if issubclass(model, Sink)]
+    found = sorted((str(model.model_fields["type"].default), model) for model in models)
+    head = (
+        "# What sinks promise\n\nEvery sink is put through the same checks, with the real service behind it, and rows "
+        "are counted by their ids where they were written. ✓ was seen; – is not promised, for a reason below. Kafka is "
+        "seen with JSON values, ClickHouse with its engine, which does one statement at a time and replicates nothing."
+    )
+    lines = [f"| | {' | '.join(f'`{name}`' for name, _ in found)} |", "|---|" + "---|" * len(found)]
+    for check, said in LINES.items():
+        marks = ("–" if check in model.waives else "✓" for _, model in found)
+        lines.append(f"| {said} | {' | '.join(marks)} |")
+    delivery = [f"- `{name}`: {model.delivery}." for name, model in found]
+    reasons = []
+    for name, model in found:
+        waived: dict[str, list[str]] = {}
+        for check, why in model.waives.items():
+            waived.setdefault(why, []).append(LINES[check])
+        reasons += [f"- `{name}`, {_few(said)}: {why}." for why, said in waived.items()]
+    parts = [SOURCE_NOTE, head, "\n".join(lines), "## What a crash leaves", "\n".join(delivery)]
+    parts += ["## What is not promised", "\n".join(reasons), _OWN_SINKS]
+    return "\n\n".join(parts) + "\n"
+
+
+def _few(said: list[str]) -> str:
+    return f"“{'”, “'.join(said)}”" if len(said) < 5 else "everything that is read back"
 
 
 def _every_node() -> str:

@@ -1,5 +1,6 @@
 """The sink `clickhouse`, on ClickHouse's real engine."""
 
+import json
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,13 +16,12 @@ from penstock.clients.clickhouse.server import ClickHouse
 from penstock.clients.clickhouse.server import ClickHouseSink as Target
 from penstock.clients.clusters import Clusters
 from penstock.connectors.clickhouse_sink import ClickHouseSink
+from penstock.connectors.contract import Written
 from penstock.dev import processes
 from penstock.errors import PenstockError, QueryFailed, ServiceError
-from penstock.testing.contract import FIRST, SinkContract
+from penstock.testing.contract import FIRST
 from tests.services import clickhouse
 from tests.spark.running import Running
-
-CHECKS = [name for name in vars(SinkContract) if name.startswith(("writes_", "a_", "an_"))]
 
 PLAIN = "ENGINE = MergeTree ORDER BY id SETTINGS non_replicated_deduplication_window = 100"
 
@@ -72,17 +72,6 @@ def refused(sink: ClickHouseSink, rows: DataFrame) -> PenstockError:
     with pytest.raises(PenstockError) as caught:
         sink.write(rows, FIRST)
     return caught.value
-
-
-# What every sink must do
-
-
-@pytest.mark.parametrize("check", CHECKS)
-def test_contract(check: str, database: Database, spark: SparkSession) -> None:
-    def written_ids() -> list[int]:
-        return [row[0] for row in database.rows("SELECT id FROM t")]
-
-    getattr(SinkContract(database.sink(), spark, written_ids), check)()
 
 
 # Batches that are begun again
@@ -257,6 +246,88 @@ def test_a_value_that_its_column_would_change_stops_the_query(
     assert (type(error), error.code) == (QueryFailed, "field-mismatch"), error
     assert "column `v` of table `t`" in error.message
     assert database.rows("SELECT count() FROM t") == [(0,)]
+
+
+# Rows that are refused
+
+
+def letters_of(sink: ClickHouseSink, rows: DataFrame) -> tuple[Written, dict[int, tuple[dict[str, Any], str]]]:
+    """What was written, and the rows that were kept, by id, each with what was said of it."""
+    found: dict[int, tuple[dict[str, Any], str]] = {}
+
+    def keep(letters: DataFrame) -> None:
+        for letter in letters.collect():
+            row = json.loads(letter["value"])
+            found[row["id"]] = (row, letter["message"])
+
+    return sink.deliver(rows, FIRST, keep), found
+
+
+CHECKED = "CREATE TABLE t (id Int64, n Int8, kind Enum8('a' = 1), CONSTRAINT small CHECK n < 100) " + PLAIN
+
+
+def test_rows_that_do_not_fit_or_that_the_server_refuses_are_kept(database: Database, spark: SparkSession) -> None:
+    database.client.command(CHECKED)
+    rows = spark.range(0, 1000, 1, 2).selectExpr(
+        "id",
+        "CASE id WHEN 7 THEN 100 WHEN 13 THEN 300 ELSE 1 END AS n",
+        "CASE id WHEN 700 THEN 'z' ELSE 'a' END AS kind",
+        "timestamp_seconds(id) AS at",
+        "'i' AS _gs_op",
+    )
+    database.client.command("ALTER TABLE t ADD COLUMN at DateTime64(6, 'UTC')")
+    written, letters = letters_of(database.sink(batch_size=300), rows)
+    assert written == Written(997, 3)
+    assert letters.keys() == {7, 13, 700}
+    assert letters[7][0] == {"id": 7, "n": 100, "kind": "a", "at": "1970-01-01T00:00:07.000000Z", "_gs_op": "i"}
+    assert "small" in letters[7][1]
+    assert "column `n` of table `t` is Int8" in letters[13][1]
+    assert "does not take a row" in letters[700][1]
+    found = [row[0] for row in database.rows("SELECT id FROM t ORDER BY id")]
+    assert found == [n for n in range(1000) if n not in letters]
+    again, letters = letters_of(database.sink(batch_size=300), rows)
+    assert (again, letters) == (Written(0), {})
+
+
+def test_a_batch_with_refused_rows_that_was_interrupted_is_not_inserted_twice(
+    database: Database, spark: SparkSession
+) -> None:
+    database.client.command(CHECKED)
+    rows = spark.range(0, 1000, 1, 2).selectExpr("id", "CASE id % 500 WHEN 7 THEN 100 ELSE 1 END AS n", "'a' AS kind")
+    for _ in range(2):
+        written, letters = letters_of(database.sink(batch_size=300), rows)
+        assert (written, letters.keys()) == (Written(998, 2), {7, 507})
+        assert database.rows("SELECT count(), uniqExact(id) FROM t") == [(998, 998)]
+        database.client.command("TRUNCATE TABLE penstock_batches")
+
+
+@pytest.mark.parametrize("value", [300, 101])
+def test_an_older_row_counts_where_the_newest_of_its_key_is_refused(
+    value: int, database: Database, spark: SparkSession
+) -> None:
+    database.client.command(CHECKED)
+    rows = frame(spark, "id BIGINT, n INT, kind STRING", (1, 1, "a"), (1, 2, "a"), (1, value, "a"), (2, 5, "a"))
+    written, letters = letters_of(database.sink(), rows)
+    assert written == Written(2, 1)
+    assert letters[1][0]["n"] == value
+    assert database.rows("SELECT id, n FROM t ORDER BY id") == [(1, 2), (2, 5)]
+
+
+def test_refused_rows_may_be_skipped_or_stop_the_query(database: Database, spark: SparkSession) -> None:
+    database.client.command(CHECKED)
+    rows = frame(spark, "id BIGINT, n INT, kind STRING", (1, 101, "a"), (2, 5, "a"))
+    assert letters_of(database.sink(on_error="skip"), rows) == (Written(1, 1), {})
+    with pytest.raises(QueryFailed) as caught:
+        database.sink(on_error="stop").deliver(rows, batch(1), lambda letters: None)
+    assert (caught.value.code, caught.value.retriable) == ("rows-refused", False)
+    assert database.rows("SELECT id FROM t") == [(2,)]
+
+
+def test_a_table_that_refuses_everything_ends_the_query(database: Database, spark: SparkSession) -> None:
+    database.client.command(CHECKED)
+    rows = spark.range(0, 10_000, 1, 1).selectExpr("id", "101 AS n", "'a' AS kind")
+    with pytest.raises(QueryFailed, match="more than 100 rows of a part of the batch are refused"):
+        letters_of(database.sink(), rows)
 
 
 def test_names_may_be_anything(database: Database, spark: SparkSession) -> None:

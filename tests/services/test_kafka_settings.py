@@ -11,7 +11,7 @@ import pytest
 
 from penstock.cli.line import Target, check, compiled
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.errors import ServiceError
+from penstock.errors import QueryFailed, ServiceError
 from tests.services import registry as registries
 from tests.services.kafka import CODECS, Broker, codecs_of, consume, new_topic, produce, rows_of
 from tests.spark.running import Running
@@ -44,6 +44,15 @@ def test_batches_are_packed_as_the_sink_says(running: Running, broker: Broker, t
     pipeline(running, topic, sink="" if said is None else f", compression: {said}").run()
     assert len(consume(broker.plain, f"{topic}.out")) == 20
     assert codecs_of(broker, f"{topic}.out") == {said or "lz4"}
+
+
+def test_records_are_as_large_as_the_sink_says(running: Running, broker: Broker, topic: str) -> None:
+    produce(broker.plain, topic, {"id": 1, "name": "a" * 2_000_000})
+    pipeline(running, topic).run()
+    assert [len(row["name"]) for row in rows_of(consume(broker.plain, f"{topic}.out"))] == [2_000_000]
+    produce(broker.plain, topic, {"id": 2, "name": "a" * 2_000_000})
+    with pytest.raises(QueryFailed, match="larger than 1000000"):
+        pipeline(running, topic, sink=", message_max_bytes: 1000000").run()
 
 
 def test_a_batch_has_no_more_records_than_it_may(running: Running, broker: Broker, topic: str) -> None:

@@ -15,11 +15,10 @@ from penstock.clients.postgres.server import PostgresServer
 from penstock.connectors.postgres_aggregate import PostgresAggregateSink
 from penstock.dev import postgres as dev
 from penstock.errors import PenstockError, PlanRefused, QueryFailed, ServiceError
-from penstock.testing.contract import FIRST, SinkContract
+from penstock.testing.contract import FIRST
 from tests.services.postgres import Database
 from tests.spark.running import Running
 
-CHECKS = [name for name in vars(SinkContract) if name.startswith(("writes_", "a_", "an_"))]
 COLUMNS = "id BIGINT, account STRING, amount BIGINT, _gs_op STRING"
 EVERYTHING = {
     "total": {"from": "amount", "fn": "sum"},
@@ -103,19 +102,6 @@ class Given:
 @pytest.fixture
 def given(database: Database, schema: str, spark: SparkSession) -> Given:
     return Given(database, schema, spark)
-
-
-@pytest.mark.parametrize("check", CHECKS)
-def test_contract(check: str, given: Given, spark: SparkSession) -> None:
-    """The ids, as often as they were counted."""
-
-    def written_ids() -> list[int]:
-        if not given.database.has(given.sums):
-            return []
-        return [int(i) for i, n in given.kept("id, n") for _ in range(int(n))]
-
-    sink = given.sink(group_by={"id": {}}, aggregate={"n": {"fn": "count"}})
-    getattr(SinkContract(sink, spark, written_ids), check)()
 
 
 # What is kept

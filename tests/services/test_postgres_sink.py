@@ -23,11 +23,9 @@ from penstock.clients.postgres.staging import Copier, Stage, Staged
 from penstock.connectors.postgres import PostgresSink
 from penstock.dev import postgres as dev
 from penstock.errors import PenstockError, QueryFailed, ServiceError
-from penstock.testing.contract import FIRST, SinkContract
+from penstock.testing.contract import FIRST
 from tests.services.postgres import Database
 from tests.spark.running import Running
-
-CHECKS = [name for name in vars(SinkContract) if name.startswith(("writes_", "a_", "an_"))]
 
 
 @pytest.fixture
@@ -87,15 +85,6 @@ class Given:
 @pytest.fixture
 def given(database: Database, table: str, spark: SparkSession) -> Given:
     return Given(database, table, spark)
-
-
-@pytest.mark.parametrize("check", CHECKS)
-@pytest.mark.parametrize("key", ["id", ""])
-def test_contract(check: str, key: str, given: Given, spark: SparkSession) -> None:
-    def written_ids() -> list[int]:
-        return [int(i) for (i,) in given.rows("id")] if given.database.has(given.name) else []
-
-    getattr(SinkContract(given.sink(primary_key=key), spark, written_ids), check)()
 
 
 def test_the_last_row_of_a_key_counts_and_deletes_take_rows_out(given: Given) -> None:

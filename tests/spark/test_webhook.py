@@ -12,7 +12,7 @@ from penstock.clients.clusters import Clusters
 from penstock.connectors.webhook import WebhookSink
 from penstock.errors import PlanRefused, ServiceError
 from penstock.project.settings import settings_from
-from penstock.testing.contract import FIRST, SinkContract
+from penstock.testing.contract import FIRST
 from tests import endpoint as servers
 from tests.endpoint import HANG, RESET, Received, Says
 from tests.spark.running import Running
@@ -33,15 +33,6 @@ def sink(server: servers.Endpoint, environ: dict[str, str] | None = None, **opti
 
 def numbers(spark: SparkSession, count: int, parts: int = 1) -> DataFrame:
     return spark.range(0, count, 1, parts).selectExpr("id", "'i' AS _gs_op")
-
-
-@pytest.mark.parametrize(
-    "check", ["writes_every_row", "an_empty_batch_leaves_nothing", "a_new_checkpoint_writes_again"]
-)
-def test_it_keeps_the_contract_of_sinks_but_for_replays(
-    check: str, spark: SparkSession, server: servers.Endpoint
-) -> None:
-    getattr(SinkContract(sink(server), spark, lambda: server.ids), check)()
 
 
 def test_an_empty_batch_sends_no_request(spark: SparkSession, server: servers.Endpoint) -> None:

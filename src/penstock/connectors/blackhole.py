@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from penstock.clients.batches import BatchRef, counted
-from penstock.connectors.contract import StreamSink
+from penstock.connectors.contract import NO_SERVICE, StreamSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -20,6 +20,27 @@ class BlackholeSink(StreamSink):
     ordered = False
     changes = False
     repeatable = True
+    waives: ClassVar = {
+        **dict.fromkeys(
+            (
+                "writes_every_row",
+                "writes_every_type",
+                "keeps_nulls",
+                "keeps_texts",
+                "keeps_nan_and_infinity",
+                "keeps_every_digit",
+                "a_nul_byte_is_kept_or_refused",
+                "writes_many_rows",
+                "a_replayed_batch_leaves_no_duplicates",
+                "a_batch_of_the_same_number_from_other_input_is_refused",
+                "a_new_checkpoint_writes_again",
+                "a_batch_that_fails_half_way_is_done_again",
+                "a_kill_before_the_commit_loses_nothing",
+            ),
+            "nothing is kept",
+        ),
+        **NO_SERVICE,
+    }
     inert: ClassVar = dict.fromkeys(("parallelism", "batch_size"), "rows are thrown away where they are")
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:

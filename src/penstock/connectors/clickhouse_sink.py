@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import AliasChoices, Field, PrivateAttr
@@ -10,8 +11,9 @@ from pydantic import AliasChoices, Field, PrivateAttr
 from penstock.clients.batches import BatchRef
 from penstock.clients.clickhouse.server import ClickHouseSink as Target
 from penstock.clients.clusters import Clusters
-from penstock.config import Names, Whole
-from penstock.connectors.contract import Sink
+from penstock.clients.formats import JSON_OPTIONS
+from penstock.config import Names, OnError, Whole
+from penstock.connectors.contract import Sink, Written
 from penstock.connectors.node import Parallelism
 from penstock.errors import PenstockError, QueryFailed, ServiceError
 from penstock.keyed.operators import OP
@@ -61,6 +63,11 @@ class ClickHouseSink(Sink):
     """How hard `gzip` tries. Default: the setting `clickhouse_sink.compression_level`, which is 6."""
     _target: Target = PrivateAttr(Target())
 
+    @property
+    def columns_named(self) -> Mapping[str, str]:
+        types = {f"schema_override.{name}": name for name in self.schema_override}
+        return types if self.version_column_name is None else {"version_column_name": self.version_column_name, **types}
+
     def reaching(self, clusters: Clusters) -> Self:
         found = self.model_copy()
         found._target = clusters.clickhouse_sink or Target()
@@ -69,22 +76,39 @@ class ClickHouseSink(Sink):
     def check(self) -> None:
         self._target.server.ask("SELECT 1")
 
+    def let_go(self) -> None:
+        self._target.server.let_go()
+
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
+        return self._written(batch, ref, "stop", lambda letters: None).rows
+
+    def deliver(self, batch: DataFrame, ref: BatchRef, keep: Callable[[DataFrame], None]) -> Written:
+        return self._written(batch, ref, self.on_error, keep)
+
+    def _written(
+        self, batch: DataFrame, ref: BatchRef, on_refusal: OnError, keep: Callable[[DataFrame], None]
+    ) -> Written:
         from penstock.clients.clickhouse import tables
         from penstock.clients.clickhouse.rows import REPORT
 
         server = self._target.server
-        work = self._work(batch, ref)
+        work = replace(self._work(batch, ref), on_refusal=on_refusal)
         noting = tables.open_ledger(server, create=self.create)
         if noting and tables.written_before(server, ref):
             batch.write.format("noop").mode("append").save()
-            return 0
+            return Written(0)
         rows = batch if self.parallelism is None else batch.coalesce(self.parallelism)
-        told = rows.toDF(*(f"c{place}" for place in range(len(rows.columns)))).mapInArrow(work, REPORT).collect()
-        for failure in (row for row in told if row["code"] is not None):
-            raise _failure(failure)
-        written = int(sum(row["rows"] for row in told))
-        if noting and written:
+        results = _numbered(rows).mapInArrow(work, REPORT).persist()
+        try:
+            told = results.where("letters IS NULL").collect()
+            for failure in (row for row in told if row["code"] is not None):
+                raise _failure(failure)
+            written = Written(sum(row["rows"] for row in told), sum(row["refused"] for row in told))
+            if written.refused and on_refusal == "dead_letter":
+                keep(_letters(results, batch))
+        finally:
+            results.unpersist()
+        if noting and (written.rows or written.refused):
             tables.note_written(server, ref)
         return written
 
@@ -115,6 +139,26 @@ class ClickHouseSink(Sink):
             ),
             token=f"{ref.query}/{ref.output}/{ref.checkpoint_id}/{ref.batch_id}",
         )
+
+
+def _numbered(rows: DataFrame) -> DataFrame:
+    """Rows with numbers for names, because Spark itself cannot pass on every name."""
+    return rows.toDF(*(f"c{place}" for place in range(len(rows.columns))))
+
+
+def _letters(results: DataFrame, batch: DataFrame) -> DataFrame:
+    """The rows that executors report as refused, as JSON, each with what was said of it."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    from penstock.clients.clickhouse.rows import unpacked
+
+    schema = StructType([*_numbered(batch).schema, StructField("said", StringType())])
+    packed = results.where("letters IS NOT NULL").select("letters", "message")
+    row = f.struct(*(f.col(f"c{place}").alias(name) for place, name in enumerate(batch.columns)))
+    return packed.mapInArrow(unpacked, schema).select(
+        f.to_json(row, JSON_OPTIONS).alias("value"), f.col("said").alias("message")
+    )
 
 
 def _failure(told: Row) -> PenstockError:

@@ -184,6 +184,17 @@ class Source(Connector):
         return None
 
 
+NO_SERVICE: Final = dict.fromkeys(
+    (
+        "a_service_that_starts_again_loses_nothing",
+        "a_service_that_is_silent_is_given_up",
+        "a_write_that_hangs_can_be_let_go",
+    ),
+    "there is no service",
+)
+"""What a sink without a service behind it cannot promise."""
+
+
 class Sink(Connector):
     """Rows go here."""
 
@@ -195,6 +206,9 @@ class Sink(Connector):
     """Whether it matters what is an insert, an update or a delete."""
     keyed: ClassVar[bool] = False
     """Whether rows replace earlier ones of the same primary key, so that one is missed where there is none."""
+
+    waives: ClassVar[Mapping[str, str]] = {}
+    """What it does not promise of `penstock.testing.contract.LINES`, each with the reason."""
 
     inert: ClassVar[Mapping[str, str]] = {
         "batch_size": "rows of a batch are written together",
@@ -238,6 +252,12 @@ class Sink(Connector):
         They have the columns `value`, a row as JSON, and `message`, what was said of it.
         """
         return Written(self.write(batch, ref))
+
+    def let_go(self) -> None:
+        """Give up what `write` waits for in this process: called from another thread, when nobody wants it any more.
+
+        The write then ends with an error. What tasks of Spark wait for, Spark ends itself.
+        """
 
     @property
     def most_rows(self) -> int | None:

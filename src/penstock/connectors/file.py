@@ -19,7 +19,7 @@ from penstock.clients.formats import (
     literal,
 )
 from penstock.config import Duration, Frozen
-from penstock.connectors.contract import Sink, Source
+from penstock.connectors.contract import NO_SERVICE, Sink, Source
 from penstock.errors import ServiceError
 from penstock.sql.types import Columns
 
@@ -134,6 +134,7 @@ class FileSink(_Files, Sink):
     type: Literal["file"] = "file"
     own_labels: ClassVar = frozenset({"path"})
     on_this_machine = True
+    waives: ClassVar = NO_SERVICE
     delivery = "exactly once: a replayed batch is recognised by its directory and not written again"
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:

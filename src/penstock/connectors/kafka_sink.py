@@ -37,6 +37,10 @@ class KafkaSink(StreamSink):
     packages: ClassVar[tuple[Package, ...]] = KAFKA
     delivery = "at least once: a batch that was interrupted is written again"
     own_labels: ClassVar = frozenset({"topic"})
+    waives: ClassVar = {
+        "a_replayed_batch_leaves_no_duplicates": "it is written again",
+        "a_batch_of_the_same_number_from_other_input_is_refused": "nobody knows what was written before",
+    }
     keyed = True
     topic: str = Field(pattern=f"^{TOPIC_NAME}$")
     """The topic's name."""
@@ -46,6 +50,8 @@ class KafkaSink(StreamSink):
     """How many partitions the topic gets if it is not there."""
     compression: Literal["none", "gzip", "lz4", "snappy", "zstd"] | None = None
     """How batches of records are packed; when left out `lz4`, and `none` in real time."""
+    message_max_bytes: Whole = Field(10_485_760, ge=1)
+    """How large a record may be, before it is packed. The broker has a limit of its own, `max.message.bytes`."""
     deduplicate: bool = True
     """Whether only the last of several rows with one key is written, of those that are read together."""
     schema_: str | None = Field(None, alias="schema")
@@ -112,5 +118,10 @@ class KafkaSink(StreamSink):
     def _options(self, packing: str) -> dict[str, str]:
         assert self._cluster is not None
         packing = self.compression or packing
-        settings = {"kafka.compression.type": packing, "kafka.acks": "all", "kafka.enable.idempotence": "true"}
+        settings = {
+            "kafka.compression.type": packing,
+            "kafka.max.request.size": str(self.message_max_bytes),
+            "kafka.acks": "all",
+            "kafka.enable.idempotence": "true",
+        }
         return {**settings, **self._cluster.kafka.for_spark(), "includeHeaders": "true"}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from penstock.clients.batches import BatchRef
-from penstock.connectors.contract import Sink
+from penstock.connectors.contract import NO_SERVICE, Sink
 from penstock.errors import QueryFailed
 from penstock.keyed.operators import OP
 
@@ -29,6 +29,7 @@ class MemorySink(Sink):
 
     type: Literal["memory"] = "memory"
     delivery = "exactly once, for as long as the process lives"
+    waives: ClassVar = {**NO_SERVICE, "a_kill_before_the_commit_loses_nothing": "rows live as long as the process"}
     inert: ClassVar = dict.fromkeys(("parallelism", "batch_size"), "rows are kept batch by batch, in one list")
     exclude_gs_op: bool = False
     """Whether rows are kept without the column `_gs_op`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 from urllib.parse import parse_qsl
 
@@ -57,6 +58,10 @@ class PostgresSink(Login, Sink):
     """Whether only the last row of a key in a batch is written. It changes nothing here."""
     _server: PostgresServer = PrivateAttr(PostgresServer())
 
+    @property
+    def columns_named(self) -> Mapping[str, str]:
+        return {f"update_where.{name}": name for name in self.update_where}
+
     def reaching(self, clusters: Clusters) -> Self:
         found = self.model_copy()
         found._server = self.entering(clusters.postgres)
@@ -71,6 +76,9 @@ class PostgresSink(Login, Sink):
 
     def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
         self._writer.rehearse(rows, ref)
+
+    def let_go(self) -> None:
+        self._server.let_go()
 
     @property
     def _writer(self) -> TableWriter:
@@ -213,6 +221,9 @@ class JdbcSink(Sink):
     def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
         self._writer.rehearse(self._taken(rows), ref)
 
+    def let_go(self) -> None:
+        self._writer.server.let_go()
+
     def _taken(self, rows: DataFrame) -> DataFrame:
         if self.delete_enabled or OP not in rows.columns:
             return rows
@@ -232,6 +243,8 @@ class JdbcSink(Sink):
             more.get("sslmode", "prefer"),
             more.get("sslrootcert"),
         )
+        if (wait := more.get("connectTimeout", "0")).isdecimal() and int(wait):
+            server = replace(server, patience_seconds=int(wait))
         key = self.pk_fields or self.primary_key
         if self.insert_mode == "upsert" and not key:
             hint = "name its columns in `pk.fields`, or give the model a `key`"

@@ -139,6 +139,9 @@ class PostgresAggregateSink(Login, Sink):
     def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
         self._writer.rehearse(rows, ref)
 
+    def let_go(self) -> None:
+        self._server.let_go()
+
     @property
     def _figures(self) -> tuple[Figure, ...]:
         return tuple(figure for name, said in self.aggregate.items() for figure in said.figures(name))

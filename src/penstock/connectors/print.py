@@ -11,7 +11,7 @@ from penstock.clients.batches import BatchRef
 from penstock.clients.clusters import Clusters
 from penstock.clients.formats import JSON_OPTIONS
 from penstock.config import Whole
-from penstock.connectors.contract import Sink
+from penstock.connectors.contract import NO_SERVICE, Sink
 from penstock.keyed.operators import OP
 from penstock.settings import Settings
 from penstock.sql.dialects import quoted
@@ -27,6 +27,11 @@ class PrintSink(Sink):
 
     type: Literal["print"] = "print"
     delivery = "at least once: a replayed batch is printed again"
+    waives: ClassVar = {
+        "a_replayed_batch_leaves_no_duplicates": "it is printed again",
+        "a_batch_of_the_same_number_from_other_input_is_refused": "nobody knows what was printed before",
+        **NO_SERVICE,
+    }
     inert: ClassVar = {
         "parallelism": "rows are printed by one process",
         "batch_size": "rows of a batch are printed as they come",

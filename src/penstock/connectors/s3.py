@@ -12,7 +12,7 @@ from penstock.clients.batches import BatchRef
 from penstock.clients.formats import FORMATS, Format
 from penstock.clients.hadoop import publish
 from penstock.config import Secret, Whole
-from penstock.connectors.contract import Sink
+from penstock.connectors.contract import NO_SERVICE, Sink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,6 +28,9 @@ class S3Sink(Sink):
     """
 
     type: Literal["s3-sink"] = "s3-sink"
+    waives: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        NO_SERVICE, "seen on a local path only, without an object store"
+    )
     delivery = "exactly once: a batch that is done again writes over the files of the first try"
     inert: ClassVar[Mapping[str, str]] = dict.fromkeys(
         ("flush_size", "storage_class", "key_converter", "value_converter", "tasks_max"), "it belongs to Kafka Connect"

@@ -27,7 +27,7 @@ from penstock.clients.formats import (
 )
 from penstock.clients.topic_names import TOPIC_NAME
 from penstock.config import Frozen
-from penstock.connectors.contract import Sink, Source
+from penstock.connectors.contract import NO_SERVICE, Sink, Source
 from penstock.errors import ServiceError
 from penstock.keyed.operators import ORDER
 from penstock.sql.dialects import quoted
@@ -179,6 +179,7 @@ class TopicSink(_Topic, Sink):
     type: Literal["topic"] = "topic"
     own_labels: ClassVar = frozenset({"topic"})
     on_this_machine = True
+    waives: ClassVar = NO_SERVICE
     delivery = "exactly once: a replayed batch is recognised by its directory and not written again"
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:

@@ -39,6 +39,10 @@ class WebhookSink(Sink):
     type: Literal["webhook"] = "webhook"
     delivery = "at least once: a batch that was interrupted is sent again, under the same `Idempotency-Key`"
     own_labels: ClassVar = frozenset({"url"})
+    waives: ClassVar = {
+        "a_replayed_batch_leaves_no_duplicates": "it is sent again, under the same `Idempotency-Key`",
+        "a_batch_of_the_same_number_from_other_input_is_refused": "nobody knows what was sent before",
+    }
     url: str
     """Where requests go, by POST: an address with `http` or `https`."""
     headers: dict[str, str] = Field({}, repr=False)

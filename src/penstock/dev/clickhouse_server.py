@@ -8,6 +8,7 @@ import json
 import re
 import signal
 import sys
+import tempfile
 import threading
 import uuid
 from collections.abc import Mapping
@@ -72,9 +73,12 @@ class Engine:
                     self._forget(name)
 
     def _insert(self, sql: str, form: str, data: bytes) -> dict[str, str]:
-        with self._session.send_insert(sql, form) as inserting:
-            inserting.append(data)
-            return {"written_rows": str(inserting.finish().rows_written)}
+        """By way of a file: rows that are handed over directly get lost in silence where a constraint forbids one."""
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(data)
+            file.flush()
+            done = self._session.query(f"{sql} FROM INFILE {_text(file.name)} FORMAT {form}")
+            return {"written_rows": str(done.rows_written())}
 
     def _forget(self, setting: str) -> None:
         with suppress(RuntimeError):  # there is no such setting, which was said already

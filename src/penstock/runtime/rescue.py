@@ -35,15 +35,31 @@ def faulty(rows: DataFrame, attempt: Callable[[DataFrame], None]) -> tuple[DataF
             continue
         if low == high:
             found[low] = message
-            if len(found) > MOST:
-                text = f"more than {MOST} rows of a batch fail: {message}"
-                raise QueryFailed(
-                    "query-failed", text, hint="look at the SQL; TRY_CAST and NULLIF keep rows from failing"
-                )
+            _check_number(found, message)
             continue
         middle = (low + high) // 2
         open_spans += [(middle + 1, high), (low, middle)]
     return numbered, found
+
+
+def together(numbered: DataFrame, found: Mapping[int, str], attempt: Callable[[DataFrame], None]) -> Mapping[int, str]:
+    """Those that were found, and rows that fail only with others before them, as if rows had come one by one."""
+    refused = dict(found)
+    places = [row[0] for row in numbered.select(_PLACE).orderBy(_PLACE).collect()]
+
+    def said_of(count: int) -> str | None:
+        first = numbered.where(f.col(_PLACE) <= places[count - 1])
+        return _failure(attempt, without(first, list(refused)))
+
+    while (message := said_of(len(places))) is not None:
+        sound, failing = 0, len(places)
+        while failing - sound > 1:
+            middle = (sound + failing) // 2
+            said = said_of(middle)
+            sound, failing, message = (middle, failing, message) if said is None else (sound, middle, said)
+        refused[places[failing - 1]] = message
+        _check_number(refused, message)
+    return refused
 
 
 def without(numbered: DataFrame, places: Sequence[int]) -> DataFrame:
@@ -55,6 +71,12 @@ def only(numbered: DataFrame, found: Mapping[int, str]) -> DataFrame:
     messages = f.create_map(*(f.lit(part) for place, text in found.items() for part in (place, text)))
     failing = numbered.where(f.col(_PLACE).isin(list(found)))
     return failing.withColumn(MESSAGE, messages[f.col(_PLACE)]).drop(_PLACE)
+
+
+def _check_number(found: Mapping[int, str], message: str) -> None:
+    if len(found) > MOST:
+        text = f"more than {MOST} rows of a batch fail: {message}"
+        raise QueryFailed("query-failed", text, hint="look at the SQL; TRY_CAST and NULLIF keep rows from failing")
 
 
 def _spans(numbered: DataFrame) -> list[tuple[int, int]]:

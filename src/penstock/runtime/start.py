@@ -168,6 +168,9 @@ class Run:
 
     def close(self) -> None:
         """End whatever still runs. A batch that is under way is thrown away and done again next time."""
+        for live in self._live.values():
+            for output in live.spec.outputs:
+                self._frames.filling.sink(output.sink, output.node).let_go()
         for name, live in self._live.items():
             with suppress(*SPARK_ERRORS, OSError):  # Spark may be gone, and the query with it
                 live.stop()

@@ -27,7 +27,7 @@ from penstock.runtime.frames import Frames, last_of_each, settled, split_read
 from penstock.runtime.keeping import Batch, Keeping
 from penstock.runtime.keyed import turn_metric
 from penstock.runtime.progress import ProgressBoard
-from penstock.runtime.rescue import faulty, only, without
+from penstock.runtime.rescue import faulty, only, together, without
 from penstock.runtime.times import is_plain, unusable_rows
 from penstock.sql.dialects import quoted
 
@@ -139,10 +139,18 @@ class Writing:
             worked = self.frames.worked(self.spec, self.keeping.sources, entry, some, session)[output.view]
             return self._settled(worked, output)
 
-        sink = self.sinks[output.node]
-        numbered, found = faulty(sound(again), lambda some: sink.rehearse(work(some), ref))
+        def attempt(some: DataFrame) -> None:
+            self.sinks[output.node].rehearse(work(some), ref)
+
+        numbered, found = faulty(sound(again), attempt)
         try:
-            written = self._deliver(output, work(without(numbered, list(found))), ref)
+            try:
+                written = self._deliver(output, work(without(numbered, list(found))), ref)
+            except QueryFailed as error:
+                if not is_for_rows(error):
+                    raise
+                found = together(numbered, found, attempt)
+                written = self._deliver(output, work(without(numbered, list(found))), ref)
             read = again.count()
             self.rescued[ref.batch_id] = read - numbered.count()
             self.board.read_otherwise(self.spec.name, ref.batch_id, read)

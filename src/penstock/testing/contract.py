@@ -1,40 +1,107 @@
 """The contract of a sink, as checks that any connector can be put through.
 
-Each method below `rows` is one check: it writes with the sink and reads back with a function that the caller gives,
-from the system itself and never from our own counters. It returns nothing and raises AssertionError. A check wants a
-sink that has not written yet.
+Each check writes with the sink and reads back with a function that the caller gives, from the system itself and never
+from our own counters. It returns nothing and raises AssertionError. A check wants a sink that has not written yet.
+`LINES` has all of them. What a sink does not promise, and why, it says itself in `waives`.
 """
 
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from penstock.clients.batches import BatchRef
 from penstock.connectors.contract import Sink
-from penstock.errors import QueryFailed
+from penstock.errors import PenstockError, QueryFailed
+from penstock.runtime.failures import _PASSING, SPARK_ERRORS, failure_in_python
+from penstock.testing.lines import LINES, OF_A_PROCESS, OF_VALUES
+from penstock.testing.values import VALUES, same, schema_of
 
 FIRST = BatchRef("contract", "sink.contract", "00000000-0000-0000-0000-000000000000", 0, ('numbers:{"rows":3}',))
+MANY: Final = 10_000
+_PATIENCE_SECS: Final = 90.0
+_JOBS: Final = "penstock contract"
+__all__ = ["FIRST", "LINES", "MANY", "OF_A_PROCESS", "OF_VALUES", "Service", "SinkContract"]
+
+
+class Service(Protocol):
+    """The system behind a sink, as far as a test has power over it."""
+
+    def restart(self) -> None:
+        """End it and start it again, at the same place and with the same data."""
+
+    def silence(self) -> None:
+        """From now on it takes connections, and answers nothing."""
+
+    def resume(self) -> None:
+        """It answers again."""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkContract:
-    """A sink under test, and how to read back the `id`s it has written."""
+    """A sink under test, and how to read back the rows it has written."""
 
     sink: Sink
     spark: SparkSession
     written_ids: Callable[[], list[int]]
+    written_rows: Callable[[], Sequence[Mapping[str, Any]]] | None = None
+    """The rows by column, with values as the system has them; `penstock.testing.values` compares."""
+    service: Service | None = None
 
     def rows(self, *ids: int) -> DataFrame:
         return self.spark.createDataFrame([(i, f"röw {i}", None) for i in ids], "id BIGINT, name STRING, note STRING")
+
+    def many(self, parts: int = 4) -> DataFrame:
+        return self.spark.range(0, MANY, 1, parts).selectExpr("id", "concat('röw ', id) AS name")
+
+    # What is written
 
     def writes_every_row(self) -> None:
         assert self.sink.write(self.rows(1, 2, 3), FIRST) == 3
         assert sorted(self.written_ids()) == [1, 2, 3]
 
+    def writes_many_rows(self) -> None:
+        assert self.sink.write(self.many(), FIRST) == MANY
+        assert sorted(self.written_ids()) == list(range(MANY))
+
     def an_empty_batch_leaves_nothing(self) -> None:
         assert self.sink.write(self.rows(), FIRST) == 0
         assert self.written_ids() == []
+
+    def changed_values(self) -> Mapping[str, list[str]]:
+        """By check, the values that came back otherwise than they were. There are two rows, the second of nulls."""
+        assert self.written_rows is not None
+        full = (1, *(value.value for value in VALUES))
+        frame = self.spark.createDataFrame([full, (2, *(None for _ in VALUES))], schema_of(VALUES))
+        self.sink.write(frame.coalesce(1), FIRST)
+        found = {int(row["id"]): row for row in self.written_rows()}
+        changed: dict[str, list[str]] = {check: [] for check in OF_VALUES}
+        for value in VALUES:
+            if not found or not same(value.value, found[1].get(value.name, "nothing")):
+                changed[value.check].append(f"{value.name}: {value.value!r} is {found and found[1].get(value.name)!r}")
+            if value.is_plain and (not found or found[2].get(value.name) is not None):
+                changed["keeps_nulls"].append(f"{value.name}: null is {found and found[2].get(value.name)!r}")
+        return changed
+
+    def a_nul_byte_is_kept_or_refused(self) -> None:
+        assert self.written_rows is not None
+        rows = self.spark.createDataFrame([(1, "a\0b")], "id BIGINT, name STRING")
+        try:
+            self.sink.write(rows, FIRST)
+        except QueryFailed as error:
+            assert error.code == "rows-refused"  # noqa: PT017 - pytest is not needed to use the contract
+            assert self.written_ids() == []
+        else:
+            assert [row["name"] for row in self.written_rows()] == ["a\0b"]
+
+    # Batches that are done again
 
     def a_replayed_batch_leaves_no_duplicates(self) -> None:
         self.sink.write(self.rows(1, 2, 3), FIRST)
@@ -46,7 +113,7 @@ class SinkContract:
         try:
             self.sink.write(self.rows(2), replace(FIRST, offsets=('numbers:{"rows":9}',)))
         except QueryFailed as error:
-            assert error.code == "batch-conflict"  # noqa: PT017 - pytest is not needed to use the contract
+            assert error.code == "batch-conflict"  # noqa: PT017
         else:
             raise AssertionError("it was written")
         assert self.written_ids() == [1]
@@ -55,3 +122,173 @@ class SinkContract:
         self.sink.write(self.rows(1), FIRST)
         self.sink.write(self.rows(2), replace(FIRST, checkpoint_id="11111111-1111-1111-1111-111111111111"))
         assert sorted(self.written_ids()) == [1, 2]
+
+    def a_batch_that_fails_half_way_is_done_again(self) -> None:
+        breaking = f.when(f.col("id") == MANY - 1, f.raise_error(f.lit("broken"))).otherwise(f.col("name"))
+        try:
+            self.sink.write(self.many().withColumn("name", breaking), FIRST)
+        except (*SPARK_ERRORS, PenstockError):
+            pass
+        else:
+            raise AssertionError("it did not fail")
+        self.sink.write(self.many(), FIRST)
+        self._has(range(MANY))
+
+    # Services that fail
+
+    def a_service_that_starts_again_loses_nothing(self) -> None:
+        assert self.service is not None
+        self.sink.write(self.rows(*range(MANY, MANY + 10)), FIRST)
+        second = replace(FIRST, batch_id=1)
+        with _gate() as gate:
+            writing = _Writing(lambda: self.sink.write(gate.through(self.many(2)), second))
+            gate.wait_for_rows(writing)
+            self.service.restart()
+            gate.open()
+            writing.ended()
+        self._until_written(self.many(2), second)
+        self._has(range(MANY + 10))
+
+    def a_service_that_is_silent_is_given_up(self) -> None:
+        assert self.service is not None
+        self.sink.write(self.rows(*range(MANY, MANY + 10)), FIRST)
+        second = replace(FIRST, batch_id=1)
+        with _gate() as gate:
+            writing = _Writing(lambda: self.sink.write(gate.through(self.many(2)), second))
+            gate.wait_for_rows(writing)
+            self.service.silence()
+            try:
+                gate.open()
+                error = writing.ended()
+            finally:
+                self.service.resume()
+        assert error is not None
+        assert _may_pass(error), error
+        self._until_written(self.many(2), second)
+        self._has(range(MANY + 10))
+
+    def a_write_that_hangs_can_be_let_go(self) -> None:
+        assert self.service is not None
+        self.sink.write(self.rows(1), FIRST)
+        self.service.silence()
+        context = self.spark.sparkContext
+
+        def write() -> int:
+            context.setJobGroup(_JOBS, "a write that hangs", interruptOnCancel=True)
+            return self.sink.write(self.rows(2), replace(FIRST, batch_id=1))
+
+        try:
+            writing = _Writing(write)
+            time.sleep(0.5)
+            assert writing.is_under_way
+            while writing.is_under_way and not writing.is_late:
+                self.sink.let_go()
+                context.cancelJobGroup(_JOBS)
+                time.sleep(0.1)
+            assert writing.ended() is not None
+        finally:
+            self.service.resume()
+        self._until_written(self.rows(2), replace(FIRST, batch_id=1))
+        self._has([1, 2])
+
+    def _until_written(self, rows: DataFrame, ref: BatchRef) -> None:
+        """Write a batch as a run would: again, for as long as what goes wrong may pass."""
+        ends = time.monotonic() + _PATIENCE_SECS
+        while True:
+            try:
+                self.sink.write(rows, ref)
+                return
+            except (*SPARK_ERRORS, PenstockError) as error:
+                if not _may_pass(error) or time.monotonic() > ends:
+                    raise
+                time.sleep(0.2)
+
+    def _has(self, ids: Iterable[int]) -> None:
+        """Every id is there: once, or at least once where a sink promises no more."""
+        found = self.written_ids()
+        if "a_replayed_batch_leaves_no_duplicates" in self.sink.waives:
+            assert set(found) == set(ids)
+        else:
+            assert sorted(found) == sorted(ids)
+
+
+def _may_pass(error: Exception) -> bool:
+    return failure_in_python(error).retriable or _PASSING.search(str(error)) is not None
+
+
+class _Writing:
+    """A write in a thread of its own."""
+
+    def __init__(self, write: Callable[[], int]) -> None:
+        self._error: Exception | None = None
+        self._ends = time.monotonic() + _PATIENCE_SECS
+        self._thread = threading.Thread(target=self._run, args=(write,), daemon=True)
+        self._thread.start()
+
+    def _run(self, write: Callable[[], int]) -> None:
+        try:
+            write()
+        except (*SPARK_ERRORS, PenstockError) as error:
+            self._error = error
+
+    @property
+    def is_under_way(self) -> bool:
+        return self._thread.is_alive()
+
+    @property
+    def is_late(self) -> bool:
+        return time.monotonic() > self._ends
+
+    def ended(self) -> Exception | None:
+        """What it ended with. That it does not end is a failure of its own."""
+        self._thread.join(max(self._ends - time.monotonic(), 0))
+        assert not self.is_under_way, f"it did not end within {_PATIENCE_SECS:g} s"
+        return self._error
+
+
+@dataclass(frozen=True, slots=True)
+class _Gate:
+    """A place where the last rows of a batch wait, while others are on their way already."""
+
+    folder: Path
+
+    def through(self, rows: DataFrame) -> DataFrame:
+        return rows.mapInArrow(_Held(str(self.folder), MANY - 1), rows.schema)
+
+    def wait_for_rows(self, writing: _Writing) -> None:
+        while not (self.folder / "waiting").exists():
+            assert writing.is_under_way, f"no row came: {writing.ended()}"
+            assert not writing.is_late, "no row came"
+            time.sleep(0.02)
+
+    def open(self) -> None:
+        (self.folder / "open").touch()
+
+
+class _gate:  # noqa: N801 - used as a function
+    def __enter__(self) -> _Gate:
+        self._folder = TemporaryDirectory()
+        return _Gate(Path(self._folder.name))
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(FileNotFoundError):
+            (Path(self._folder.name) / "open").touch()
+        self._folder.cleanup()
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What runs on an executor: the batch with a certain row waits until the gate is open, or gone."""
+
+    folder: str
+    last: int
+
+    def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
+        folder = Path(self.folder)
+        for batch in batches:
+            ids = batch.column(0)
+            if len(ids) and ids[len(ids) - 1].as_py() == self.last:
+                (folder / "waiting").touch()
+                while folder.exists() and not (folder / "open").exists():
+                    time.sleep(0.02)
+            yield batch

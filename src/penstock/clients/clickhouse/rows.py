@@ -3,13 +3,15 @@
 An insert has a token, and ClickHouse does nothing twice under one token. Tokens are made of the batch, the partition of
 it, and everything that the partition had up to there. So what is sent again after a crash is the same as before, or it
 is inserted, from the first insert on that differs: nothing is taken for written that was not.
+
+An insert that is refused for the sake of some rows is halved until they are found. The others are written.
 """
 
 import hashlib
 import uuid
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -19,14 +21,21 @@ import pyarrow.compute as pc
 from penstock.clients.clickhouse.server import ClickHouse, name
 from penstock.clients.clickhouse.tables import DELETED, SETTINGS, TableColumn, delete_sql
 from penstock.clients.clickhouse.types import COLLECTIONS, fitted, kind_of, target
+from penstock.config import OnError
 from penstock.errors import PenstockError, QueryFailed
 from penstock.keyed.operators import OP
 
-REPORT: Final = "rows BIGINT, code STRING, message STRING, hint STRING, retriable BOOLEAN, of_service BOOLEAN"
-"""What a partition says when it is done: how many rows it has written, or why it could not."""
+REPORT: Final = (
+    "rows BIGINT, refused BIGINT, letters BINARY, code STRING, message STRING, hint STRING, retriable BOOLEAN, "
+    "of_service BOOLEAN"
+)
+"""What a partition says when it is done: how many rows it has written, or why it could not. Before that, rows that were
+refused, if they are to be kept: a stream of Arrow, and in `message` what was said of them."""
 _REPORT_SCHEMA: Final = pa.schema(
     [
         ("rows", pa.int64()),
+        ("refused", pa.int64()),
+        ("letters", pa.binary()),
         ("code", pa.string()),
         ("message", pa.string()),
         ("hint", pa.string()),
@@ -34,6 +43,10 @@ _REPORT_SCHEMA: Final = pa.schema(
         ("of_service", pa.bool_()),
     ]
 )
+_MOST: Final = 100
+"""More rows than this are not looked for in a partition: then it is not the rows that are wrong."""
+_AT_FAULT: Final = frozenset(("field-mismatch", "rows-refused"))
+_PLACE: Final = "\0place"
 _KEYS_A_DELETE: Final = 1000
 
 
@@ -78,16 +91,19 @@ class Inserting:
     batch_size: int
     packing: Packing
     token: str
+    on_refusal: OnError = "stop"
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        refused = Refused()
         try:
-            told: dict[str, object] = {"rows": self._written(batches)}
+            told: dict[str, object] = {"rows": self._written(batches, refused), "refused": refused.count}
         except PenstockError as error:
             told = {"code": error.code, "message": error.message, "hint": error.hint, "retriable": error.retriable}
             told["of_service"] = not isinstance(error, QueryFailed)
-        yield pa.RecordBatch.from_pylist([told], _REPORT_SCHEMA)
+        letters = refused.letters() if self.on_refusal == "dead_letter" and "code" not in told else ()
+        yield pa.RecordBatch.from_pylist([*letters, told], _REPORT_SCHEMA)
 
-    def _written(self, batches: Iterable[pa.RecordBatch]) -> int:
+    def _written(self, batches: Iterable[pa.RecordBatch], refused: "Refused") -> int:
         from pyspark import TaskContext
 
         task = TaskContext.get()
@@ -95,17 +111,81 @@ class Inserting:
         written = 0
         for chunk in chunks(batches, self.batch_size):
             chunk = chunk.rename_columns(list(self.names))
-            rows = latest(chunk, self.key, self.version) if self.deduplicate else chunk
-            written += len(rows)
-            gone = pc.equal(pc.utf8_lower(rows[OP]), "d").fill_null(False) if OP in rows.column_names else None
-            rows = rows.drop_columns([OP]) if gone is not None else rows
-            if self.append_only:
-                self._insert(self._marked(rows, gone), seen)
-            else:
-                self._insert(rows if gone is None else rows.filter(pc.invert(gone)), None)
-                if gone is not None:
-                    self._delete(rows.filter(gone))
+            rows = self._newest(chunk)
+            try:
+                self._put(rows, seen)
+                written += len(rows)
+            except QueryFailed as error:
+                if self.on_refusal == "stop" or error.code not in _AT_FAULT:
+                    raise
+                written += self._sifted(chunk, seen, refused)
         return written
+
+    def _newest(self, chunk: pa.Table) -> pa.Table:
+        return latest(chunk, self.key, self.version) if self.deduplicate else chunk
+
+    def _put(self, rows: pa.Table, seen: "hashlib.blake2b") -> None:
+        """Insert rows, and take those out that are gone."""
+        gone = _gone(rows)
+        rows = rows.drop_columns([OP]) if gone is not None else rows
+        if self.append_only:
+            self._insert(self._marked(rows, gone), seen)
+            return
+        self._insert(rows if gone is None else rows.filter(pc.invert(gone)), None)
+        if gone is not None:
+            self._delete(rows.filter(gone))
+
+    def _sifted(self, chunk: pa.Table, seen: "hashlib.blake2b", refused: "Refused") -> int:
+        """Write what can be written of rows that were refused as a whole, and say how many rows that were.
+
+        A row that is refused was never there: an older one of its key counts then.
+        """
+        left, written = chunk.append_column(_PLACE, pa.array(np.arange(len(chunk)))), 0
+        while len(left):
+            rows = self._newest(left)
+            wrong = self._unfit(rows, refused.count)
+            if wrong:
+                left = left.filter(pc.invert(pc.is_in(left[_PLACE], pa.array(wrong))))
+            else:
+                wrong = self._halved(rows, seen, refused.count)
+                written += len(rows) - len(wrong)
+                left = self._older(left, wrong) if self.deduplicate else left.slice(0, 0)
+            refused.add(chunk, wrong)
+        return written
+
+    def _unfit(self, rows: pa.Table, before: int) -> dict[int, str]:
+        """What is wrong with rows that the columns of the table do not hold, by their place."""
+        gone = _gone(rows)
+        if gone is not None and not self.append_only:
+            rows = rows.filter(pc.invert(gone))
+        found: dict[int, str] = {}
+        for column in rows.column_names:
+            if column not in (OP, _PLACE):
+                values = rows[column].combine_chunks()
+
+                def attempt(begin: int, end: int, column: str = column, values: pa.Array = values) -> None:
+                    self._column(column, values.slice(begin, end - begin))
+
+                for place, said in _failing(len(rows), attempt, before):
+                    found.setdefault(rows[_PLACE][place].as_py(), said)
+        return found
+
+    def _halved(self, rows: pa.Table, seen: "hashlib.blake2b", before: int) -> dict[int, str]:
+        """Insert rows in ever smaller parts, and tell what the server says of those that it does not take."""
+
+        def attempt(begin: int, end: int) -> None:
+            self._put(rows.slice(begin, end - begin).drop_columns([_PLACE]), seen)
+
+        return {rows[_PLACE][place].as_py(): said for place, said in _failing(len(rows), attempt, before)}
+
+    def _older(self, rows: pa.Table, wrong: Mapping[int, str]) -> pa.Table:
+        """The rows that share a key with one that was refused, without those."""
+        names = [f"k{number}" for number in range(len(self.key))]
+        keys = pa.table([*(rows[column] for column in self.key), rows[_PLACE]], names=[*names, _PLACE])
+        is_wrong = pc.is_in(keys[_PLACE], pa.array(wrong))
+        others = keys.filter(pc.invert(is_wrong))
+        found = others.join(keys.filter(is_wrong).drop_columns([_PLACE]), keys=names, join_type="left semi")
+        return rows.filter(pc.is_in(rows[_PLACE], found[_PLACE].combine_chunks()))
 
     def _marked(self, rows: pa.Table, gone: pa.ChunkedArray | None) -> pa.Table:
         if DELETED in self.columns:
@@ -152,6 +232,60 @@ class Inserting:
             tuples = pc.binary_join_element_wise(*parts, ", ")
             keys = [f"({row})" for row in tuples.to_pylist()]
             self.server.do(delete_sql(self.table, self.key, keys), {"mutations_sync": "1"})
+
+
+@dataclass(slots=True)
+class Refused:
+    """Rows of a partition that were refused, each with what was said of it."""
+
+    count: int = 0
+    _rows: list[tuple[pa.Table, str]] = field(default_factory=list)
+
+    def add(self, chunk: pa.Table, wrong: Mapping[int, str]) -> None:
+        self.count += len(wrong)
+        self._rows += [(chunk.slice(place, 1), said) for place, said in wrong.items()]
+
+    def letters(self) -> Iterator[dict[str, object]]:
+        for row, said in self._rows:
+            row = row.rename_columns([f"c{number}" for number in range(row.num_columns)])
+            yield {"letters": bytes(_stream(row)), "message": said}
+
+
+def unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows that were refused, each with what was said of it in a last column; made of `letters` and `message`."""
+    for batch in batches:
+        for letters, said in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            with pa.ipc.open_stream(letters) as stream:
+                for rows in stream:
+                    yield rows.append_column("said", pa.array([said] * len(rows), pa.string()))
+
+
+def _failing(count: int, attempt: Callable[[int, int], None], before: int) -> Iterator[tuple[int, str]]:
+    """The places of rows that fail alone, with what is said of them. `attempt` does those from one place to another.
+
+    It gives up where, with those found before, there are too many.
+    """
+    spans = [(0, count)] if count else []
+    while spans:
+        begin, end = spans.pop()
+        try:
+            attempt(begin, end)
+        except QueryFailed as error:
+            if error.code not in _AT_FAULT:
+                raise
+            if end - begin > 1:
+                middle = (begin + end) // 2
+                spans += [(middle, end), (begin, middle)]
+                continue
+            before += 1
+            if before > _MOST:
+                text = f"more than {_MOST} rows of a part of the batch are refused: {error.message}"
+                raise QueryFailed("query-failed", text, hint="look at the SQL and at the table") from None
+            yield begin, error.message
+
+
+def _gone(rows: pa.Table) -> pa.ChunkedArray | None:
+    return pc.equal(pc.utf8_lower(rows[OP]), "d").fill_null(False) if OP in rows.column_names else None
 
 
 def chunks(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:

@@ -1,19 +1,23 @@
 """A ClickHouse server, asked over HTTP. The standard library is enough, so executors need nothing else."""
 
 import json
+import socket
+import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from types import MappingProxyType
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
+from weakref import WeakSet
 
 import pyarrow as pa
 
 from penstock.clients.http import credentials
-from penstock.errors import ServiceError
+from penstock.errors import PenstockError, QueryFailed, ServiceError
 
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _REFUSED: Final = frozenset((164, 192, 193, 194, 497, 516))
@@ -23,7 +27,46 @@ _PASSING: Final = frozenset(
     # timeouts, too many queries or parts, sockets, network, memory, read-only replicas, replicas that are gone, Keeper
     (159, 202, 203, 209, 210, 241, 242, 252, 279, 285, 286, 319, 999)
 )
+_ROWS: Final = frozenset(
+    # a text that is no number, date, address or word of an Enum; a number too large; a null; a constraint; throwIf
+    (6, 26, 27, 38, 41, 69, 70, 72, 117, 131, 190, 321, 349, 376, 395, 407, 469, 675, 676, 691)
+)
 _BUSY: Final = frozenset((408, 429, 502, 503, 504))
+
+
+_CONNECT_SECS: Final = 10.0
+
+
+class _Connection(HTTPConnection):
+    """A connection that is opened soon or not at all, and that others can find."""
+
+    def connect(self) -> None:
+        _opened(self, super().connect)
+
+
+class _Secured(HTTPSConnection):
+    def connect(self) -> None:
+        _opened(self, super().connect)
+
+
+class _Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    def http_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(_Connection, req)
+
+    def https_open(self, req: urllib.request.Request) -> HTTPResponse:
+        return self.do_open(_Secured, req, context=ssl.create_default_context())
+
+
+_OPEN: Final[WeakSet[HTTPConnection]] = WeakSet()
+_OPENER: Final = urllib.request.build_opener(_Handler)
+
+
+def _opened(connection: HTTPConnection, connect: Callable[[], None]) -> None:
+    patience = connection.timeout
+    connection.timeout = min(_CONNECT_SECS, patience or _CONNECT_SECS)
+    connect()
+    connection.sock.settimeout(patience)
+    _OPEN.add(connection)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +82,15 @@ class ClickHouse:
     timeout_secs: float = 300
     """How long an answer is waited for."""
 
+    def let_go(self) -> None:
+        """Give up what this process waits for from the server; whoever waits gets an error."""
+        address = urlsplit(self.url)
+        for connection in list(_OPEN):
+            sock = connection.sock
+            if sock is not None and (connection.host, connection.port) == (address.hostname, address.port):
+                with suppress(OSError):
+                    sock.shutdown(socket.SHUT_RDWR)
+
     def ask(self, sql: str, **params: str) -> list[list[Any]]:
         """The rows that a question has for an answer. `{name:Type}` in it stands for a parameter."""
         said = {f"param_{name}": _escaped(value) for name, value in params.items()}
@@ -51,7 +103,8 @@ class ClickHouse:
 
     def insert(self, sql: str, rows: bytes, packing: str | None, settings: Mapping[str, str]) -> None:
         """Send rows in the format that an INSERT names, packed as HTTP calls it."""
-        self._post({**settings, "query": sql}, rows, {} if packing is None else {"Content-Encoding": packing})
+        headers = {} if packing is None else {"Content-Encoding": packing}
+        self._post({**settings, "query": sql}, rows, headers, of_rows=_ROWS)
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
         """What a question has for an answer in the format ArrowStream; the server has all of it before it begins."""
@@ -65,23 +118,31 @@ class ClickHouse:
         except (OSError, HTTPException, pa.ArrowInvalid) as error:
             raise self._silence(error) from None
 
-    def _post(self, said: Mapping[str, str], body: bytes, headers: Mapping[str, str] = _NOTHING) -> bytes:
+    def _post(
+        self,
+        said: Mapping[str, str],
+        body: bytes,
+        headers: Mapping[str, str] = _NOTHING,
+        of_rows: Collection[int] = (),
+    ) -> bytes:
         try:
-            with self._open(said, body, headers) as answer:
+            with self._open(said, body, headers, of_rows) as answer:
                 return answer.read()
         except (OSError, HTTPException) as error:
             raise self._silence(error) from None
 
-    def _open(self, said: Mapping[str, str], body: bytes, headers: Mapping[str, str]) -> HTTPResponse:
+    def _open(
+        self, said: Mapping[str, str], body: bytes, headers: Mapping[str, str], of_rows: Collection[int] = ()
+    ) -> HTTPResponse:
         address = f"{self.url.rstrip('/')}/?{urlencode({'database': self.database, **said})}"
         known = credentials(self.user, self.password)
         try:
             request = urllib.request.Request(address, body, {**known, **headers}, method="POST")
-            answer: HTTPResponse = urllib.request.urlopen(request, timeout=self.timeout_secs)
+            answer: HTTPResponse = _OPENER.open(request, timeout=self.timeout_secs)
             return answer
         except urllib.error.HTTPError as error:
             with error:
-                raise self._failure(error) from None
+                raise self._failure(error, of_rows) from None
         except (OSError, ValueError, HTTPException) as error:
             raise self._silence(error) from None
 
@@ -92,13 +153,15 @@ class ClickHouse:
         text = f"ClickHouse at {self.url} does not answer: {reason}"
         return ServiceError("unreachable", text, hint=f"see `{self.settings}__URL`", retriable=True)
 
-    def _failure(self, error: urllib.error.HTTPError) -> ServiceError:
+    def _failure(self, error: urllib.error.HTTPError, of_rows: Collection[int]) -> PenstockError:
         code = int(error.headers.get("X-ClickHouse-Exception-Code") or 0)
         said = error.read().decode(errors="replace").strip().partition("\n")[0][:600] or str(error.reason)
         if code in _REFUSED or error.code in (401, 403):
             hint = f"see `{self.settings}__USER` and `…__PASSWORD`, and the rights of that user"
             text = f"ClickHouse at {self.url} does not let `{self.user}` do this: {said}"
             return ServiceError("clickhouse-refused", text, hint=hint)
+        if code in of_rows:
+            return QueryFailed("rows-refused", f"ClickHouse at {self.url} does not take a row: {said}")
         way_out = f"make the database, or name another one in `{self.settings}__DATABASE`"
         passing = code in _PASSING or (code == 0 and error.code in _BUSY)
         text = f"ClickHouse at {self.url} says {error.code}: {said}"

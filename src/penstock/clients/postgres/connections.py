@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 _WAITING: Final[dict[PostgresServer, list[Database]]] = {}
 """Those of this process that nobody uses. A process that is forked off has none: they are its parent's."""
 
-_PATIENCE_SECS: Final = 10
-
 os.register_at_fork(after_in_child=_WAITING.clear)
 
 
@@ -47,18 +45,18 @@ def _waiting(server: PostgresServer) -> Database | None:
             db = _WAITING[server].pop()
         except LookupError:
             return None
-        if _answers(db):
+        if not getattr(db, "let_go", False) and _answers(db, server.patience_seconds):
             return db
         db.close()
 
 
-def _answers(db: Database) -> bool:
+def _answers(db: Database, patience_seconds: float) -> bool:
     """Whether anything comes back, before long. An ordinary statement would wait for ever for a server that hangs."""
     import psycopg
 
     try:
         db.pgconn.send_query(b"")
-        if not select.select([db.pgconn.socket], [], [], _PATIENCE_SECS)[0]:
+        if not select.select([db.pgconn.socket], [], [], patience_seconds)[0]:
             return False
         db.pgconn.consume_input()
         answer = db.pgconn.get_result()

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     Database = psycopg.Connection[tuple[Any, ...]]
 
-_CONNECT_SECONDS: Final = 10
 _SILENT_MS: Final = 30_000
 """How long a server may say nothing to what was sent. How long it may work is up to it."""
 _FINAL: Final = (
@@ -51,9 +50,30 @@ class PostgresServer:
     sslrootcert: str | None = None
     lock_seconds: int = 60
     """How long to wait for others that hold a table."""
+    patience_seconds: int = 10
+    """How long to wait for a connection, and in silence before asking whether the server is still at work."""
 
     def __str__(self) -> str:
         return f"PostgreSQL at {self.host}:{self.port}/{self.database}"
+
+    @property
+    def address(self) -> dict[str, Any]:
+        """Where and as whom to enter, in the words of the client."""
+        return {
+            "host": self.host,
+            "port": self.port,
+            "user": self.user,
+            "password": self.password,
+            "dbname": self.database,
+            "sslmode": self.sslmode,
+            "sslrootcert": self.sslrootcert,
+        }
+
+    def let_go(self) -> None:
+        """Give up what this process waits for from the server; whoever waits gets an error."""
+        from penstock.clients.postgres import watching
+
+        watching.let_go(self)
 
     def changed(self, said: Mapping[str, Any]) -> PostgresServer:
         """The server with other settings in place of its own."""
@@ -72,6 +92,8 @@ class PostgresServer:
         """A new connection."""
         try:
             import psycopg
+
+            from penstock.clients.postgres import watching
         except ImportError as error:
             raise ServiceError(
                 "package-missing",
@@ -80,15 +102,9 @@ class PostgresServer:
             ) from error
         options = f"-c lock_timeout={self.lock_seconds}s -c timezone=UTC -c client_min_messages=warning"
         try:
-            return psycopg.connect(
-                host=self.host,
-                port=self.port,
-                user=self.user,
-                password=self.password,
-                dbname=self.database,
-                sslmode=self.sslmode,
-                sslrootcert=self.sslrootcert,
-                connect_timeout=_CONNECT_SECONDS,
+            return watching.entered(
+                self,
+                connect_timeout=self.patience_seconds,
                 application_name="penstock",
                 options=options,
                 autocommit=True,
@@ -115,7 +131,10 @@ class PostgresServer:
     def _not_connected(self, error: psycopg.Error) -> ServiceError:
         said = " ".join(str(error).split()).removeprefix("connection failed: ")
         if any(word in said for word in _FINAL):
-            return ServiceError("database-refused", f"{self} does not let us in: {said}")
+            hint = (
+                "see `PENSTOCK__POSTGRES_SINK__USER`, `…__PASS`, `…__DB` and `…__SSLMODE`, or what the sink itself says"
+            )
+            return ServiceError("database-refused", f"{self} does not let us in: {said}", hint=hint)
         return ServiceError("unreachable", f"{self} does not answer: {said}", retriable=True)
 
     def failure(self, state: str, said: str) -> PenstockError:
