@@ -18,6 +18,7 @@ STATES = {
     "waiting": "dim",
     "running": "cyan",
     "retrying": "yellow",
+    "stopping": "yellow",
     "finished": "green",
     "stopped": "yellow",
     "failed": "red",

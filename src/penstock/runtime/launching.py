@@ -47,6 +47,8 @@ class Live:
     failures: list[PenstockError]
     idle: IdleWatch | None
     drain: bool
+    ends: bool
+    """Whether it comes to an end by itself."""
     shape: Shape
     board: ProgressBoard
     afterwards: Afterwards | None
@@ -63,6 +65,11 @@ class Live:
     def is_lost(self) -> bool:
         """Whether it must end although Spark would go on: what it left out cannot be kept."""
         return self.afterwards is not None and bool(self.failures)
+
+    @property
+    def in_real_time(self) -> bool:
+        """Whether its batches last long, while rows go through them one by one."""
+        return isinstance(self.spec.trigger, RealTime) and self.shape == "observed" and not self.ends
 
     def stop(self) -> None:
         """End it, unless it has ended, and wait until everything is heard of what it did.
@@ -140,7 +147,7 @@ class Launcher:
         idle = None if drain else IdleWatch(spec, self._place.beats(spec.name), reached_ms(checkpoint))
         left = afterwards if shape == "observed" else None
         most = self._most_rows(spec)
-        return Live(whole, writer.start(), failures, idle, drain, shape, self._board, left, most, phases)
+        return Live(whole, writer.start(), failures, idle, drain, ends, shape, self._board, left, most, phases)
 
     def _shape(self, spec: QuerySpec, sources: Sequence[Source]) -> Shape:
         plain = len(spec.outputs) == 1 and _is_whole(spec.outputs[0]) and not (spec.fan_out or spec.stateful)
