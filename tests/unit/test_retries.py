@@ -15,21 +15,20 @@ def test_every_time_in_vain_doubles_the_wait_and_a_batch_begins_anew(monkeypatch
     now = 0.0
     monkeypatch.setattr(retries.time, "monotonic", lambda: now)
     waiting = Retries()
-    tries: list[int] = []
 
-    def wait(batches: int) -> float:
+    def wait(batches: int) -> tuple[int, float]:
         nonlocal now
-        begun = now
-        tries.append(waiting.add(SPEC, batches, DOWN)[0])
-        assert len(waiting) == 1
-        while not waiting.due():
-            now = round(now + 0.1, 1)
+        attempt, seconds = waiting.add(SPEC, batches, DOWN)
+        now += seconds - 0.01
+        assert waiting.due() == []
+        now += 0.02
+        assert waiting.due() == [SPEC]
         assert len(waiting) == 0
-        return round(now - begun, 1)
+        return attempt, round(seconds, 3)
 
-    assert [wait(0) for _ in range(11)] == [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30, 30]
-    assert [wait(3), wait(3), wait(4)] == [0.1, 0.2, 0.1]
-    assert tries == [*range(1, 12), 1, 2, 1]
+    waits = [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30, 30]
+    assert [wait(0) for _ in waits] == list(enumerate(waits, 1))
+    assert [wait(3), wait(3), wait(4)] == [(1, 0.1), (2, 0.2), (1, 0.1)]
 
 
 def test_those_that_wait_can_be_forgotten() -> None:

@@ -11,10 +11,10 @@ USER: Final = "default"
 DATABASE: Final = "default"
 
 
-def up(home: Path) -> Running:
+def up(home: Path, port: int | None = None) -> Running:
     """Start the engine on the data below `home`. One process has it at a time."""
     require("chdb", extra="dev-clickhouse")
-    port = free_port()
+    port = port or free_port()
     command: list[str | Path] = [sys.executable, "-m", "penstock.dev.clickhouse_server", str(port), home / "data"]
     url = f"http://127.0.0.1:{port}"
     about = {"url": url, "user": USER, "password": "", "database": DATABASE}

@@ -27,9 +27,9 @@ _SETTINGS: Final = {
 }
 
 
-def up(home: Path) -> Running:
+def up(home: Path, port: int | None = None) -> Running:
     """Start a server whose data is below `home`, or elsewhere if the user that it must run as cannot go there."""
-    programs, owner, port = _programs(), _owner(), free_port()
+    programs, owner, port = _programs(), _owner(), port or free_port()
     data = home / "data" if owner is None else _reachable(home, owner)
     if not (data / "PG_VERSION").is_file():
         _lay_out(programs, data, owner)

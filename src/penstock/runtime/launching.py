@@ -7,6 +7,7 @@ kept afterwards. A bare one does not even count: it stops at the first of them, 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,7 +20,8 @@ from penstock.manifest.model import Every, Output, QuerySpec, RealTime
 from penstock.plan.place import Place
 from penstock.runtime.afterwards import Afterwards
 from penstock.runtime.beats import IdleWatch
-from penstock.runtime.checkpoint import reached_ms, state_partitions
+from penstock.runtime.checkpoint import place_of, reached_ms, state_partitions
+from penstock.runtime.extent import Extent
 from penstock.runtime.failures import is_for_input
 from penstock.runtime.frames import Frames, shared_read
 from penstock.runtime.keeping import Keeping
@@ -55,6 +57,8 @@ class Live:
     most_rows: Mapping[str, int]
     """After how many rows outputs have seen enough, by node."""
     phases: Phases
+    extent: Extent | None
+    """How far it is, if it comes to an end."""
 
     @property
     def has_enough(self) -> bool:
@@ -147,7 +151,8 @@ class Launcher:
         idle = None if drain else IdleWatch(spec, self._place.beats(spec.name), reached_ms(checkpoint))
         left = afterwards if shape == "observed" else None
         most = self._most_rows(spec)
-        return Live(whole, writer.start(), failures, idle, drain, ends, shape, self._board, left, most, phases)
+        extent = Extent(checkpoint, _ahead(spec, sources, checkpoint)) if ends else None
+        return Live(whole, writer.start(), failures, idle, drain, ends, shape, self._board, left, most, phases, extent)
 
     def _shape(self, spec: QuerySpec, sources: Sequence[Source]) -> Shape:
         plain = len(spec.outputs) == 1 and _is_whole(spec.outputs[0]) and not (spec.fan_out or spec.stateful)
@@ -191,6 +196,13 @@ class Launcher:
 
     def _sink(self, output: Output) -> Sink:
         return self._frames.filling.sink(output.sink, output.node)
+
+
+def _ahead(spec: QuerySpec, sources: Sequence[Source], checkpoint: Path) -> int | None:
+    """How much there is to read, as far as sources know more of it than Spark plans for a batch."""
+    streams = [(entry, source) for entry, source in zip(spec.inputs, sources, strict=True) if not entry.static]
+    known = [source.ahead(place_of(checkpoint, entry.name)) for entry, source in streams]
+    return sum(amount or 0 for amount in known) or None
 
 
 def _is_whole(output: Output) -> bool:

@@ -51,6 +51,13 @@ class QueryProgress:
     phase: str | None = None
     """Of a query that reads one source after the other: which one, as `1 of 3`."""
 
+    part: float | None = None
+    """Of a query that comes to an end: how much of what it has to read is read, from 0 to 1."""
+    rows_under_way: int = 0
+    """Rows that the batch under way has read so far, if it comes to an end."""
+    left_secs: float | None = None
+    """How long the rest of it takes, if it goes on as before."""
+
     def to_json(self) -> dict[str, Any]:
         return {
             "query": self.query,
@@ -68,6 +75,8 @@ class QueryProgress:
             "retry": self.retry and self.retry.to_json(),
             "kept_in": list(self.kept_in),
             "phase": self.phase,
+            "part": None if self.part is None else round(self.part, 4),
+            "left_secs": None if self.left_secs is None else round(self.left_secs, 1),
         }
 
 
@@ -138,9 +147,16 @@ class ProgressBoard:
                 batch_ms=batch_ms,
                 rows_per_second=rows_per_second,
                 last_batch_at=time.time(),
+                rows_under_way=0,
                 **self._recovered(row),
             )
             self._changed.notify_all()
+
+    def reached(self, query: str, part: float, rows_under_way: int, left_secs: float | None) -> None:
+        """Note how far a query is that comes to an end."""
+        with self._changed:
+            row = self._rows[query]
+            self._rows[query] = replace(row, part=part, rows_under_way=rows_under_way, left_secs=left_secs)
 
     def batches(self, query: str) -> int:
         with self._changed:
@@ -185,4 +201,6 @@ class ProgressBoard:
         with self._changed:
             now = time.monotonic()
             seconds = now - self._started.get(query, now)
-            self._rows[query] = replace(self._rows[query], state=state, seconds=seconds, error=error, retry=None)
+            row = replace(self._rows[query], state=state, seconds=seconds, error=error, retry=None)
+            part = 1.0 if state == "finished" and row.part is not None else row.part
+            self._rows[query] = replace(row, part=part, rows_under_way=0, left_secs=None)

@@ -177,7 +177,9 @@ def _close(jvm: "subprocess.Popen[bytes]") -> None:
 
 def kill_jvm(spark: SparkSession) -> None:
     """End the JVM now, whatever it does. Its Python workers end with it: their input is a pipe from there."""
-    spark.sparkContext._gateway.proc.kill()  # type: ignore[union-attr]
+    context: Any = spark.sparkContext
+    context._accumulatorServer.handle_error = lambda *_: None  # it would tell the terminal that somebody has left
+    context._gateway.proc.kill()
 
 
 def _new_log(logs: Path) -> Path:

@@ -250,6 +250,8 @@ class Run:
                     live.idle.look(live.query)
                 if live.has_enough:
                     self.stop()
+                if not ended and live.extent is not None and (reached := live.extent.look(live.query)):
+                    self.board.reached(name, reached.part, reached.rows, reached.left_secs)
                 if ended:
                     del self._live[name]
                     self._settle(live, failures)
