@@ -1,7 +1,7 @@
 """How far a query is that comes to an end: of what it has to read, the part that is read.
 
 Batches that are done and the one under way are measured by what their offsets lie apart: records of a topic, keys of a
-table, bytes of files. Inside a batch, tasks that are done are counted.
+table, bytes of files. Inside a batch, what tasks have read so far is counted, or at least those that are done.
 """
 
 import json
@@ -57,24 +57,38 @@ class Extent:
         begun = last_number(self.checkpoint / "offsets")
         if begun is None or begun < self._first:
             return None
-        tasks, rows = _work(str(query.runId))
-        return self._reached(begun, last_number(self.checkpoint / "commits"), tasks, rows)
+        return self._reached(begun, last_number(self.checkpoint / "commits"), _work(str(query.runId)))
 
-    def _reached(self, begun: int, committed: int | None, tasks: float, rows: int) -> Reached | None:
+    def _reached(self, begun: int, committed: int | None, work: "_Work") -> Reached | None:
         sizes = [self._size(batch) for batch in range(self._first, begun + 1)]
         whole = max(sum(sizes), self.total or 0)
         if not whole:
             return None
-        done = sum(sizes) if committed == begun else sum(sizes[:-1]) + sizes[-1] * tasks
+        done = sum(sizes) if committed == begun else sum(sizes[:-1]) + self._under_way(begun, work)
         self._furthest = max(self._furthest, min(done / whole, 1.0))
         spent = time.monotonic() - self._began
         left = spent * (1 - self._furthest) / self._furthest if self._furthest >= LEAST else None
-        return Reached(self._furthest, 0 if committed == begun else rows, left)
+        return Reached(self._furthest, 0 if committed == begun else work.rows, left)
+
+    def _under_way(self, batch: int, work: "_Work") -> float:
+        """How much of a batch is read. Its tasks may be few, and columns may be read without the others beside them."""
+        of_files = any(part.files for part in batch_parts(self.checkpoint, batch).values())
+        read = work.bytes if of_files else work.rows
+        return min(max(read, self._size(batch) * work.tasks), self._size(batch))
 
     def _size(self, batch: int) -> int:
         if batch not in self._sizes:
             self._sizes[batch] = sum(map(size, batch_parts(self.checkpoint, batch).values()))
         return self._sizes[batch]
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What Spark does for a query now: the part of its tasks that is done, and what they have read."""
+
+    tasks: float = 0.0
+    rows: int = 0
+    bytes: int = 0
 
 
 def size(part: PartRead) -> int:
@@ -112,8 +126,7 @@ def _sum(position: Any) -> int:
     return 0
 
 
-def _work(group: str) -> tuple[float, int]:
-    """Of the tasks that Spark runs for a query now, the part that is done; and how many rows they have read."""
+def _work(group: str) -> _Work:
     context: Any = SparkContext._active_spark_context
     try:
         tracker, store = context.statusTracker(), context._jsc.sc().statusStore()
@@ -121,7 +134,16 @@ def _work(group: str) -> tuple[float, int]:
         stages = [stage for job in jobs if job and job.status == "RUNNING" for stage in job.stageIds]
         found = [store.lastStageAttempt(stage) for stage in stages]
         tasks = sum(stage.numTasks() for stage in found)
-        rows = max((stage.inputRecords() for stage in found), default=0)
-        return (sum(stage.numCompleteTasks() for stage in found) / tasks if tasks else 0.0), rows
+        done = sum(stage.numCompleteTasks() for stage in found)
+        rows, read = (max((of(stage) for stage in found), default=0) for of in (_rows, _bytes_read))
+        return _Work(done / tasks if tasks else 0.0, rows, read)
     except SPARK_ERRORS:  # a stage that is not there yet
-        return 0.0, 0
+        return _Work()
+
+
+def _rows(stage: Any) -> int:
+    return int(stage.inputRecords())
+
+
+def _bytes_read(stage: Any) -> int:
+    return int(stage.inputBytes())
