@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import AliasChoices, Field, PrivateAttr
@@ -71,7 +72,6 @@ class ClickHouseSink(Sink):
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         from penstock.clients.clickhouse import tables
-        from penstock.clients.clickhouse.rows import REPORT
 
         server = self._target.server
         work = self._work(batch, ref)
@@ -80,13 +80,13 @@ class ClickHouseSink(Sink):
             batch.write.format("noop").mode("append").save()
             return 0
         rows = batch if self.parallelism is None else batch.coalesce(self.parallelism)
-        told = rows.toDF(*(f"c{place}" for place in range(len(rows.columns)))).mapInArrow(work, REPORT).collect()
-        for failure in (row for row in told if row["code"] is not None):
-            raise _failure(failure)
-        written = int(sum(row["rows"] for row in told))
+        written = _worked(rows, work)
         if noting and written:
             tables.note_written(server, ref)
         return written
+
+    def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
+        _worked(rows, replace(self._work(rows, ref), rehearsal=True))
 
     def _work(self, batch: DataFrame, ref: BatchRef) -> Inserting:
         """What executors do, for a table that is there by now."""
@@ -115,6 +115,16 @@ class ClickHouseSink(Sink):
             ),
             token=f"{ref.query}/{ref.output}/{ref.checkpoint_id}/{ref.batch_id}",
         )
+
+
+def _worked(rows: DataFrame, work: Inserting) -> int:
+    """Let executors do their work; how many rows that were."""
+    from penstock.clients.clickhouse.rows import REPORT
+
+    told = rows.toDF(*(f"c{place}" for place in range(len(rows.columns)))).mapInArrow(work, REPORT).collect()
+    for failure in (row for row in told if row["code"] is not None):
+        raise _failure(failure)
+    return int(sum(row["rows"] for row in told))
 
 
 def _failure(told: Row) -> PenstockError:

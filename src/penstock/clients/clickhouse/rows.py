@@ -78,6 +78,8 @@ class Inserting:
     batch_size: int
     packing: Packing
     token: str
+    rehearsal: bool = False
+    """Whether rows are only fitted into their columns, and not sent."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
@@ -103,7 +105,7 @@ class Inserting:
                 self._insert(self._marked(rows, gone), seen)
             else:
                 self._insert(rows if gone is None else rows.filter(pc.invert(gone)), None)
-                if gone is not None:
+                if gone is not None and not self.rehearsal:
                     self._delete(rows.filter(gone))
         return written
 
@@ -120,7 +122,10 @@ class Inserting:
     def _insert(self, rows: pa.Table, seen: "hashlib.blake2b | None") -> None:
         if not len(rows):
             return
-        body = self.packing.packed(_stream(self._fitted(rows)))
+        fitted = self._fitted(rows)
+        if self.rehearsal:
+            return
+        body = self.packing.packed(_stream(fitted))
         token = uuid.uuid4().hex  # ClickHouse would otherwise tell inserts apart by what is in them
         if seen is not None:
             seen.update(body)
@@ -143,7 +148,7 @@ class Inserting:
         except (ValueError, pa.ArrowException) as error:
             said = str(error).partition("\n")[0]
             text = f"column `{column}` of table `{self.table}` is {table_column.type}: {said}"
-            raise QueryFailed("field-mismatch", text, hint="mend it in the SQL, or change the table") from None
+            raise QueryFailed("rows-refused", text, hint="mend it in the SQL, or change the table") from None
 
     def _delete(self, rows: pa.Table) -> None:
         for begin in range(0, len(rows), _KEYS_A_DELETE):

@@ -1,11 +1,12 @@
 """A ClickHouse server, asked over HTTP. The standard library is enough, so executors need nothing else."""
 
 import json
+import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException, HTTPResponse, InvalidURL
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -83,14 +84,15 @@ class ClickHouse:
             with error:
                 raise self._failure(error) from None
         except (OSError, ValueError, HTTPException) as error:
-            raise self._silence(error) from None
+            raise self._silence(error, no_address=isinstance(error, (ValueError, InvalidURL))) from None
 
-    def _silence(self, error: Exception) -> ServiceError:
+    def _silence(self, error: Exception, *, no_address: bool = False) -> ServiceError:
         reason = getattr(error, "reason", error)
         if isinstance(reason, TimeoutError):
             reason = f"{reason} after {self.timeout_secs:g} s"
         text = f"ClickHouse at {self.url} does not answer: {reason}"
-        return ServiceError("unreachable", text, hint=f"see `{self.settings}__URL`", retriable=True)
+        passing = not (no_address or isinstance(reason, ssl.SSLCertVerificationError))
+        return ServiceError("unreachable", text, hint=f"see `{self.settings}__URL`", retriable=passing)
 
     def _failure(self, error: urllib.error.HTTPError) -> ServiceError:
         code = int(error.headers.get("X-ClickHouse-Exception-Code") or 0)
