@@ -66,7 +66,7 @@ class Endpoint:
         with self._lock:
             self.received.append(request)
             says = self.judge(request) or (self.plan.pop(0) if self.plan else self.always)
-            if 200 <= says.status < 300 and says.does in ("answer", "slow"):
+            if 200 <= says.status < 300 and says.does in ("answer", "slow", "wait"):
                 self.taken.append(request)
             return says
 
@@ -109,6 +109,8 @@ def endpoint() -> Iterator[Endpoint]:
                 return
             if says.does == "slow":
                 time.sleep(0.05)
+            if says.does == "wait":
+                served.released.wait(HANG_SECS)
             self.send_response(says.status)
             for name, value in says.headers.items():
                 self.send_header(name, value)

@@ -118,6 +118,7 @@ CODES: Final[Mapping[str, str]] = {
     "dev-unknown": "`penstock dev` has no service of this name.",
     "dev-not-started": "A service of `penstock dev` did not start. Its log says why.",
     "spark-start": "Spark could not start. Its log has the reason.",
+    "not-drained": "A run was told to stop, and a batch was not done when `shutdown_budget_secs` were over. It was given up, and the next start does it again. Look at what it waited for, or give it more time.",
     "spark-lost": "The JVM of Spark ended while queries ran: it was killed, or ran out of memory. Its log may say why.",
     "database-refused": "A database answers, but does not let us in, or lacks what is asked of it: a user, a right, a table. The message has its own words.",
     "table-mismatch": "A table that is to be written is not there, or does not fit the rows: a column is missing, or of a type that does not hold them. The hint has the way out.",

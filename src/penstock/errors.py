@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
+from textwrap import indent
 from types import MappingProxyType
 from typing import ClassVar, Final, Self
 
@@ -102,16 +103,40 @@ def did_you_mean(word: str, candidates: Iterable[str], *, otherwise: str = "avai
     return f"{otherwise}: {shown}"
 
 
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What stands in the way of a query, for who decides what to do about it.
+
+    `internal` faults do not come from what a user wrote, and may speak of what is inside; `retriable` ones may be over
+    when the same is tried again.
+    """
+
+    node: str | None
+    message: str
+    internal: bool
+    retriable: bool
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "node": self.node,
+            "message": self.message,
+            "internal": self.internal,
+            "retriable": self.retriable,
+        }
+
+
 class PenstockError(Exception):
     """Base of all errors that a person is meant to read.
 
-    `context` grows outwards: each level that catches and re-raises says what it was trying to do.
+    `context` grows outwards: each level that catches and re-raises says what did not come about because of it, and
+    which node that was, if it knows.
     """
 
     exit_code: ClassVar[int] = 70
-    internal: ClassVar[bool] = False
 
-    def __init__(self, code: str, message: str, *, hint: str | None = None, retriable: bool = False) -> None:
+    def __init__(
+        self, code: str, message: str, *, hint: str | None = None, retriable: bool = False, internal: bool = False
+    ) -> None:
         if code not in CODES:
             raise ValueError(f"error code {code!r} is not in penstock.codes")
         super().__init__(message)
@@ -119,27 +144,44 @@ class PenstockError(Exception):
         self.message = message
         self.hint = hint
         self.retriable = retriable
+        self.internal = internal
         self.context: list[str] = []
+        self.node: str | None = None
 
-    def during(self, doing: str) -> Self:
-        self.context.append(doing)
+    def during(self, what: str, *, node: str | None = None) -> Self:
+        """The error, with what it stopped. Of nodes the innermost counts."""
+        self.context.append(what)
+        self.node = self.node or node
         return self
+
+    @property
+    def chain(self) -> list[str]:
+        """What went wrong, from the outside in."""
+        return [*self.context[::-1], self.message]
+
+    @property
+    def fault(self) -> Fault:
+        return Fault(self.node, ": ".join(self.chain), self.internal, self.retriable)
 
     def to_json(self) -> dict[str, object]:
         return {
             "code": self.code,
             "message": self.message,
             "hint": self.hint,
+            "node": self.node,
+            "chain": self.chain,
             "context": self.context[::-1],
             "internal": self.internal,
             "retriable": self.retriable,
         }
 
     def __str__(self) -> str:
-        lines = [f"{self.code}  {': '.join([*self.context[::-1], self.message])}"]
-        if self.hint:
-            lines.append(f"    hint: {self.hint}")
-        return "\n".join(lines)
+        *outer, _ = self.chain
+        inner = f"{self.code}  {self.message}" + (f"\n    hint: {self.hint}" if self.hint else "")
+        if not outer:
+            return inner
+        causes = "\n".join((*outer[1:], inner))
+        return f"{outer[0]}\nCaused by:\n{indent(causes, '    ')}"
 
 
 class ProjectInvalid(PenstockError):

@@ -229,6 +229,8 @@ class Settings(Frozen):
     internal_buffer_size: int = Field(10, ge=1)
     checkpoint_interval_sec: float = Field(5, gt=0)
     drain_policy: Literal["auto", "drain", "fast"] = "auto"
+    """What a stop waits for. `auto`: for the batches under way; `drain`: for those of real-time queries too, which are
+    long; `fast`: for none, but of what comes to an end by itself."""
     preview_tolerant_mode: bool = False
     state_backend: StateBackend = StateBackend()
     dynamic_table_backend: DynamicTableBackend = DynamicTableBackend()
@@ -240,6 +242,7 @@ class Settings(Frozen):
     admin_api_port: int = Field(3000, ge=1, le=65535)
     test_settings: dict[str, Any] = {}
     shutdown_budget_secs: float = Field(25, gt=0)
+    """How long a stop may take at most. What is not done by then is given up, and done again by the next start."""
     plugin_drain_budget_secs: float = Field(60, gt=0)
     backpressure_event_threshold_ms: int = Field(100, ge=0)
 
@@ -250,7 +253,6 @@ INERT: Final[Mapping[str, str]] = {
     "record_batch_interval_ms": "a batch begins when the last one is done, or as `batch_flush_interval` of a sink says",
     "internal_buffer_size": "Spark hands rows on by itself",
     "checkpoint_interval_sec": "progress is kept with every batch",
-    "drain_policy": "a batch that is under way is done again after a stop",
     "preview_tolerant_mode": "there is no preview",
     "state_backend.sqlite.max_connections": "there is no pool of connections",
     "state_backend.postgres.max_connections": "there is no pool of connections",
@@ -265,8 +267,7 @@ INERT: Final[Mapping[str, str]] = {
     "live_data_inspect": "`penstock show` has rows of a node",
     "admin_api_port": "there is no such interface",
     "test_settings": "they belong to the tests of another program",
-    "shutdown_budget_secs": "a batch that is under way is done again after a stop",
-    "plugin_drain_budget_secs": "a batch that is under way is done again after a stop",
+    "plugin_drain_budget_secs": "`shutdown_budget_secs` is how long a stop may take, whatever it waits for",
     "backpressure_event_threshold_ms": "Spark reads no more than it can write",
     "kafka_source.lag_report_interval_ms": "`penstock status --lag` tells it when asked",
     "kafka_source.consumer_fetch_timeout_sec": "Spark decides how long it waits for a broker",

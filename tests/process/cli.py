@@ -27,10 +27,11 @@ def penstock(
 
 
 @contextmanager
-def background(*arguments: str, cwd: Path) -> "Iterator[subprocess.Popen[str]]":
+def background(*arguments: str, cwd: Path, env: Mapping[str, str] | None = None) -> "Iterator[subprocess.Popen[str]]":
     process = subprocess.Popen(
         [PENSTOCK, *arguments],
         cwd=cwd,
+        env={**os.environ, **(env or {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -56,3 +57,25 @@ def wait_until(true: Callable[[], bool], what: str, timeout: float = 60) -> None
         if time.monotonic() > deadline:
             raise AssertionError(f"{what}: not within {timeout} s")
         time.sleep(0.1)
+
+
+def children(pid: int) -> list[int]:
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout
+    return [int(line) for line in listed.split()]
+
+
+def everybody(pid: int) -> list[int]:
+    """The JVMs of a process, and all processes of theirs: each JVM is the first of a session."""
+    listed = [
+        subprocess.run(["ps", "-o", "pid=", "-s", str(jvm)], capture_output=True, text=True) for jvm in children(pid)
+    ]
+    return [int(line) for found in listed for line in found.stdout.split()]
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{pid}/stat")
+    return not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] != "Z"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from penstock.cli.sample import write_minute
-from tests.process.cli import background, penstock, wait_until
+from tests.process.cli import alive, background, children, penstock, wait_until
 
 pytestmark = pytest.mark.process
 
@@ -167,20 +167,6 @@ def test_a_killed_jvm_is_an_error_of_one_sentence(quickstart: Path) -> None:
     assert runner.returncode == 4
     assert "spark-lost" in said
     assert "Traceback" not in said
-
-
-def children(pid: int) -> list[int]:
-    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout
-    return [int(line) for line in listed.split()]
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    state = Path(f"/proc/{pid}/stat")
-    return not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] != "Z"
 
 
 def test_a_pipeline_is_found_by_its_environment_variable_and_prints_rows_only(tmp_path: Path) -> None:

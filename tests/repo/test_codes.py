@@ -13,6 +13,7 @@ CASES = ROOT / "tests" / "golden" / "cases"
 CODE = re.compile(r"^(?:error|warning|info): (?:\S+  )?([a-z]+(?:-[a-z]+)+|cycle)  ", re.MULTILINE)
 
 ELSEWHERE = {
+    "not-drained": "tests/process/test_stopping.py",
     "unknown-node": "tests/unit/test_codes_elsewhere.py",
     "no-state": "tests/unit/test_state_command.py",
     "confirmation-needed": "tests/unit/test_codes_elsewhere.py",

@@ -75,7 +75,7 @@ def test_a_table_is_read_page_by_page_and_the_run_ends(archive: Archive, monkeyp
     archive.client.command(NUMBERS)
     archive.client.command(FILL.format(0, 1000))
     done = archive.pipeline().run()
-    assert (done.rows_in, done.rows_out, done.batches) == (1000, 1000, 3)
+    assert (done.rows_in, done.rows_out, done.batches, done.part) == (1000, 1000, 3, 1.0)
     assert archive.ids() == list(range(0, 10_000, 10))
     (row,) = (row for row in archive.rows() if row["id"] == 70)
     assert row.pop("at").startswith("1970-01-01T00:00:07")

@@ -182,7 +182,7 @@ def test_another_number_of_arguments_is_refused_before_anything_starts(fraud: Ru
     assert (error.code, type(error)) == ("ml-model-mismatch", PlanRefused)
     assert "takes 2 values (x: float[N, 2])" in error.message
     assert "gives it 3 (decimal(10,2), double, int)" in error.message
-    assert error.context == ["query `scores`"]
+    assert error.context == ["query `scores` cannot be started"]
 
 
 def test_an_argument_of_another_type_is_refused(fraud: Running) -> None:

@@ -49,6 +49,20 @@ def test_a_finished_bounded_pipeline_has_nothing_left_to_do(pipeline: Running) -
     assert pipeline.run()["raw.events"].rows_in == 0
 
 
+def test_a_job_over_files_that_is_done_does_nothing_when_it_is_run_again(pipeline: Running) -> None:
+    source = "sources:\n  numbers: {type: file, path: in, format: json, mode: {type: bounded}}\n"
+    sink = "transforms: {}\nsinks:\n  out: {type: file, from: numbers, path: out, format: json}\n"
+    rows = "".join(f'{{"id": {number}}}\n' for number in range(1000))
+    pipeline.write({"pipeline.yml": source + sink, "in/a.json": rows})
+    first = pipeline.run_on()["numbers"]
+    assert (first.state, first.rows_out, first.part) == ("finished", 1000, 1.0)
+    written = sorted((pipeline.root / "out").rglob("*"))
+    again = pipeline.run_on()["numbers"]
+    assert (again.state, again.rows_out, again.batches) == ("finished", 0, 0)
+    assert sorted((pipeline.root / "out").rglob("*")) == written
+    assert sorted(row["id"] for row in json_rows(pipeline.root / "out")) == [*range(1000)]
+
+
 def test_several_sinks_share_one_read(pipeline: Running, capsys: pytest.CaptureFixture[str]) -> None:
     pipeline.write(
         {

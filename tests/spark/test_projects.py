@@ -354,7 +354,8 @@ def test_a_row_that_is_not_what_was_declared_stops_the_query_and_names_it(runnin
     with pytest.raises(QueryFailed) as failed:
         running.run()
     assert failed.value.code == "query-failed"
-    assert failed.value.context == ["query `large`"]
+    assert failed.value.chain[:-1] == ["query `large` stopped", "batch 0 was not written to model `large`"]
+    assert (failed.value.node, failed.value.internal, failed.value.retriable) == ("large", False, False)
     assert "a.jsonl" in failed.value.message
     assert "Traceback" not in failed.value.message
     with pytest.raises(QueryFailed) as shown:

@@ -95,3 +95,10 @@ def test_rows_that_break_off_inside_of_a_batch_may_be_asked_for_again() -> None:
     with answering(200, None, whole[:-20], promised=len(whole)) as server, pytest.raises(ServiceError) as caught:
         list(server.batches("SELECT 1"))
     assert (caught.value.code, caught.value.retriable) == ("unreachable", True)
+
+
+@pytest.mark.parametrize(("url", "retriable"), [("http://127.0.0.1:1", True), ("no address", False)])
+def test_only_a_server_that_may_come_back_is_tried_again(url: str, retriable: bool) -> None:
+    with pytest.raises(ServiceError) as failed:
+        ClickHouse(url).ask("SELECT 1")
+    assert (failed.value.code, failed.value.retriable) == ("unreachable", retriable)

@@ -81,13 +81,34 @@ def test_an_invalid_project_carries_every_reason() -> None:
     assert "the second" in str(error)
 
 
-def test_context_grows_outwards() -> None:
+def test_context_grows_outwards_and_reads_from_the_outside_in() -> None:
     error = ServiceError("unreachable", "no answer", hint="wait", retriable=True)
-    error.during("reading the schema").during("starting `orders`")
-    assert str(error) == "unreachable  starting `orders`: reading the schema: no answer\n    hint: wait"
+    error.during("batch 3 was not written to sink `kept`", node="kept").during("query `orders` stopped", node="orders")
+    assert str(error).splitlines() == [
+        "query `orders` stopped",
+        "Caused by:",
+        "    batch 3 was not written to sink `kept`",
+        "    unreachable  no answer",
+        "        hint: wait",
+    ]
     document = error.to_json()
-    assert document["context"] == ["starting `orders`", "reading the schema"]
-    assert (document["retriable"], document["internal"]) == (True, False)
+    assert document["context"] == ["query `orders` stopped", "batch 3 was not written to sink `kept`"]
+    assert document["chain"] == ["query `orders` stopped", "batch 3 was not written to sink `kept`", "no answer"]
+    assert (document["node"], document["retriable"], document["internal"]) == ("kept", True, False)
+
+
+def test_an_error_without_context_is_one_line_and_its_hint() -> None:
+    assert str(ServiceError("unreachable", "no answer", hint="wait")) == "unreachable  no answer\n    hint: wait"
+
+
+def test_a_fault_says_which_node_what_and_the_two_flags() -> None:
+    error = QueryFailed("query-failed", "KeyError: 'x'", internal=True).during("sink `kept` failed", node="kept")
+    assert error.fault.to_json() == {
+        "node": "kept",
+        "message": "sink `kept` failed: KeyError: 'x'",
+        "internal": True,
+        "retriable": False,
+    }
 
 
 def test_only_errors_count_as_errors() -> None:

@@ -1,17 +1,57 @@
 """The table that `run` shows."""
 
+import re
+from dataclasses import replace
 from io import StringIO
 
 import pytest
-from rich.console import Console
+from rich.console import Console, RenderableType
 
-from penstock.cli.live import left_aside, table
-from penstock.runtime.progress import QueryProgress
+from penstock.cli.live import LiveTable, bars, left_aside, notes, table
+from penstock.errors import Fault
+from penstock.runtime.progress import QueryProgress, Retry
 
 ROWS = (
     QueryProgress("orders_lenient", "finished", 12, 1_234_567, 1_234_560, 7, 3, 0, 20_512.3, 1_240),
     QueryProgress("revenue_by_country_and_minute", "running", 1, 5, 4, rows_per_second=10, batch_ms=900),
 )
+
+
+RETRYING = QueryProgress(
+    "kept", "retrying", 3, 10, 10, error=Fault("kept", "no answer", False, True), retry=Retry(4, 3661.0, 3662.0)
+)
+ENDING = QueryProgress("copied", "running", 1, 900, 900, seconds=10, part=0.25, rows_under_way=100, left_secs=3725.4)
+
+
+def lines_of(*parts: RenderableType) -> list[str]:
+    console = Console(file=StringIO(), width=110)
+    for part in parts:
+        console.print(part)
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    return [line.rstrip() for line in text.splitlines() if line.strip()]
+
+
+def test_a_query_that_is_tried_again_says_how_often_and_why() -> None:
+    assert lines_of(*notes(ROWS)) == []
+    assert lines_of(*notes((*ROWS, RETRYING))) == ["kept: attempt 4 since 01:01:01Z: no answer"]
+
+
+def test_a_query_that_comes_to_an_end_has_a_bar_with_rows_rate_and_the_time_that_is_left() -> None:
+    assert lines_of(*bars(ROWS, 110)) == []
+    (line,) = lines_of(*bars((*ROWS, ENDING), 110))
+    assert line.startswith("copied  ━━━━━━━━━━")
+    assert re.split(r"\s{2,}", line)[2:] == ["25%", "1,000 rows", "100 rows/s", "1:02:05 left"]
+    assert lines_of(*bars((replace(ENDING, state="finished"),), 110)) == []
+
+
+def test_without_a_terminal_there_is_no_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    with LiveTable(lambda: [ENDING, RETRYING], quiet=False, data_on_stdout=False) as shown:
+        shown.refresh()
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "copied" in told.err
+    assert "━" not in told.err
+    assert "left" not in told.err
 
 
 def drawn(rows: tuple[QueryProgress, ...], width: int) -> list[str]:

@@ -2,11 +2,13 @@
 
 import pytest
 
+from penstock.errors import ServiceError
 from penstock.manifest.model import QuerySpec
 from penstock.runtime import retries
 from penstock.runtime.retries import Retries
 
 SPEC = QuerySpec(name="q", inputs=(), steps=(), outputs=())
+DOWN = ServiceError("unreachable", "no answer", retriable=True)
 
 
 def test_every_time_in_vain_doubles_the_wait_and_a_batch_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -14,22 +16,24 @@ def test_every_time_in_vain_doubles_the_wait_and_a_batch_begins_anew(monkeypatch
     monkeypatch.setattr(retries.time, "monotonic", lambda: now)
     waiting = Retries()
 
-    def wait(batches: int) -> float:
+    def wait(batches: int) -> tuple[int, float]:
         nonlocal now
-        begun = now
-        waiting.add(SPEC, batches)
-        assert len(waiting) == 1
-        while not waiting.due():
-            now += 0.5
+        attempt, seconds = waiting.add(SPEC, batches, DOWN)
+        now += seconds - 0.01
+        assert waiting.due() == []
+        now += 0.02
+        assert waiting.due() == [SPEC]
         assert len(waiting) == 0
-        return now - begun
+        return attempt, round(seconds, 3)
 
-    assert [wait(0) for _ in range(7)] == [1, 2, 4, 8, 16, 30, 30]
-    assert [wait(3), wait(3), wait(4)] == [1, 2, 1]
+    waits = [0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30, 30]
+    assert [wait(0) for _ in waits] == list(enumerate(waits, 1))
+    assert [wait(3), wait(3), wait(4)] == [(1, 0.1), (2, 0.2), (1, 0.1)]
 
 
 def test_those_that_wait_can_be_forgotten() -> None:
     waiting = Retries()
-    waiting.add(SPEC, 0)
+    waiting.add(SPEC, 0, DOWN)
+    assert waiting.failures() == {"q": DOWN}
     assert waiting.clear() == ["q"]
     assert len(waiting) == 0

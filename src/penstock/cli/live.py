@@ -1,13 +1,15 @@
 """The table that a person watches while queries run."""
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import environ
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
@@ -18,6 +20,7 @@ STATES = {
     "waiting": "dim",
     "running": "cyan",
     "retrying": "yellow",
+    "stopping": "yellow",
     "finished": "green",
     "stopped": "yellow",
     "failed": "red",
@@ -49,19 +52,23 @@ class LiveTable:
 
     def refresh(self) -> None:
         if self._live:
-            self._live.update(self._table(), refresh=True)
+            self._live.update(self._moving(), refresh=True)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._live:
-            self.refresh()
+            self._live.update(self._table(), refresh=True)
             self._live.stop()
         elif not self._quiet:
             self._console.print(self._table())
 
     def _table(self) -> Table:
         return table(self._rows(), self._console.width)
+
+    def _moving(self) -> RenderableType:
+        rows, width = self._rows(), self._console.width
+        return Group(table(rows, width), *notes(rows), *bars(rows, width))
 
 
 def table(rows: "Sequence[QueryProgress]", width: int) -> Table:
@@ -87,6 +94,38 @@ def table(rows: "Sequence[QueryProgress]", width: int) -> Table:
     for row, *cells in zip(rows, *columns.values(), strict=True):
         drawn.add_row(Text(row.query), Text(row.state, style=STATES[row.state]), *cells)
     return drawn
+
+
+def notes(rows: "Sequence[QueryProgress]") -> Iterator[Text]:
+    """What keeps queries from going on, one after the other."""
+    for row in rows:
+        if row.error is not None and row.retry is not None:
+            tries = f"attempt {row.retry.attempt:,} since {time.strftime('%H:%M:%SZ', time.gmtime(row.retry.since))}"
+            yield Text.assemble((f"{row.query}: {tries}: ", "yellow"), row.error.message)
+
+
+def bars(rows: "Sequence[QueryProgress]", width: int) -> Iterator[RenderableType]:
+    """How far queries are that come to an end: the part, rows, rows a second, and the time that is left."""
+    ending = [row for row in rows if row.part is not None and row.state in ("running", "stopping")]
+    if not ending:
+        return
+    drawn = Table.grid(padding=(0, 2))
+    drawn.add_column(overflow="fold")
+    for row in ending:
+        seen = row.rows_in + row.rows_under_way
+        rate = f"{seen / row.seconds:,.0f} rows/s" if seen and row.seconds else ""
+        left = "" if row.left_secs is None else f"{clock(row.left_secs)} left"
+        part = row.part or 0.0
+        bar = ProgressBar(total=1.0, completed=part, width=max(10, min(40, width - 60)))
+        drawn.add_row(Text(row.query), bar, f"{part:.0%}", f"{seen:,} rows", rate, left)
+    yield Text()
+    yield drawn
+
+
+def clock(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
 
 
 def _needed(columns: Mapping[str, Sequence[str]]) -> int:

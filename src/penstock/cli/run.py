@@ -1,6 +1,6 @@
 import os
-import signal
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +20,8 @@ from penstock.cli.options import (
     target,
 )
 from penstock.cli.plan import RebuildOption, SelectOption
-from penstock.errors import PlanRefused, ServiceError
+from penstock.cli.stopping import Signals, announced, given_up
+from penstock.errors import PenstockError, PlanRefused, ServiceError
 from penstock.plan.explain import explain, summary
 from penstock.plan.place import Place
 from penstock.plan.state import record_progress
@@ -29,7 +30,7 @@ from penstock.plan.stores import StateStore
 
 if TYPE_CHECKING:
     from penstock.runtime.progress import ProgressBoard
-    from penstock.runtime.start import Run
+    from penstock.runtime.start import DrainPolicy, Run
 
 BEAT_SECS = 1.0
 
@@ -80,7 +81,7 @@ def _host(checked: Checked, plan: Plan, *, once: bool, quiet: bool) -> dict[str,
         jars = fetched(packages_of(plan.manifest))
         output.say("Starting Spark …")
         from penstock.runtime.progress import ProgressBoard
-        from penstock.runtime.session import spark_session
+        from penstock.runtime.session import kill_jvm, spark_session
         from penstock.runtime.start import start
 
         board = ProgressBoard([query.name for query in plan.queries])
@@ -89,15 +90,17 @@ def _host(checked: Checked, plan: Plan, *, once: bool, quiet: bool) -> dict[str,
 
         with spark_session(plan.manifest.spark, place.logs, jars) as spark:
             run = start(plan, spark, place, store, board, checked.environ, clusters=checked.clusters)
-            return _watch(run, heartbeat, once=once, quiet=quiet)
+            signals = Signals(run.stop, lambda: kill_jvm(spark), checked.settings.shutdown_budget_secs).listen()
+            policy = checked.settings.drain_policy
+            return _watch(run, heartbeat, signals, policy, once=once, quiet=quiet)
 
 
-def _watch(run: "Run", heartbeat: "_Heartbeat", *, once: bool, quiet: bool) -> dict[str, Any]:
+def _watch(
+    run: "Run", heartbeat: "_Heartbeat", signals: Signals, policy: "DrainPolicy", *, once: bool, quiet: bool
+) -> dict[str, Any]:
     """Show and record the progress of a run until it ends, by itself or by a signal."""
     from penstock.cli.live import LiveTable
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: run.stop())
     prints = any(output.sink["type"] == "print" for query in run.plan.queries for output in query.outputs)
     begun = time.monotonic()
     try:
@@ -110,8 +113,19 @@ def _watch(run: "Run", heartbeat: "_Heartbeat", *, once: bool, quiet: bool) -> d
 
             try:
                 run.run_once(idle) if once else run.run_on(idle)
+            except PenstockError as failure:
+                _settle(run, signals, policy, idle, failure)
+                raise
+            else:
+                if signals.heard:
+                    announced(signals.budget_secs)
+                    _settle(run, signals, policy, idle)
             finally:
                 run.close()
+            heartbeat.ended("drained" if signals.heard else "finished")
+    except PenstockError as failure:
+        heartbeat.ended("given up" if failure.code == "not-drained" else "failed")
+        raise
     finally:
         heartbeat.write()
         _tell_left_aside(run.board)
@@ -122,6 +136,25 @@ def _watch(run: "Run", heartbeat: "_Heartbeat", *, once: bool, quiet: bool) -> d
         "seconds": round(time.monotonic() - begun, 3),
         "queries": [row.to_json() for row in run.board.snapshot()],
     }
+
+
+def _settle(
+    run: "Run",
+    signals: Signals,
+    policy: "DrainPolicy",
+    idle: Callable[[], None],
+    because: PenstockError | None = None,
+) -> None:
+    """Finish what is under way, within the budget. What is not done then is given up, and raised unless the run failed
+    for another reason already."""
+    if because is not None and because.code == "spark-lost":
+        return
+    undone = run.drain(idle, signals.until, policy)
+    if any(failure.code == "not-drained" for failure in undone.values()):
+        run.abandon()
+        signals.kill()
+    if undone and because is None:
+        raise given_up(undone, signals.budget_secs)
 
 
 def _tell_left_aside(board: "ProgressBoard") -> None:
@@ -139,8 +172,12 @@ class _Heartbeat:
         self._board = board
         self._store = store
         self._place = place
-        self._about = {"pid": os.getpid(), "started_at": time.time(), "revision": revision}
+        self._about: dict[str, Any] = {"pid": os.getpid(), "started_at": time.time(), "revision": revision}
         self._due = 0.0
+
+    def ended(self, how: str) -> None:
+        """Note how it ended, for who told it to."""
+        self._about = {**self._about, "ended": how}
 
     def tick(self) -> None:
         if time.monotonic() >= self._due:

@@ -1,5 +1,5 @@
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 import typer
@@ -54,8 +54,8 @@ def command(
         numbers = f"{query['rows_in']:,} rows in, {query['rows_out']:,} out{aside}, {batches}"
         phase = f", phase {query['phase']}" if query.get("phase") else ""
         output.put(f"  {query['query']:<{width}}  {query['state']:<9} {numbers}{phase}{_since(query)}")
-        if query["error"]:
-            output.put(f"  {'':<{width}}  {query['error']}")
+        for line in _trouble(query):
+            output.put(f"  {'':<{width}}  {line}")
         for place in query.get("lag", ()):
             output.put(f"  {'':<{width}}  {_place_line(place)}")
 
@@ -87,10 +87,22 @@ def _place_line(place: Mapping[str, Any]) -> str:
 
 def _settled(document: Mapping[str, Any], pid: int | None) -> dict[str, Any]:
     """A runner that was killed could not write that it had ended."""
-    dead = pid is None and document["state"] in ("running", "waiting", "retrying")
+    dead = pid is None and document["state"] in ("running", "waiting", "retrying", "stopping")
     return {**document, "state": "killed"} if dead else dict(document)
+
+
+def _trouble(query: Mapping[str, Any]) -> Iterator[str]:
+    """What went wrong with a query, and how often it was tried again."""
+    if retry := query.get("retry"):
+        yield f"attempt {retry['attempt']:,} to go on, since {_moment(retry['since'])}"
+    if error := query.get("error"):
+        yield error["message"] if isinstance(error, Mapping) else str(error)
+
+
+def _moment(at: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
 
 
 def _since(query: dict[str, Any]) -> str:
     at = query["last_batch_at"]
-    return f", last batch {time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(at))}" if at else ""
+    return f", last batch {_moment(at)}" if at else ""

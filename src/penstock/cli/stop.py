@@ -1,8 +1,9 @@
 import contextlib
+import math
 import os
 import signal
 import time
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -10,6 +11,11 @@ from penstock.cli import output
 from penstock.cli.line import check
 from penstock.cli.options import ConfigOption, DirectoryOption, EnvOption, Format, FormatOption, PathArgument, target
 from penstock.errors import ServiceError
+from penstock.plan.state import read_recorded
+
+SPARE_SECS: Final = 5
+SAID: Final = {"given up": "; a batch was given up, and the next start does it again", "failed": ", which had failed"}
+"""What is said of how it ended, other than well."""
 
 
 def command(
@@ -17,10 +23,13 @@ def command(
     directory: DirectoryOption = None,
     config: ConfigOption = None,
     env: EnvOption = None,
-    timeout: Annotated[int, typer.Option("--timeout", min=1, help="Seconds to wait for it to end.")] = 30,
+    timeout: Annotated[
+        int | None,
+        typer.Option("--timeout", min=1, help="Seconds to wait for it to end. Default: its budget, and 5 more."),
+    ] = None,
     form: FormatOption = Format.TEXT,
 ) -> None:
-    """Stop the process that runs the project, and wait until it has."""
+    """Stop the process that runs the project, and wait until it has. Batches under way are finished first."""
     from penstock.runtime.lock import running_pid
 
     checked = check(target(path, directory, env, config=config))
@@ -28,6 +37,7 @@ def command(
     if pid is not None:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
+        timeout = timeout or math.ceil(checked.settings.shutdown_budget_secs) + SPARE_SECS
         deadline = time.monotonic() + timeout
         while running_pid(checked.place.lock_file) == pid:
             if time.monotonic() > deadline:
@@ -36,7 +46,11 @@ def command(
                     "unreachable", text, hint=f"wait longer with --timeout, or end it with `kill -9 {pid}`"
                 )
             time.sleep(0.1)
+    told = read_recorded(checked.store, checked.place).run
+    ended = told.get("ended") if pid is not None and told.get("pid") == pid else None
     if form is Format.JSON:
-        output.put_json({"project": checked.graph.name, "stopped": pid is not None, "pid": pid})
+        output.put_json({"project": checked.graph.name, "stopped": pid is not None, "pid": pid, "ended": ended})
+    elif pid is None:
+        output.put(f"{checked.graph.name} does not run.")
     else:
-        output.put(f"Stopped process {pid}." if pid else f"{checked.graph.name} does not run.")
+        output.put(f"Stopped process {pid}{SAID.get(ended or '', '')}.")

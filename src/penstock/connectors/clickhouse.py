@@ -59,6 +59,12 @@ class ClickHouseSource(Source):
     def peek(self, spark: SparkSession) -> DataFrame:
         return self._whole(spark)
 
+    def ahead(self, position: str | None) -> int | None:
+        from penstock.clients.clickhouse.spark_source import Table
+
+        begin, end = Table(self._reading(), self.start_at, position).span
+        return end - begin
+
     def read_again(
         self, spark: SparkSession, name: str, parts: Mapping[str, PartRead], *, ordered: bool = False
     ) -> DataFrame | None:

@@ -166,6 +166,11 @@ class Source(Connector):
         """
         return self
 
+    def ahead(self, position: str | None) -> int | None:
+        """How much there is to read from a position on, by what positions lie apart, where that is more than Spark
+        plans for one batch. None if it is not, or is not known."""
+        return None
+
     @property
     def poll_ms(self) -> int:
         """How long to wait before looking again when there was nothing new."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
@@ -126,6 +127,10 @@ class GeneratorSource(Source):
     @property
     def bounded(self) -> bool:
         return self.rows is not None
+
+    def ahead(self, position: str | None) -> int | None:
+        done = 0 if position is None else int(json.loads(position)["rows"])
+        return None if self.rows is None else max(0, self.rows - done)
 
     def read(self, spark: SparkSession, name: str) -> DataFrame:
         spark.dataSource.register(_sequence_source())

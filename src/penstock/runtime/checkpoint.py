@@ -71,6 +71,12 @@ def last_offsets(checkpoint: Path) -> list[str]:
     return [] if done is None else [place for _, place in map(_named, _offsets(checkpoint, done))]
 
 
+def place_of(checkpoint: Path, name: str) -> str | None:
+    """How far a reader has come by the last batch that was committed."""
+    done = last_number(checkpoint / "commits")
+    return None if done is None else dict(map(_named, _offsets(checkpoint, done))).get(name)
+
+
 def batch_header(checkpoint: Path, batch_id: int) -> Any:
     """What Spark notes of a batch beside its offsets: times and settings."""
     return json.loads((checkpoint / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()[1])

@@ -44,9 +44,11 @@ def failure_of(error: PySparkException | Py4JError) -> PenstockError:
         if (raised := _RAISED.fullmatch(message)) and raised["code"] in CODES:
             hint = "mend the row, or set `on_error: dead_letter` where it is read"
             return QueryFailed(raised["code"], raised["text"], hint=hint)
-    named = [message for message in said if message.startswith("[")] or said[:1]
-    text = ": ".join(named[:3]) or "Spark gave no reason"
-    return QueryFailed("query-failed", text if len(text) <= _LONGEST else text[:_LONGEST] + " …")
+    named = [message for message in said if message.startswith("[")]
+    text = ": ".join((named or said[:1])[:3]) or "Spark gave no reason"
+    passing = _PASSING.search("\n".join((str(error), *_causes(error)))) is not None
+    shown = text if len(text) <= _LONGEST else text[:_LONGEST] + " …"
+    return QueryFailed("query-failed", shown, retriable=passing, internal=not (named or passing))
 
 
 def failure_in_python(error: Exception) -> PenstockError:
@@ -55,7 +57,7 @@ def failure_in_python(error: Exception) -> PenstockError:
         return error
     if isinstance(error, SPARK_ERRORS):
         return failure_of(error)
-    return QueryFailed("query-failed", f"{type(error).__name__}: {error}")
+    return QueryFailed("query-failed", f"{type(error).__name__}: {error}", internal=True)
 
 
 def is_for_rows(error: PySparkException | Py4JError | PenstockError) -> bool:
@@ -91,11 +93,9 @@ def is_for_lost_records(error: Exception) -> bool:
     return _LOST.search(str(error)) is not None
 
 
-def is_passing(error: Exception) -> bool:
+def is_passing(error: PenstockError) -> bool:
     """Whether what ended a query may be over when it begins again."""
-    if isinstance(error, ServiceError):
-        return error.retriable
-    return _PASSING.search(str(error)) is not None
+    return error.retriable
 
 
 def _messages(error: PySparkException | Py4JError) -> Iterator[str]:

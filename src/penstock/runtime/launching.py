@@ -7,6 +7,7 @@ kept afterwards. A bare one does not even count: it stops at the first of them, 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession
@@ -19,7 +20,8 @@ from penstock.manifest.model import Every, Output, QuerySpec, RealTime
 from penstock.plan.place import Place
 from penstock.runtime.afterwards import Afterwards
 from penstock.runtime.beats import IdleWatch
-from penstock.runtime.checkpoint import reached_ms, state_partitions
+from penstock.runtime.checkpoint import place_of, reached_ms, state_partitions
+from penstock.runtime.extent import Extent
 from penstock.runtime.failures import is_for_input
 from penstock.runtime.frames import Frames, shared_read
 from penstock.runtime.keeping import Keeping
@@ -47,12 +49,16 @@ class Live:
     failures: list[PenstockError]
     idle: IdleWatch | None
     drain: bool
+    ends: bool
+    """Whether it comes to an end by itself."""
     shape: Shape
     board: ProgressBoard
     afterwards: Afterwards | None
     most_rows: Mapping[str, int]
     """After how many rows outputs have seen enough, by node."""
     phases: Phases
+    extent: Extent | None
+    """How far it is, if it comes to an end."""
 
     @property
     def has_enough(self) -> bool:
@@ -63,6 +69,11 @@ class Live:
     def is_lost(self) -> bool:
         """Whether it must end although Spark would go on: what it left out cannot be kept."""
         return self.afterwards is not None and bool(self.failures)
+
+    @property
+    def in_real_time(self) -> bool:
+        """Whether its batches last long, while rows go through them one by one."""
+        return isinstance(self.spec.trigger, RealTime) and self.shape == "observed" and not self.ends
 
     def stop(self) -> None:
         """End it, unless it has ended, and wait until everything is heard of what it did.
@@ -140,7 +151,8 @@ class Launcher:
         idle = None if drain else IdleWatch(spec, self._place.beats(spec.name), reached_ms(checkpoint))
         left = afterwards if shape == "observed" else None
         most = self._most_rows(spec)
-        return Live(whole, writer.start(), failures, idle, drain, shape, self._board, left, most, phases)
+        extent = Extent(checkpoint, _ahead(spec, sources, checkpoint)) if ends else None
+        return Live(whole, writer.start(), failures, idle, drain, ends, shape, self._board, left, most, phases, extent)
 
     def _shape(self, spec: QuerySpec, sources: Sequence[Source]) -> Shape:
         plain = len(spec.outputs) == 1 and _is_whole(spec.outputs[0]) and not (spec.fan_out or spec.stateful)
@@ -184,6 +196,13 @@ class Launcher:
 
     def _sink(self, output: Output) -> Sink:
         return self._frames.filling.sink(output.sink, output.node)
+
+
+def _ahead(spec: QuerySpec, sources: Sequence[Source], checkpoint: Path) -> int | None:
+    """How much there is to read, as far as sources know more of it than Spark plans for a batch."""
+    streams = [(entry, source) for entry, source in zip(spec.inputs, sources, strict=True) if not entry.static]
+    known = [source.ahead(place_of(checkpoint, entry.name)) for entry, source in streams]
+    return sum(amount or 0 for amount in known) or None
 
 
 def _is_whole(output: Output) -> bool:

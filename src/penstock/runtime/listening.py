@@ -115,18 +115,22 @@ class QueryListener:
             for place in batch.ends:
                 self._tell(positions_of(place))
 
+    def _idle(self) -> None:
+        self._board.idle(self._query)
+
     @cached_property
     def _jlistener(self) -> Any:
         """What PySpark gives to Spark."""
         jvm: Any = SparkContext._jvm
-        return jvm.PythonStreamingQueryListenerWrapper(_Ear(self.heard))
+        return jvm.PythonStreamingQueryListenerWrapper(_Ear(self.heard, self._idle))
 
 
 class _Ear:
     """What Spark calls."""
 
-    def __init__(self, heard: Callable[[Committed], None]) -> None:
+    def __init__(self, heard: Callable[[Committed], None], idle: Callable[[], None]) -> None:
         self._heard = heard
+        self._idle = idle
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
         pass
@@ -135,7 +139,7 @@ class _Ear:
         self._heard(Committed.told(event.progress().json()))
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802 - Spark's name
-        pass
+        self._idle()
 
     def onQueryTerminated(self, event: Any) -> None:  # noqa: N802 - Spark's name
         pass

@@ -5,7 +5,24 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
-State: TypeAlias = Literal["waiting", "running", "retrying", "finished", "stopped", "failed"]
+from penstock.errors import Fault
+
+State: TypeAlias = Literal["waiting", "running", "retrying", "stopping", "finished", "stopped", "failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """A query that is tried again: for the how manieth time, since when it is, and when it begins again.
+
+    Times are seconds since 1970.
+    """
+
+    attempt: int
+    since: float
+    next_at: float
+
+    def to_json(self) -> dict[str, Any]:
+        return {"attempt": self.attempt, "since": round(self.since, 3), "next_at": round(self.next_at, 3)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +44,19 @@ class QueryProgress:
     rows_per_second: float = 0.0
     batch_ms: int = 0
     last_batch_at: float | None = None
-    error: str | None = None
+    error: Fault | None = None
+    retry: Retry | None = None
+    """As long as it has not gone on since it was put off."""
     kept_in: tuple[str, ...] = ()
     phase: str | None = None
     """Of a query that reads one source after the other: which one, as `1 of 3`."""
+
+    part: float | None = None
+    """Of a query that comes to an end: how much of what it has to read is read, from 0 to 1."""
+    rows_under_way: int = 0
+    """Rows that the batch under way has read so far, if it comes to an end."""
+    left_secs: float | None = None
+    """How long the rest of it takes, if it goes on as before."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -45,9 +71,12 @@ class QueryProgress:
             "rows_per_second": round(self.rows_per_second, 1),
             "batch_ms": self.batch_ms,
             "last_batch_at": self.last_batch_at,
-            "error": self.error,
+            "error": self.error and self.error.to_json(),
+            "retry": self.retry and self.retry.to_json(),
             "kept_in": list(self.kept_in),
             "phase": self.phase,
+            "part": None if self.part is None else round(self.part, 4),
+            "left_secs": None if self.left_secs is None else round(self.left_secs, 1),
         }
 
 
@@ -67,14 +96,16 @@ class ProgressBoard:
         with self._changed:
             now = time.monotonic()
             return [
-                replace(row, seconds=now - self._started[name]) if row.state == "running" else row
+                replace(row, seconds=now - self._started[name]) if row.state in ("running", "stopping") else row
                 for name, row in self._rows.items()
             ]
 
     def started(self, query: str, phase: str | None = None) -> None:
         with self._changed:
             self._started.setdefault(query, time.monotonic())
-            self._rows[query] = replace(self._rows[query], state="running", error=None, phase=phase)
+            row = self._rows[query]
+            tried = row if row.retry else replace(row, state="running", error=None)
+            self._rows[query] = replace(tried, phase=phase)
 
     def written(self, query: str, rows: int, output: str = "") -> None:
         with self._changed:
@@ -116,8 +147,16 @@ class ProgressBoard:
                 batch_ms=batch_ms,
                 rows_per_second=rows_per_second,
                 last_batch_at=time.time(),
+                rows_under_way=0,
+                **self._recovered(row),
             )
             self._changed.notify_all()
+
+    def reached(self, query: str, part: float, rows_under_way: int, left_secs: float | None) -> None:
+        """Note how far a query is that comes to an end."""
+        with self._changed:
+            row = self._rows[query]
+            self._rows[query] = replace(row, part=part, rows_under_way=rows_under_way, left_secs=left_secs)
 
     def batches(self, query: str) -> int:
         with self._changed:
@@ -128,19 +167,40 @@ class ProgressBoard:
         with self._changed:
             return self._committed.get((query, output), 0)
 
-    def put_off(self, query: str, error: str) -> None:
+    def put_off(self, query: str, error: Fault, attempt: int, wait_secs: float) -> None:
         """Note that a query ended for a reason that may pass, and is to begin again."""
         with self._changed:
-            self._rows[query] = replace(self._rows[query], state="retrying", error=error)
+            row, now = self._rows[query], time.time()
+            retry = Retry(attempt, row.retry.since if row.retry else now, now + wait_secs)
+            self._rows[query] = replace(row, state="retrying", error=error, retry=retry)
+
+    def idle(self, query: str) -> None:
+        """Note that a query has nothing to do: whatever kept it from going on is over."""
+        with self._changed:
+            self._rows[query] = replace(self._rows[query], **self._recovered(self._rows[query]))
+
+    @staticmethod
+    def _recovered(row: QueryProgress) -> dict[str, Any]:
+        """What changes in a row with a batch that was committed after others were not."""
+        if row.retry is None:
+            return {}
+        return {"state": "running" if row.state == "retrying" else row.state, "error": None, "retry": None}
+
+    def stopping(self, query: str) -> None:
+        """Note that the batch under way is the last one."""
+        with self._changed:
+            self._rows[query] = replace(self._rows[query], state="stopping")
 
     def heard(self, query: str, last_batch: int) -> None:
         """Wait for what Spark says of a batch: its events come late."""
         with self._changed:
             self._changed.wait_for(lambda: self._last_batch[query] >= last_batch, timeout=5)
 
-    def ended(self, query: str, state: State, *, error: str | None = None) -> None:
+    def ended(self, query: str, state: State, *, error: Fault | None = None) -> None:
         """Close the books of a query."""
         with self._changed:
             now = time.monotonic()
             seconds = now - self._started.get(query, now)
-            self._rows[query] = replace(self._rows[query], state=state, seconds=seconds, error=error)
+            row = replace(self._rows[query], state=state, seconds=seconds, error=error, retry=None)
+            part = 1.0 if state == "finished" and row.part is not None else row.part
+            self._rows[query] = replace(row, part=part, rows_under_way=0, left_secs=None)

@@ -4,9 +4,11 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
+from penstock.errors import PenstockError
 from penstock.manifest.model import QuerySpec
 
-LONGEST_SECS: Final = 30
+FIRST_SECS: Final = 0.1
+LONGEST_SECS: Final = 30.0
 """How long a query waits at most before it begins again."""
 
 
@@ -14,6 +16,7 @@ LONGEST_SECS: Final = 30
 class _Waiting:
     spec: QuerySpec
     due: float
+    failure: PenstockError
 
 
 class Retries:
@@ -26,12 +29,14 @@ class Retries:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, spec: QuerySpec, batches: int) -> None:
-        """Put a query off that has committed so many batches by now."""
+    def add(self, spec: QuerySpec, batches: int, failure: PenstockError) -> tuple[int, float]:
+        """Put a query off that has committed so many batches by now; for the how manieth time, and for how long."""
         before, tries = self._tries.get(spec.name, (batches, 0))
         tries = tries + 1 if before == batches else 1
         self._tries[spec.name] = batches, tries
-        self._waiting[spec.name] = _Waiting(spec, time.monotonic() + min(2 ** (tries - 1), LONGEST_SECS))
+        wait_secs = min(FIRST_SECS * 2 ** min(tries - 1, 20), LONGEST_SECS)
+        self._waiting[spec.name] = _Waiting(spec, time.monotonic() + wait_secs, failure)
+        return tries, wait_secs
 
     def due(self) -> list[QuerySpec]:
         """Those that have waited long enough. They do not wait any more."""
@@ -39,6 +44,10 @@ class Retries:
         for spec in found:
             del self._waiting[spec.name]
         return found
+
+    def failures(self) -> dict[str, PenstockError]:
+        """Why those that wait do so, by name."""
+        return {name: waiting.failure for name, waiting in self._waiting.items()}
 
     def clear(self) -> list[str]:
         """Forget those that wait; their names."""

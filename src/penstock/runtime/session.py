@@ -41,6 +41,8 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "spark.sql.streaming.checkpointFileManagerClass": (
         "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
     ),
+    # How long a query that is stopped is waited for. Without a limit, a sink that hangs would keep us for ever.
+    "spark.sql.streaming.stopTimeout": "10s",
     # Guards an operation that we never start, and fails on a checkpoint whose first batches lack a setting.
     "spark.sql.streaming.checkUnfinishedRepartitionOnRestart": "false",
     # Without Kafka in it: by its older way of writing, rows that are written are not counted.
@@ -171,6 +173,13 @@ def _close(jvm: "subprocess.Popen[bytes]") -> None:
     except subprocess.TimeoutExpired:
         jvm.kill()
         jvm.wait()
+
+
+def kill_jvm(spark: SparkSession) -> None:
+    """End the JVM now, whatever it does. Its Python workers end with it: their input is a pipe from there."""
+    context: Any = spark.sparkContext
+    context._accumulatorServer.handle_error = lambda *_: None  # it would tell the terminal that somebody has left
+    context._gateway.proc.kill()
 
 
 def _new_log(logs: Path) -> Path:

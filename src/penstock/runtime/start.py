@@ -2,15 +2,16 @@
 
 import os
 import threading
-from collections.abc import Callable, Collection
-from contextlib import suppress
-from typing import Final, assert_never
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from typing import Final, Literal, TypeAlias, assert_never
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.clients.clusters import EMBEDDED, Clusters
-from penstock.errors import PenstockError, PlanRefused, ServiceError
+from penstock.errors import PenstockError, PlanRefused, QueryFailed, ServiceError
 from penstock.manifest.model import QuerySpec
 from penstock.plan.place import Place
 from penstock.plan.state import (
@@ -44,6 +45,7 @@ from penstock.plan.stores import StateStore
 from penstock.plan.waves import waves
 from penstock.project.variables import Environ
 from penstock.runtime.checkpoint import discard, set_aside
+from penstock.runtime.draining import begin_no_other, is_at_rest
 from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_lost_records, is_passing
 from penstock.runtime.filling import Filling
 from penstock.runtime.frames import Frames
@@ -54,6 +56,7 @@ from penstock.runtime.retries import Retries
 
 AT_ONCE: Final = max(2, os.cpu_count() or 2)
 """How many queries are drained at a time."""
+DrainPolicy: TypeAlias = Literal["auto", "drain", "fast"]
 
 
 class Run:
@@ -84,6 +87,7 @@ class Run:
         self._retries = Retries()
         self._recorded: set[str] = set()
         self._stopping = threading.Event()
+        self._abandoned = False
 
     def prepare(self) -> None:
         """Everything that must be so before the first query starts."""
@@ -152,7 +156,8 @@ class Run:
 
     def _fail(self, name: str, failure: PenstockError, failures: dict[str, PenstockError] | None) -> None:
         """Close the books of a query that failed; it is raised at once where nobody collects failures."""
-        self.board.ended(name, "failed", error=failure.message)
+        failure.during(f"query `{name}` stopped", node=name)
+        self.board.ended(name, "failed", error=failure.fault)
         if failures is None:
             raise failure
         failures[name] = failure
@@ -160,11 +165,62 @@ class Run:
     def run_on(self, idle: Callable[[], None]) -> None:
         """Run all queries until `stop`, or until all of them came to an end by themselves."""
         for query in self.plan.queries:
-            self._begin(query, drain=False)
+            try:
+                self._begin(query, drain=False)
+            except PenstockError as failure:
+                self._fail(query.name, failure, None)
         self._wait(idle)
 
     def stop(self) -> None:
+        """Let `run_once` or `run_on` come to an end. What is under way stays so until `drain` or `close`."""
         self._stopping.set()
+
+    def drain(self, idle: Callable[[], None], until: float, policy: DrainPolicy = "auto") -> dict[str, PenstockError]:
+        """Finish the batches that are under way, and begin no others. Those that were not done in time, and why.
+
+        `until` is a moment of the monotonic clock. A batch that fails for a reason that does not pass is raised, when
+        the others are done. Queries that are not to be waited for are left to `close`.
+        """
+        undone = self._retries.failures()
+        waited_for = {name: live for name, live in self._live.items() if _is_waited_for(live, policy)}
+        failures: dict[str, PenstockError] = {}
+        with _spark_lives():
+            for name, live in waited_for.items():
+                begin_no_other(live.query)
+                self.board.stopping(name)
+            while waited_for and time.monotonic() < until:
+                for name in [name for name, live in waited_for.items() if is_at_rest(live.query)]:
+                    self._rest(waited_for.pop(name), undone, failures)
+                idle()
+        for name in waited_for:
+            undone[name] = QueryFailed("not-drained", "its batch was not done in time", retriable=True)
+        if failures:
+            raise next(iter(failures.values()))
+        return undone
+
+    def _rest(self, live: Live, undone: dict[str, PenstockError], failures: dict[str, PenstockError]) -> None:
+        """Close the books of a query that was drained, or failed meanwhile."""
+        name = live.spec.name
+        del self._live[name]
+        live.stop()
+        self._record(live.spec)
+        error = live.query.exception() or next(iter(live.failures), None)
+        if error is None:
+            self.board.ended(name, "stopped")
+            return
+        failure = self._failure(live, error)
+        if is_passing(failure):
+            self.board.ended(name, "stopped", error=failure.fault)
+            undone[name] = failure
+        else:
+            self._fail(name, failure, failures)
+
+    def abandon(self) -> None:
+        """Close the books of what was not done in time. Spark is not asked any more: it may not answer."""
+        for name in (*self._live, *self._retries.clear()):
+            self.board.ended(name, "stopped")
+        self._live.clear()
+        self._abandoned = True
 
     def close(self) -> None:
         """End whatever still runs. A batch that is under way is thrown away and done again next time."""
@@ -179,7 +235,8 @@ class Run:
         self._live.clear()
         for name in self._retries.clear():
             self.board.ended(name, "stopped")
-        self._outside.close()
+        if not self._abandoned:
+            self._outside.close()
 
     def _wait(
         self,
@@ -196,6 +253,8 @@ class Run:
                     live.idle.look(live.query)
                 if live.has_enough:
                     self.stop()
+                if not ended and live.extent is not None and (reached := live.extent.look(live.query)):
+                    self.board.reached(name, reached.part, reached.rows, reached.left_secs)
                 if ended:
                     del self._live[name]
                     self._settle(live, failures)
@@ -222,10 +281,10 @@ class Run:
             failure = self._failure(live, error)
         except PenstockError as another:
             failure = another
-        if not live.drain and (is_passing(failure) or (error is not None and is_passing(error))):
+        if not live.drain and is_passing(failure):
             self._put_off(live.spec, failure)
         else:
-            self._fail(live.spec.name, failure.during(f"query `{live.spec.name}`"), failures)
+            self._fail(live.spec.name, failure, failures)
 
     def _failure(self, live: Live, error: Exception) -> PenstockError:
         """What ended a query, in our own words where we have some."""
@@ -239,8 +298,8 @@ class Run:
         return error if isinstance(error, PenstockError) else failure_of(error)
 
     def _put_off(self, spec: QuerySpec, failure: PenstockError) -> None:
-        self._retries.add(spec, self.board.batches(spec.name))
-        self.board.put_off(spec.name, failure.message)
+        attempt, wait_secs = self._retries.add(spec, self.board.batches(spec.name), failure)
+        self.board.put_off(spec.name, failure.fault, attempt, wait_secs)
 
     def _begin_again(self) -> None:
         """Start the queries that have waited long enough."""
@@ -249,7 +308,7 @@ class Run:
                 self._start(spec, drain=False)
             except PenstockError as failure:
                 if not is_passing(failure):
-                    raise
+                    self._fail(spec.name, failure, None)
                 self._put_off(spec, failure)
 
     def _try(self, spec: QuerySpec) -> None:
@@ -257,10 +316,10 @@ class Run:
         try:
             self._frames.tried(spec)
         except PenstockError as error:
-            error.during(f"query `{spec.name}`")
+            error.during(f"query `{spec.name}` cannot be started", node=spec.name)
             raise
         except SPARK_ERRORS as error:
-            raise failure_of(error).during(f"query `{spec.name}`") from error
+            raise failure_of(error).during(f"query `{spec.name}` cannot be started", node=spec.name) from error
 
     def _begin(self, spec: QuerySpec, *, drain: bool) -> None:
         """Start a query if nothing is gone of what it was to read."""
@@ -271,7 +330,7 @@ class Run:
         try:
             live = self._launcher.launch(spec, drain=drain)
         except SPARK_ERRORS as error:
-            raise failure_of(error).during(f"query `{spec.name}`") from error
+            raise failure_of(error) from error
         if live is not None:
             self._live[spec.name] = live
         else:
@@ -301,10 +360,27 @@ def start(
     return run
 
 
+def _is_waited_for(live: Live, policy: DrainPolicy) -> bool:
+    """Whether a stop lets a query finish its batch. What comes to an end by itself always may."""
+    match policy:
+        case "auto":
+            return not live.in_real_time
+        case "drain":
+            return True
+        case "fast":
+            return live.ends
+
+
 def _is_active(query: StreamingQuery) -> bool:
-    try:
+    with _spark_lives():
         return query.isActive
+
+
+@contextmanager
+def _spark_lives() -> Iterator[None]:
+    """Calls that fail only when Spark is gone."""
+    try:
+        yield
     except (*SPARK_ERRORS, OSError) as error:
-        raise ServiceError(
-            "spark-lost", "Spark ended while queries ran", hint="its log is in .penstock/logs"
-        ) from error
+        text = "Spark ended while queries ran"
+        raise ServiceError("spark-lost", text, hint="its log is in .penstock/logs", internal=True) from error

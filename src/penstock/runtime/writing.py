@@ -65,7 +65,8 @@ class Writing:
             self._keep_failing(ref)
             self._keep_late(ref)
         except Exception as error:
-            self.failures.append(failure_in_python(error))
+            if not self.failures:
+                self.failures.append(failure_in_python(error))
             raise
 
     def _rows(self, batch: DataFrame) -> Iterator[tuple[Output, DataFrame]]:
@@ -89,6 +90,16 @@ class Writing:
         return last_of_each(rows, key) if key else settled(rows, output)
 
     def _write(self, output: Output, rows: DataFrame, ref: BatchRef) -> int:
+        """Write the rows of one output. What goes wrong with it names the output."""
+        try:
+            return self._written(output, rows, ref)
+        except (*SPARK_ERRORS, PenstockError) as error:
+            kind, _, name = output.node.partition(".")
+            what = f"batch {ref.batch_id:,} was not written to {kind} `{name}`"
+            self.failures.append(failure_in_python(error).during(what, node=name))
+            raise
+
+    def _written(self, output: Output, rows: DataFrame, ref: BatchRef) -> int:
         try:
             return self._deliver(output, rows, ref)
         except (*SPARK_ERRORS, QueryFailed) as error:

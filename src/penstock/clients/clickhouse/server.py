@@ -8,7 +8,7 @@ import urllib.request
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection, InvalidURL
 from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
@@ -144,14 +144,15 @@ class ClickHouse:
             with error:
                 raise self._failure(error, of_rows) from None
         except (OSError, ValueError, HTTPException) as error:
-            raise self._silence(error) from None
+            raise self._silence(error, no_address=isinstance(error, (ValueError, InvalidURL))) from None
 
-    def _silence(self, error: Exception) -> ServiceError:
+    def _silence(self, error: Exception, *, no_address: bool = False) -> ServiceError:
         reason = getattr(error, "reason", error)
         if isinstance(reason, TimeoutError):
             reason = f"{reason} after {self.timeout_secs:g} s"
         text = f"ClickHouse at {self.url} does not answer: {reason}"
-        return ServiceError("unreachable", text, hint=f"see `{self.settings}__URL`", retriable=True)
+        passing = not (no_address or isinstance(reason, ssl.SSLCertVerificationError))
+        return ServiceError("unreachable", text, hint=f"see `{self.settings}__URL`", retriable=passing)
 
     def _failure(self, error: urllib.error.HTTPError, of_rows: Collection[int]) -> PenstockError:
         code = int(error.headers.get("X-ClickHouse-Exception-Code") or 0)

@@ -1,0 +1,88 @@
+"""How a run is told to end: by a signal, within a budget, and at once by a second signal."""
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from types import FrameType
+from typing import Final, Self
+
+from penstock.cli import output
+from penstock.errors import PenstockError, ServiceError
+
+GRACE_SECS: Final = 2.0
+"""How long the process may still live when the budget is over, to say so."""
+_CURSOR: Final = "\x1b[?25h"
+
+
+class Signals:
+    """Hears SIGINT and SIGTERM. The first one calls `stop`, the next one `kill`, and ends the process.
+
+    It ends also when somebody does not come back from `stop` long after the budget is over, whatever hangs.
+    """
+
+    def __init__(self, stop: Callable[[], None], kill: Callable[[], None], budget_secs: float) -> None:
+        self.budget_secs = budget_secs
+        self._stop = stop
+        self.kill = kill
+        self._until: float | None = None
+
+    @property
+    def heard(self) -> bool:
+        return self._until is not None
+
+    @property
+    def until(self) -> float:
+        """When everything must be over, by the monotonic clock. The budget begins with the first who asks."""
+        if self._until is None:
+            self._until = time.monotonic() + self.budget_secs
+        return self._until
+
+    def listen(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._hear)
+        return self
+
+    def _hear(self, number: int, _: FrameType | None) -> None:
+        if self.heard:
+            self._end("Stopped at once; what was under way is done again by the next start.", 128 + number)
+        threading.Thread(target=self._watch, args=(self.until,), name="stop", daemon=True).start()
+        self._stop()
+
+    def _watch(self, until: float) -> None:
+        time.sleep(until + GRACE_SECS - time.monotonic())
+        text = f"Error: {_not_drained('the run', self.budget_secs)}"
+        self._end(text, ServiceError.exit_code)
+
+    def _end(self, text: str, exit_code: int) -> None:
+        """End the process now, whatever its threads wait for. Locks and the JVM go with it."""
+        self.kill()
+        shown = _CURSOR if sys.stderr.isatty() else ""
+        os.write(2, f"{shown}\n{text}\n".encode())
+        os._exit(exit_code)
+
+
+def given_up(undone: dict[str, PenstockError], budget_secs: float) -> ServiceError:
+    """The error of a run that could not finish its batches."""
+    names = " and ".join(f"query `{name}`" for name in undone)
+    found = _not_drained(names, budget_secs)
+    for failure in undone.values():
+        if failure.code != found.code:
+            found = ServiceError(found.code, failure.chain[-1], hint=failure.hint, retriable=True)
+            found.context = [*failure.context, f"{names} could not finish a batch; the next start does it again"]
+            found.node = failure.node
+            break
+    return found
+
+
+def _not_drained(who: str, budget_secs: float) -> ServiceError:
+    text = f"{who} could not finish a batch within {budget_secs:g} s; the next start does it again"
+    hint = "give it more time by `PENSTOCK__SHUTDOWN_BUDGET_SECS`, and look at what its sinks wait for"
+    return ServiceError("not-drained", text, hint=hint, retriable=True)
+
+
+def announced(budget_secs: float) -> None:
+    text = f"Stopping: batches under way are finished first, for at most {budget_secs:g} s."
+    output.say(f"{text} A second signal stops at once.")

@@ -1,0 +1,158 @@
+"""What people see of a run whose database is down for a while, does not answer, or does not let it in."""
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.dev import clickhouse as dev_clickhouse
+from penstock.dev import postgres as dev_postgres
+from penstock.dev import processes
+from tests.process.cli import alive, background, everybody, penstock, wait_until
+from tests.services.clickhouse import client
+from tests.services.postgres import Database
+from tests.services.test_postgres_faults import signalled
+
+pytestmark = pytest.mark.process
+
+PATIENCE = 180
+PIPELINE = """
+sources:
+  numbers: {{type: file, path: in, format: json, mode: {{type: continuous, poll_interval: 200ms}}, primary_key: id}}
+transforms: {{}}
+sinks:
+  kept: {{type: {type}, from: numbers, table: numbers, primary_key: id}}
+"""
+
+
+@pytest.fixture
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    found = tmp_path_factory.mktemp("mortal")
+    try:
+        yield found
+    finally:
+        processes.stop(found)
+
+
+def written(folder: Path, sink: str) -> Path:
+    (folder / "p.yml").write_text(PIPELINE.format(type=sink))
+    drop(folder, 0)
+    return folder
+
+
+def drop(project: Path, number: int) -> None:
+    """A file of a hundred rows, each with an id of its own, put in place at once."""
+    folder = project / "in"
+    folder.mkdir(exist_ok=True)
+    whole = folder / f".{number}.json"
+    whole.write_text("".join(f'{{"id": {number * 100 + n}}}\n' for n in range(100)))
+    whole.rename(folder / f"{number}.json")
+
+
+def of_postgres(port: int, password: str = dev_postgres.PASSWORD) -> dict[str, str]:
+    said = {"PORT": str(port), "USER": dev_postgres.USER, "PASS": password, "DB": dev_postgres.DATABASE}
+    return {f"PENSTOCK__POSTGRES_SINK__{name}": value for name, value in said.items()}
+
+
+def query(project: Path, env: dict[str, str]) -> dict[str, Any]:
+    """What `status` says of the only query; it says nothing before the run has begun."""
+    told = json.loads(penstock("status", "p.yml", "--format", "json", cwd=project, env=env).stdout)
+    return dict(told["queries"][0]) if told["queries"] else {"state": "waiting", "batches": 0}
+
+
+def is_tried_again(project: Path, env: dict[str, str], word: str) -> bool:
+    found = query(project, env)
+    if found["state"] != "retrying":
+        return False
+    error = found["error"]
+    assert set(error) == {"node", "message", "internal", "retriable"}
+    assert (error["node"], error["internal"], error["retriable"]) == ("kept", False, True)
+    assert "was not written to sink `kept`" in error["message"]
+    assert word in error["message"]
+    retry = found["retry"]
+    return bool(retry["attempt"] >= 2 and retry["next_at"] >= retry["since"])
+
+
+def ids(server: Database) -> list[int]:
+    return sorted(int(row[0]) for row in server.rows("SELECT id FROM numbers")) if server.has("numbers") else []
+
+
+def test_postgres_that_is_down_for_a_while_is_tried_again_and_one_that_hangs_is_not_waited_for(
+    tmp_path: Path, home: Path
+) -> None:
+    project = written(tmp_path, "postgres")
+    port = int(dev_postgres.up(home).about["port"])
+    server, env = Database(port), {**of_postgres(port), "PENSTOCK__SHUTDOWN_BUDGET_SECS": "1"}
+    with background("run", "p.yml", cwd=project, env=env) as runner:
+        wait_until(lambda: len(ids(server)) == 100, "the first rows", timeout=PATIENCE)
+        processes.stop(home)
+        drop(project, 1)
+        wait_until(lambda: is_tried_again(project, env, "PostgreSQL at"), "a second attempt", timeout=PATIENCE)
+        told = penstock("status", "p.yml", cwd=project, env=env).stdout
+        assert "to go on, since 20" in told
+        dev_postgres.up(home, port)
+        wait_until(lambda: ids(server) == [*range(200)], "what came meanwhile", timeout=PATIENCE)
+        wait_until(lambda: query(project, env)["retry"] is None, "a batch that is done", timeout=PATIENCE)
+        assert query(project, env)["state"] == "running"
+
+        signalled(home, signal.SIGSTOP)
+        workers = everybody(runner.pid)
+        drop(project, 2)
+        (checkpoint,) = (project / ".penstock" / "pipeline.p" / "default" / "checkpoints").iterdir()
+
+        def under_way() -> bool:
+            begun, done = ({f.name for f in (checkpoint / log).iterdir()} for log in ("offsets", "commits"))
+            return bool(begun - done)
+
+        wait_until(under_way, "a batch that hangs", timeout=PATIENCE)
+        runner.send_signal(signal.SIGTERM)
+        said, _ = runner.communicate(timeout=60)
+        wait_until(lambda: not any(map(alive, workers)), "the end of everybody")
+        signalled(home, signal.SIGCONT)
+    assert runner.returncode == 4
+    assert "not-drained" in said
+    assert "Traceback" not in said
+    again = penstock("run", "p.yml", "--once", cwd=project, env=env)
+    assert again.returncode == 0, again.stderr
+    assert ids(server) == [*range(300)]
+
+
+def test_a_password_that_is_wrong_ends_the_run_with_the_sink_named(tmp_path: Path, home: Path) -> None:
+    project = written(tmp_path, "postgres")
+    env = of_postgres(int(dev_postgres.up(home).about["port"]), "no such password")
+    ended = penstock("run", "p.yml", cwd=project, env=env, timeout=PATIENCE)
+    assert ended.returncode == 4
+    first, caused, batch, last, *_ = ended.stderr[ended.stderr.index("Error: ") :].splitlines()
+    assert (first, caused) == ("Error: query `numbers` stopped", "Caused by:")
+    assert batch == "    batch 0 was not written to sink `kept`"
+    assert last.startswith("    database-refused  PostgreSQL at 127.0.0.1:")
+    assert "password authentication failed" in last
+    assert "no such password" not in ended.stderr
+    found = query(project, env)
+    assert (found["state"], found["retry"]) == ("failed", None)
+    assert {**found["error"], "message": ""} == {"node": "kept", "message": "", "internal": False, "retriable": False}
+
+
+def test_clickhouse_that_is_down_for_a_while_is_tried_again(tmp_path: Path, home: Path) -> None:
+    project = written(tmp_path, "clickhouse")
+    url = str(dev_clickhouse.up(home).about["url"])
+    env = {"PENSTOCK__CLICKHOUSE_SINK__URL": url}
+
+    def stored() -> list[int]:
+        asked = client(url).query("SELECT id FROM numbers FINAL ORDER BY id")
+        return [int(row[0]) for row in asked.result_rows]
+
+    with background("run", "p.yml", cwd=project, env=env) as runner:
+        wait_until(lambda: query(project, env)["batches"] == 1, "the first rows", timeout=PATIENCE)
+        assert stored() == [*range(100)]
+        processes.stop(home)
+        drop(project, 1)
+        wait_until(lambda: is_tried_again(project, env, "ClickHouse at"), "a second attempt", timeout=PATIENCE)
+        dev_clickhouse.up(home, int(url.rpartition(":")[2]))
+        wait_until(lambda: stored() == [*range(200)], "what came meanwhile", timeout=PATIENCE)
+        runner.send_signal(signal.SIGTERM)
+        runner.communicate(timeout=60)
+    assert runner.returncode == 0
