@@ -19,6 +19,7 @@ from tests.contract.services import MortalClickHouse
 from tests.contract.subjects import Database
 from tests.endpoint import HANG, Says, endpoint
 from tests.services import clickhouse
+from tests.services.stories import done, live
 from tests.spark.running import Running
 
 ROWS = [{"id": 1, "name": "a", "n": 1}, {"id": 2, "name": "b", "n": 2}]
@@ -231,20 +232,31 @@ def test_a_webhook_that_answers_strangely(says: Says, said: str, hint: str, pipe
 
 
 def test_a_sink_that_reads_for_itself_fails_alone(pipeline: Pipeline) -> None:
+    root, out = pipeline.running.root, list[int]()
+
+    def ids() -> list[int]:
+        files = (root / "out").glob("*-*/part-*.json")
+        out[:] = sorted(json.loads(line)["id"] for file in files for line in file.read_text().splitlines())
+        return out
+
     with endpoint() as server:
         server.always = Says(404)
         hook = {"type": "webhook", "from": "numbers", "url": server.url, "isolate": True}
         kept = {"type": "file", "from": "numbers", "path": "out", "format": "json"}
         document = {
-            "sources": {"numbers": {"type": "file", "path": "in", "format": "json", "mode": {"type": "bounded"}}},
+            "sources": {"numbers": {"type": "file", "path": "in", "format": "json"}},
             "sinks": {"hook": hook, "kept": kept},
         }
         pipeline.running.write({"in/1.json": '{"id": 1}\n', "pipeline.yml": json.dumps(document)})
         with pytest.raises(PenstockError) as caught:
-            pipeline.running.run()
+            live(
+                pipeline.running,
+                lambda run: {row.query: row.state for row in run.board.snapshot()}["hook"] == "failed",
+                done(lambda: pipeline.running.write({"in/2.json": '{"id": 2}\n'})),
+                lambda run: ids() == [1, 2],
+            )
     assert caught.value.code == "http-refused"
-    (file,) = (pipeline.running.root / "out").glob("*-*/part-*.json")
-    assert json.loads(file.read_text())["id"] == 1
+    assert out == [1, 2]
 
 
 def test_a_webhook_that_hangs_is_given_up(pipeline: Pipeline) -> None:

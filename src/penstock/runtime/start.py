@@ -86,6 +86,7 @@ class Run:
         self._live: dict[str, Live] = {}
         self._retries = Retries()
         self._recorded: set[str] = set()
+        self._failed_alone: list[PenstockError] = []
         self._stopping = threading.Event()
         self._abandoned = False
 
@@ -143,7 +144,7 @@ class Run:
                 try:
                     self._begin(query, drain=True)
                 except PenstockError as failure:
-                    self._fail(query.name, failure, failures)
+                    self._fail(query, failure, failures)
             self._wait(idle, failures)
         if failures:
             raise next(iter(failures.values()))
@@ -154,22 +155,31 @@ class Run:
         found = [w for w in writers if w is not None]
         return any(w.name in failures or self._reads_from(w, failures) for w in found)
 
-    def _fail(self, name: str, failure: PenstockError, failures: dict[str, PenstockError] | None) -> None:
-        """Close the books of a query that failed; it is raised at once where nobody collects failures."""
-        failure.during(f"query `{name}` stopped", node=name)
-        self.board.ended(name, "failed", error=failure.fault)
-        if failures is None:
+    def _fail(self, spec: QuerySpec, failure: PenstockError, failures: dict[str, PenstockError] | None = None) -> None:
+        """Close the books of a query that failed. It is raised at once where nobody collects failures, unless
+        the others are to go on without it."""
+        failure.during(f"query `{spec.name}` stopped", node=spec.name)
+        self.board.ended(spec.name, "failed", error=failure.fault)
+        if failures is not None:
+            failures[spec.name] = failure
+        elif spec.isolated:
+            self._failed_alone.append(failure)
+        else:
             raise failure
-        failures[name] = failure
 
     def run_on(self, idle: Callable[[], None]) -> None:
-        """Run all queries until `stop`, or until all of them came to an end by themselves."""
+        """Run all queries until `stop`, or until all of them came to an end by themselves.
+
+        What one fails over is raised at once, or at the end if it reads for itself.
+        """
         for query in self.plan.queries:
             try:
                 self._begin(query, drain=False)
             except PenstockError as failure:
-                self._fail(query.name, failure, None)
+                self._fail(query, failure)
         self._wait(idle)
+        if self._failed_alone:
+            raise self._failed_alone[0]
 
     def stop(self) -> None:
         """Let `run_once` or `run_on` come to an end. What is under way stays so until `drain` or `close`."""
@@ -213,7 +223,7 @@ class Run:
             self.board.ended(name, "stopped", error=failure.fault)
             undone[name] = failure
         else:
-            self._fail(name, failure, failures)
+            self._fail(live.spec, failure, failures)
 
     def abandon(self) -> None:
         """Close the books of what was not done in time. Spark is not asked any more: it may not answer."""
@@ -284,7 +294,7 @@ class Run:
         if not live.drain and is_passing(failure):
             self._put_off(live.spec, failure)
         else:
-            self._fail(live.spec.name, failure, failures)
+            self._fail(live.spec, failure, failures)
 
     def _failure(self, live: Live, error: Exception) -> PenstockError:
         """What ended a query, in our own words where we have some."""
@@ -307,9 +317,10 @@ class Run:
             try:
                 self._start(spec, drain=False)
             except PenstockError as failure:
-                if not is_passing(failure):
-                    self._fail(spec.name, failure, None)
-                self._put_off(spec, failure)
+                if is_passing(failure):
+                    self._put_off(spec, failure)
+                else:
+                    self._fail(spec, failure)
 
     def _try(self, spec: QuerySpec) -> None:
         """Compare what the models of a query take and give with its SQL, before anything is changed."""
