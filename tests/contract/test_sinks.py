@@ -17,7 +17,7 @@ from penstock.testing.contract import SinkContract
 
 SINKS: dict[str, Callable[[Path], Sink]] = {
     "topic": lambda folder: TopicSink(from_="rows", topic="rows", directory=folder),
-    "file": lambda folder: FileSink(from_="rows", path=folder, format="json"),
+    "file": lambda folder: FileSink(from_="rows", path=str(folder), format="json"),
     "s3-sink": lambda folder: S3Sink(from_="rows", path=folder.as_uri()),
     "memory": lambda folder: MemorySink(from_="rows"),
 }
