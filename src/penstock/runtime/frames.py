@@ -288,7 +288,8 @@ def prepared(frame: DataFrame, entry: Input) -> DataFrame:
         operation = f.col(OP) if OP in frame.columns else f.lit("i").alias(OP)
         frame = frame.select(*(quoted(name) for name in frame.columns if name != OP), operation)
     if entry.cast_to:
-        types = {**({OP: "STRING"} if entry.with_operation else {}), **entry.cast_to}
+        types = {name: kind for name, kind in entry.cast_to.items() if name != OP}
+        types |= {OP: "STRING"} if entry.with_operation or OP in entry.cast_to else {}
         frame = frame.select(*(f.col(quoted(name)).cast(kind).alias(name) for name, kind in types.items()))
     if entry.condition is not None:
         frame = frame.where(entry.condition)

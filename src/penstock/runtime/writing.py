@@ -70,12 +70,15 @@ class Writing:
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         try:
-            read = self._batch(self._ref(batch_id))
-            self._write_all(batch, read)
-            self._keep_unreadable(read.ref)
-            self._keep_untimed(read.ref)
-            self._keep_failing(read.ref)
-            self._keep_late(read.ref)
+            ref = self._ref(batch_id)
+            if any(source.has_files for source in self.keeping.sources):
+                self._write_files(batch, self._batch(ref))
+            else:
+                self._write_outputs(self._rows(batch), ref)
+            self._keep_unreadable(ref)
+            self._keep_untimed(ref)
+            self._keep_failing(ref)
+            self._keep_late(ref)
         except Exception as error:
             self.failures.append(failure_in_python(error))
             raise
@@ -84,8 +87,8 @@ class Writing:
         begun, offsets = checkpoint_id(self.checkpoint), batch_offsets(self.checkpoint, batch_id)
         return BatchRef(self.spec.name, self.spec.outputs[0].node, begun, batch_id, offsets)
 
-    def _write_all(self, batch: DataFrame, read: Batch) -> None:
-        """Write a batch to every output. Files that are gone or cannot be read are left out, if that is wanted."""
+    def _write_files(self, batch: DataFrame, read: Batch) -> None:
+        """Write a batch of files to every output. Those that are gone or broken are left out, if that is wanted."""
         self._leave_out(gone_files(self.keeping, read), read.ref)
         read = self._batch(read.ref)
         try:
