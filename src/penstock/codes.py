@@ -9,7 +9,7 @@ from typing import Final
 CODES: Final[Mapping[str, str]] = {
     # Files and YAML
     "project-not-found": "The path holds neither a `stream_project.yml` nor a pipeline file. Name the directory or the file.",
-    "file-unreadable": "A file exists but cannot be read as UTF-8 text. Check its permissions and its encoding.",
+    "file-unreadable": "A file exists but cannot be read: it is no text in UTF-8, its permissions forbid it, or it is broken or gone while rows are read from it. A pipeline's source keeps its name as a letter, unless it says `on_error: stop`.",
     "file-empty": "A file has no content. Write the document or remove the file.",
     "yaml-syntax": "The file is not YAML. The position is where reading stopped; the mistake is there or just before.",
     "yaml-duplicate-key": "A mapping has the same key twice. YAML would keep one of them in silence, so both are refused.",
@@ -69,7 +69,8 @@ CODES: Final[Mapping[str, str]] = {
     "event-time-assumed": "A window is over a column that nobody declared as event time. It is taken as such, with 5 seconds for late rows.",
     "event-time-type": "The column that says when a row happened is of a type that is no time.",
     "not-text": "The value of a record is not text in UTF-8.",
-    "not-json": "The value of a record is not a JSON object.",
+    "not-json": "The value of a record, or a line of a file, is not a JSON object.",
+    "not-csv": "A line of a CSV file does not have the columns of the file, or a value does not fit the type of its column.",
     "field-mismatch": "A field of a record does not fit the type of its column.",
     "no-value": "A record has no value. Where rows have a key and operations, it deletes the row that its key names; elsewhere it says nothing.",
     "no-row": "A record in an envelope says that something has happened to a row, and does not have the row.",

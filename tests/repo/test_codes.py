@@ -59,6 +59,7 @@ ELSEWHERE = {
     "batch-conflict": "tests/spark/test_projects.py",
     "not-text": "tests/services/test_kafka_projects.py",
     "not-json": "tests/services/test_kafka_projects.py",
+    "not-csv": "tests/spark/test_files.py",
     "field-mismatch": "tests/services/test_kafka_projects.py",
     "no-value": "tests/services/test_kafka_projects.py",
     "unknown-operation": "tests/services/test_kafka_pipelines.py",

@@ -69,8 +69,8 @@ def test_rows_go_from_topic_to_topic(shop: tuple[Running, str], broker: Broker) 
     assert sorted((row["country"], row["n"]) for row in hours) == [("DE", 1), ("FR", 1)]
     countries = consume(broker.plain, f"{topic}.countries")
     assert {r.key: (r.headers, row["n"]) for r, row in zip(countries, rows_of(countries), strict=True)} == {
-        "DE": ({"dbz.op": "i"}, 2),
-        "FR": ({"dbz.op": "i"}, 1),
+        "DE": ({"dbz.op": "c"}, 2),
+        "FR": ({"dbz.op": "c"}, 1),
     }
 
 
@@ -84,7 +84,7 @@ def test_a_second_run_goes_on_where_the_first_stopped(shop: tuple[Running, str],
     assert len(consume(broker.plain, f"{topic}.large")) == 3
     changes = consume(broker.plain, f"{topic}.countries")
     assert [(r.headers["dbz.op"], row["n"]) for r, row in zip(changes, rows_of(changes), strict=True)] == [
-        ("i", 2),
+        ("c", 2),
         ("u", 3),
     ]
 

@@ -473,6 +473,21 @@ def test_a_pipeline_writes_each_batch_once(running: Running, given: Given, monke
     assert ledger == [("orders", "sink.kept", "0", "2")]
 
 
+def test_of_several_files_in_a_batch_the_last_that_came_wins(
+    running: Running, given: Given, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark reads the largest file first; here it came last, and one between has a row that says the same key."""
+    running = pipeline(running, given, monkeypatch)
+    lines = {"c": 1, "a": 2, "b": 3}
+    for name, v in lines.items():
+        padding = "".join(f'{{"id": {n}, "v": 5}}\n' for n in range(100, 100 + 200 * v))
+        running.write({f"in/{name}.json": f'{padding}{{"id": 1, "v": {v * 10}}}\n{{"id": 1, "v": {v}}}\n'})
+        os.utime(running.root / "in" / f"{name}.json", (1_700_000_000 + v, 1_700_000_000 + v))
+    progress = running.run()["orders"]
+    assert given.database.rows(f"SELECT v FROM {given.name} WHERE id = 1") == [("3",)]
+    assert progress.rows_in == 1206
+
+
 def test_rows_that_are_refused_become_letters(running: Running, given: Given, monkeypatch: pytest.MonkeyPatch) -> None:
     running = pipeline(running, given, monkeypatch)
     given.database.rows(f"CREATE SCHEMA {given.schema}")

@@ -152,7 +152,10 @@ def test_the_operation_of_a_row_is_kept_and_never_doubled(
 ) -> None:
     pipeline.write(
         {
-            "in/rows.json": '{"id": 1, "_gs_op": "d"}\n{"id": 2, "_gs_op": "u"}\n{"id": 3, "_gs_op": "i"}\n',
+            "in/rows.json": "".join(
+                f'{{"id": {n}, "_gs_op": {word}}}\n'
+                for n, word in enumerate(('"d"', '"u"', '"i"', '"D"', '"U"', '"x"', "null"), 1)
+            ),
             "pipeline.yml": """
             sources:
               changes: {type: file, path: in, format: json, mode: {type: bounded}}
@@ -168,10 +171,52 @@ def test_the_operation_of_a_row_is_kept_and_never_doubled(
     )
     pipeline.run()
     lines = sorted(capsys.readouterr().out.splitlines())
-    assert lines == ['DELETE {"key":1}', 'INSERT {"key":3}', 'UPDATE {"key":2}']
+    kinds = {"DELETE": (1, 4), "INSERT": (3, 6, 7), "UPDATE": (2, 5)}
+    assert lines == [f'{kind} {{"key":{key}}}' for kind, keys in kinds.items() for key in keys]
 
 
-@pytest.mark.parametrize("file_format", ["parquet", "json", "csv"])
+def test_branches_of_a_union_have_the_operation_at_the_same_place(pipeline: Running) -> None:
+    memory.forget()
+    pipeline.write(
+        {
+            "in/rows.json": '{"_gs_op": "d", "name": "a"}\n',
+            "pipeline.yml": """
+            sources:
+              changes: {type: file, path: in, format: json, mode: {type: bounded}}
+              new: {type: generator, rows: 1, columns: {name: {kind: choice, values: [b]}}}
+            transforms:
+              both: {type: sql, primary_key: name, sql: SELECT * FROM changes UNION ALL SELECT name FROM new}
+            sinks:
+              kept: {type: memory, from: both}
+            """,
+        }
+    )
+    pipeline.run()
+    rows = sorted((row["name"], row["_gs_op"]) for row in memory.kept_rows("kept"))
+    assert rows == [("a", "d"), ("b", "i")]
+
+
+def test_a_json_document_with_its_transforms_in_any_order(pipeline: Running) -> None:
+    memory.forget()
+    document = {
+        "definition": {
+            "sources": {"raw.events": {"type": "generator", "rows": 3, "columns": {"id": {"kind": "sequence"}}}},
+            "transforms": {
+                "z.last": {"type": "sql", "primary_key": "id", "sql": "SELECT * FROM a.first WHERE id > 0"},
+                "a.first": {"type": "sql", "primary_key": "id", "sql": "SELECT * EXCEPT(id), id FROM raw.events"},
+            },
+            "sinks": {"kept": {"type": "memory", "from": "z.last"}},
+        }
+    }
+    pipeline.write({"pipeline.json": json.dumps(document)})
+    Running(pipeline.root, pipeline.spark, "pipeline.json").run()
+    assert sorted(memory.kept_rows("kept"), key=lambda row: row["id"]) == [
+        {"id": 1, "_gs_op": "i"},
+        {"id": 2, "_gs_op": "i"},
+    ]
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "json", "csv", "avro"])
 def test_a_file_sink_writes_what_a_file_source_reads(pipeline: Running, file_format: str) -> None:
     pipeline.write(
         {

@@ -184,15 +184,15 @@ def test_json_lines_have_several_names(written: str, read: str) -> None:
 
 
 def test_relative_paths_start_at_the_documents_and_absolute_ones_do_not(tmp_path: Path) -> None:
-    assert FileSource(path=Path("in"), format="csv").rooted_at(tmp_path).path == tmp_path / "in"
-    assert FileSource(path=Path("/in"), format="csv").rooted_at(tmp_path).path == Path("/in")
+    assert FileSource(path="in", format="csv").rooted_at(tmp_path).path == str(tmp_path / "in")
+    assert FileSource(path="/in", format="csv").rooted_at(tmp_path).path == "/in"
     assert TopicSource(topic="a.b").rooted_at(tmp_path).path() == tmp_path / ".penstock" / "topics" / "a.b"
     assert TopicSource(topic="a", directory=Path("d")).rooted_at(tmp_path).path() == tmp_path / "d"
 
 
 def test_a_file_source_without_files_says_where_it_looked(tmp_path: Path) -> None:
     with pytest.raises(ServiceError) as caught:
-        FileSource(path=tmp_path / "in", format="csv").check()
+        FileSource(path=str(tmp_path / "in"), format="csv").check()
     assert caught.value.code == "schema-unknown"
     assert str(tmp_path / "in") in caught.value.message
     assert caught.value.hint
@@ -243,3 +243,36 @@ def test_every_nth_row_means_at_least_every_row() -> None:
     assert PrintSink.model_validate({"from": "a", "sample_every": 1}).sample_every == 1
     with pytest.raises(ValidationError):
         PrintSink.model_validate({"from": "a", "sample_every": 0})
+
+
+@pytest.mark.parametrize(
+    ("written", "place"),
+    [
+        ("s3://bucket/in", "s3a://bucket/in"),
+        ("s3a://bucket/in", "s3a://bucket/in"),
+        ("gs://bucket/in", "gs://bucket/in"),
+        ("hdfs://node:9000/in", "hdfs://node:9000/in"),
+        ("file:///data/a b", "/data/a b"),
+    ],
+)
+def test_addresses_are_those_of_hadoop(tmp_path: Path, written: str, place: str) -> None:
+    assert FileSource(path=written, format="csv").rooted_at(tmp_path).path == place
+    stays = FileSource.stays_here({"path": written})
+    assert stays is written.startswith("file")
+
+
+@pytest.mark.parametrize("written", ["ftp://host/in", "http://host/in", "abfss://c@a/in"])
+def test_other_addresses_are_refused(written: str) -> None:
+    with pytest.raises(ValidationError, match="unsupported scheme"):
+        FileSink.model_validate({"from": "a", "path": written, "format": "csv"})
+
+
+def test_packages_are_fetched_only_for_who_needs_them() -> None:
+    def wanted(path: str, file_format: str) -> set[str]:
+        return {package.artifact for package in FileSource.packages_for({"path": path, "format": file_format})}
+
+    assert wanted("in", "csv") == wanted("hdfs://node/in", "parquet") == set()
+    assert wanted("in", "avro") == {"spark-avro_2.13"}
+    assert {"hadoop-aws", "s3"} <= wanted("s3://bucket/in", "json")
+    assert wanted("gs://bucket/in", "json") == {"hadoop-gcp"}
+    assert "bundle" not in wanted("s3a://bucket/in", "avro")

@@ -61,7 +61,7 @@ def test_the_nearest_field_is_sought_among_those_of_the_kind_that_was_chosen(
         ("hello", "wrong-shape", "sinks.o"),
         ("", "wrong-shape", "sinks.o"),
         ("{type: file, from: a, format: csv}", "missing-field", "sinks.o.path"),
-        ("{type: file, from: a, path: x, format: avro}", "unknown-value", "sinks.o.format"),
+        ("{type: file, from: a, path: x, format: orc}", "unknown-value", "sinks.o.format"),
         ("{type: print, from: a, sample_every: 0}", "invalid-value", "sinks.o.sample_every"),
         ("{type: print, from: [a]}", "wrong-type", "sinks.o.from"),
     ],

@@ -96,7 +96,7 @@ def _replayed(checked: Checked, waiting: list[Letter]) -> list[dict[str, Any]]:
     manifest = compiled(checked)
     by_node = {node: [x for x in waiting if x.node == node] for node in dict.fromkeys(x.node for x in waiting)}
     find_java()
-    jars = fetched(packages_of(manifest))
+    jars = fetched(packages_of(manifest, checked.environ))
     output.say("Starting Spark …")
     from penstock.runtime.replay import replayed
     from penstock.runtime.session import spark_session

@@ -78,7 +78,7 @@ def _host(checked: Checked, plan: Plan, *, once: bool, quiet: bool) -> dict[str,
     store = checked.store
     with run_lock(place.lock_file), store.held(place.namespace):
         find_java()
-        jars = fetched(packages_of(plan.manifest))
+        jars = fetched(packages_of(plan.manifest, checked.environ))
         output.say("Starting Spark …")
         from penstock.runtime.progress import ProgressBoard
         from penstock.runtime.session import kill_jvm, spark_session

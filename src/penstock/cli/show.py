@@ -69,7 +69,7 @@ def _rows(checked: Checked, name: str, limit: int) -> list[dict[str, Any]]:
     from penstock.runtime.peek import peek
     from penstock.runtime.session import spark_session
 
-    jars = fetched(packages_of(manifest))
+    jars = fetched(packages_of(manifest, checked.environ))
     with spark_session(manifest.spark, checked.place.logs, jars) as spark:
         return peek(manifest, node.id, checked.root, spark, limit, checked.environ, checked.clusters)
 

@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 from penstock.clients import parquet
 from penstock.sql.types import Column, Columns
 
-FormatName: TypeAlias = Literal["parquet", "json", "csv"]
+FormatName: TypeAlias = Literal["parquet", "json", "csv", "avro"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,7 @@ JSON_OPTIONS: Final = {"ignoreNullFields": "false", **_TIMES}
 
 FORMATS: Final[Mapping[str, Format]] = {
     "parquet": Format("parquet", ("parquet",), {}, {}),
+    "avro": Format("avro", ("avro",), {}, {}),
     "json": Format(
         "json",
         ("json", "jsonl", "ndjson"),
@@ -67,14 +68,26 @@ FORMATS: Final[Mapping[str, Format]] = {
 }
 
 
-def literal(path: Path) -> str:
+def literal(path: Path | str) -> str:
     """A path for Spark, which takes brackets, braces, stars and question marks for patterns."""
     return re.sub(r"([\\\[\]{}*?])", r"\\\1", str(path))
 
 
 def from_address(address: str) -> str:
     """A file's address, as Spark notes it, as a path for Spark."""
-    return literal(Path(unquote(urlsplit(address).path)))
+    parts = urlsplit(address)
+    elsewhere = "" if parts.scheme in ("", "file") else f"{parts.scheme}://{parts.netloc}"
+    return literal(elsewhere + unquote(parts.path))
+
+
+def is_local(address: str) -> bool:
+    """Whether a file's address, as Spark notes it, is one of this machine."""
+    return urlsplit(address).scheme in ("", "file")
+
+
+def is_gone(address: str) -> bool:
+    """Whether a file of this machine is not there any more. Of others that is not asked."""
+    return is_local(address) and not Path(unquote(urlsplit(address).path)).exists()
 
 
 def files_under(path: Path, file_format: Format) -> Iterator[Path]:
@@ -92,7 +105,7 @@ def known_columns(path: Path, file_format: Format) -> Columns | None:
     """The columns that the files themselves declare; None where only reading all rows would tell."""
     files = list(islice(files_under(path, file_format), MOST_FILES_LOOKED_AT + 1))
     partitioned = any("=" in part for file in files for part in file.relative_to(path).parts[:-1])
-    if not files or partitioned or len(files) > MOST_FILES_LOOKED_AT or file_format.name == "json":
+    if not files or partitioned or len(files) > MOST_FILES_LOOKED_AT or file_format.name in ("json", "avro"):
         return None
     read = parquet.columns if file_format.name == "parquet" else _csv_columns
     found = {read(file) for file in files}

@@ -12,10 +12,12 @@ def _of_spark(artifact: str) -> Package:
     return Package("org.apache.spark", f"{artifact}_2.13", release, alone=True, or_older=True)
 
 
+AVRO: Final = (_of_spark("spark-avro"),)
+"""Reading and writing files of Avro."""
 KAFKA: Final = (
     _of_spark("spark-sql-kafka-0-10"),
     _of_spark("spark-token-provider-kafka-0-10"),
-    _of_spark("spark-avro"),
+    *AVRO,
     Package("org.apache.kafka", "kafka-clients", "3.9.2", alone=True),
     Package("org.apache.commons", "commons-pool2", "2.13.1", alone=True),
 )

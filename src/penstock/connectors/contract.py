@@ -61,6 +61,16 @@ class Connector(PipelineNode, ABC):
     on_this_machine: ClassVar[bool] = False
     """Whether it reads or writes directories of this machine, which those of a cluster do not see."""
 
+    @classmethod
+    def packages_for(cls, config: Mapping[str, Any]) -> tuple[Package, ...]:
+        """What Spark needs for one that is written like this."""
+        return cls.packages
+
+    @classmethod
+    def stays_here(cls, config: Mapping[str, Any]) -> bool:
+        """Whether one that is written like this reads or writes what only this machine has."""
+        return cls.on_this_machine
+
     def rooted_at(self, root: Path) -> Self:
         """The same connector with its relative paths taken from `root`."""
         return self
@@ -80,8 +90,10 @@ class Connector(PipelineNode, ABC):
 class Source(Connector):
     """Rows come from here."""
 
-    has_records: ClassVar[bool] = False
-    """Whether its rows are made of records, which may not be readable: it has the columns `ERROR` and `ORIGIN` then."""
+    has_positions: ClassVar[bool] = False
+    """Whether it is read by positions in topics, so that a stream of it can be looked through afterwards."""
+    has_files: ClassVar[bool] = False
+    """Whether it reads files that come one by one: some may not be readable, and Spark reads them in any order."""
     filter_at: ClassVar[tuple[str, ...]] = ("filter",)
     """Where its condition is written."""
     table_only: ClassVar[bool] = False
@@ -91,6 +103,14 @@ class Source(Connector):
         "batch_flush_interval": "the sinks of a query say how often its batches begin",
         "parallelism": "Spark reads every part of the input by a task of its own",
     }
+
+    on_error: OnError = "dead_letter"
+    """What becomes of what cannot be read: keep it as a letter, `stop`, `skip`."""
+
+    @property
+    def has_records(self) -> bool:
+        """Whether rows are made of records, which may not be readable: they have the columns `ERROR` and `ORIGIN`."""
+        return False
 
     @property
     def filter_(self) -> str | None:
@@ -147,6 +167,10 @@ class Source(Connector):
     @abstractmethod
     def peek(self, spark: SparkSession) -> DataFrame:
         """What is there now, as a finite table."""
+
+    def as_of_now(self, spark: SparkSession) -> Self:
+        """The same source with the columns that it has now, so that all batches of a run are read alike."""
+        return self
 
     def in_any_order(self) -> Self:
         """The same source, for readers to whom the order of rows is all one."""

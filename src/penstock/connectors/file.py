@@ -1,30 +1,43 @@
-"""Files in a directory, as a source and as a sink."""
+"""Files in a directory or an object store, as a source and as a sink."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, PrivateAttr
 
+from penstock.clients import hadoop, places
 from penstock.clients.batches import BatchRef, PartRead, publish
+from penstock.clients.file_columns import columns_in
 from penstock.clients.formats import (
     FORMATS,
     JSON_OPTIONS,
     STREAM_OPTIONS,
+    Format,
     files_under,
     from_address,
     known_columns,
     literal,
 )
+from penstock.clients.jars import Package
+from penstock.clients.places import Place
+from penstock.clients.spark_packages import AVRO
 from penstock.config import Duration, Frozen
-from penstock.connectors.contract import NO_SERVICE, Sink, Source
+from penstock.connectors.contract import ERROR, NO_SERVICE, ORIGIN, Sink, Source
 from penstock.errors import ServiceError
+from penstock.keyed.operators import OP, ORDER
+from penstock.sql.dialects import quoted
 from penstock.sql.types import Columns
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_LINE: Final = "_unreadable_line"
+"""The column that has what a line was, where no row can be made of it."""
+_SMALLEST: Final = -(2**31)
 
 
 def _format(value: object) -> object:
@@ -32,8 +45,8 @@ def _format(value: object) -> object:
 
 
 FileFormat = Annotated[
-    Literal["parquet", "json", "csv"],
-    BeforeValidator(_format, json_schema_input_type=Literal["parquet", "json", "ndjson", "jsonl", "csv"]),
+    Literal["parquet", "json", "csv", "avro"],
+    BeforeValidator(_format, json_schema_input_type=Literal["parquet", "json", "ndjson", "jsonl", "csv", "avro"]),
 ]
 
 
@@ -52,13 +65,29 @@ class Continuous(Frozen):
 
 
 class _Files(Frozen):
-    path: Path
-    """A directory, or for a source also a file; a relative path starts at the pipeline's own directory."""
+    path: Place
+    """A directory, or for a source also a file: a path, or an address that begins with `s3://`, `s3a://`, `gs://`,
+    `hdfs://` or `file://`. A relative path starts at the pipeline's own directory."""
     format: FileFormat
-    """`parquet`, `json` (one object a line; also `ndjson`, `jsonl`) or `csv` (with a header line)."""
+    """`parquet`, `json` (one object a line; also `ndjson`, `jsonl`), `csv` (with a header line) or `avro`."""
 
     def rooted_at(self, root: Path) -> Self:
-        return self.model_copy(update={"path": root / self.path})
+        return self.model_copy(update={"path": places.rooted(self.path, root)})
+
+    @classmethod
+    def packages_for(cls, config: Mapping[str, Any]) -> tuple[Package, ...]:
+        return (*places.packages(str(config["path"])), *(AVRO if config["format"] == "avro" else ()))
+
+    @classmethod
+    def stays_here(cls, config: Mapping[str, Any]) -> bool:
+        return places.local(str(config["path"])) is not None
+
+
+class _Found(NamedTuple):
+    """What the files are like: their columns, and how Spark is to look for them."""
+
+    columns: StructType
+    options: Mapping[str, str]
 
 
 class FileSource(_Files, Source):
@@ -66,21 +95,33 @@ class FileSource(_Files, Source):
 
     type: Literal["file"] = "file"
     own_labels: ClassVar = frozenset({"path"})
-    on_this_machine = True
+    has_files = True
     mode: Bounded | Continuous = Field(Continuous(type="continuous"), discriminator="type")
     """`{type: bounded}` or `{type: continuous, poll_interval: 5s}`."""
+    _found: _Found | None = PrivateAttr(None)
 
     @property
     def bounded(self) -> bool:
         return isinstance(self.mode, Bounded)
 
     @property
+    def has_records(self) -> bool:
+        """Lines of text are records. Where one is to stop the query, Spark does that, and names the file."""
+        return self.format in ("json", "csv") and self.on_error != "stop"
+
+    @property
     def poll_ms(self) -> int:
         return self.mode.poll_interval if isinstance(self.mode, Continuous) else 200
 
+    def as_of_now(self, spark: SparkSession) -> Self:
+        fixed = self.model_copy()
+        fixed._found = self._look(spark)
+        return fixed
+
     def read(self, spark: SparkSession, name: str) -> DataFrame:
-        reader = spark.readStream.name(name).format(self.format).schema(self.peek(spark).schema)
-        return reader.options(**STREAM_OPTIONS, **self._options()).load(literal(self.path))
+        found = self._found or self._look(spark)
+        reader = spark.readStream.name(name).format(self.format).schema(self._schema(found))
+        return self._rows(reader.options(**STREAM_OPTIONS, **found.options).load(literal(self.path)), found)
 
     def read_again(
         self, spark: SparkSession, name: str, parts: Mapping[str, PartRead], *, ordered: bool = False
@@ -88,44 +129,136 @@ class FileSource(_Files, Source):
         part = parts.get(name)
         if part is None or not part.files:
             return None
-        reader = spark.read.format(self.format).schema(self.peek(spark).schema)
-        base = self.path.parent if self.path.is_file() else self.path
-        return reader.options(**self._options(), basePath=str(base)).load(list(map(from_address, part.files)))
-
-    def rows_of(self, records: DataFrame) -> DataFrame | None:
-        """Records are kept as JSON, whatever files they stood in."""
         from pyspark.sql import functions as f
 
-        schema, options = self.peek(records.sparkSession).schema, {**JSON_OPTIONS, **FORMATS["json"].read_options}
-        return records.select(f.from_json(f.col("value").cast("string"), schema, options).alias("row")).select("row.*")
+        found = self._found or self._look(spark)
+        reader = spark.read.format(self.format).schema(self._schema(found))
+        table = reader.options(**found.options, basePath=self._base(spark)).load(list(map(from_address, part.files)))
+        file, came = f.col("_metadata.file_path"), f.col("_metadata.file_modification_time")
+        kept = {ORIGIN: self._origin(found, file, came)}
+        if ordered:
+            place = (f.unix_micros(came), file, f.col("_metadata.file_block_start"), f.monotonically_increasing_id())
+            kept |= dict(zip(ORDER, place, strict=True))
+        return self._rows(table, found, kept)
+
+    def rows_of(self, records: DataFrame) -> DataFrame | None:
+        """Records are kept as JSON, whatever files they stood in; a line that could not be read as it was."""
+        from pyspark.sql import functions as f
+        from pyspark.sql.types import StringType, StructField, StructType
+
+        found = self._found or self._look(records.sparkSession)
+        options = {**JSON_OPTIONS, "columnNameOfCorruptRecord": _LINE}
+        lines = StructType([*found.columns.fields, StructField(_LINE, StringType())])
+        read = f.from_json(f.col("value").cast("string"), lines, options)
+        rows = records.select(read.alias("row"), f.struct(*records.columns).alias(ORIGIN)).select("row.*", ORIGIN)
+        wrong = f.col(_LINE).isNotNull() | f.col(f"{ORIGIN}.value").isNull()
+        return rows.withColumn(ERROR, f.when(wrong, "not-json")).drop(_LINE)
 
     def peek(self, spark: SparkSession) -> DataFrame:
-        self.check()
-        return spark.read.format(self.format).options(inferSchema="true", **self._options()).load(literal(self.path))
+        from pyspark.sql import functions as f
+
+        found = self._found or self._look(spark)
+        table = spark.read.format(self.format).schema(self._schema(found)).options(**found.options)
+        rows = self._rows(table.load(literal(self.path)), found)
+        return rows.where(f.col(ERROR).isNull()).drop(ERROR) if ERROR in rows.columns else rows
 
     def known_columns(self) -> Columns | None:
-        return known_columns(self.path, FORMATS[self.format])
+        path = places.local(self.path)
+        return None if path is None else known_columns(path, FORMATS[self.format])
 
     def check(self) -> None:
-        self._first()
+        path = places.local(self.path)
+        if path is not None and next(files_under(path, FORMATS[self.format]), None) is None:
+            raise self._empty()
 
-    def _options(self) -> dict[str, str]:
+    def _rows(self, table: DataFrame, found: _Found, kept: Mapping[str, Column] | None = None) -> DataFrame:
+        """The rows of the files, each an insert unless it says otherwise, with what is wrong with a line."""
+        from pyspark.sql import functions as f
+
+        columns = {name: f.col(quoted(name)) for name in found.columns.names}
+        if OP in columns:
+            columns[OP] = f.coalesce(columns[OP], f.lit("i"))
+        if self.has_records:
+            columns[ERROR] = self._fault(found)
+        columns |= kept or {}
+        return table.select(*(column.alias(name) for name, column in columns.items()))
+
+    def _fault(self, found: _Found) -> Column:
+        from pyspark.sql import functions as f
+
+        line = f.col(_LINE)
+        # Spark refuses to read nothing but the line, so that a column is asked for; the condition always holds.
+        wrong = line.isNotNull() & (f.hash(quoted(found.columns.names[0])) >= _SMALLEST)
+        if self.format == "csv":
+            return f.when(wrong, "not-csv")
+        is_object = f.get_json_object(line, "$").startswith("{")
+        return f.when(wrong, f.when(is_object, "field-mismatch").otherwise("not-json"))
+
+    def _origin(self, found: _Found, file: Column, came: Column) -> Column:
+        """Where a row stood: its file, when that came, and the line, or the row as JSON."""
+        from pyspark.sql import functions as f
+
+        row = f.to_json(f.struct(*map(quoted, found.columns.names)), JSON_OPTIONS)
+        value = f.coalesce(f.col(_LINE), row) if self.has_records else row
+        return f.struct(
+            f.url_decode(f.replace(file, f.lit("+"), f.lit("%2B"))).alias("topic"),
+            f.lit(None).cast("int").alias("partition"),
+            f.lit(None).cast("bigint").alias("offset"),
+            came.alias("timestamp"),
+            f.lit(None).cast("string").alias("key"),
+            value.alias("value"),
+        )
+
+    def _schema(self, found: _Found) -> StructType:
+        from pyspark.sql.types import StringType, StructField, StructType
+
+        line = [StructField(_LINE, StringType())] if self.has_records else []
+        return StructType([*found.columns.fields, *line])
+
+    def _look(self, spark: SparkSession) -> _Found:
         """Directories named `key=value` become columns; any others are just looked into."""
         chosen = FORMATS[self.format]
-        partitioned = any("=" in part for part in self._first().relative_to(self.path).parts[:-1])
-        glob = self.path.name if self.path.is_file() else chosen.glob
-        lookup = {"pathGlobFilter": glob, "recursiveFileLookup": "false" if partitioned else "true"}
-        return {**lookup, **chosen.read_options}
+        names = self._names(spark, chosen)
+        if not names:
+            raise self._empty()
+        within = {name: "=" in name.rpartition("/")[0] for name in names}
+        if len(set(within.values())) > 1:
+            loose = next(name for name, partitioned in within.items() if not partitioned)
+            text = f"some files at path {self.path} stand in `key=value` directories, and `{loose}` does not"
+            raise ServiceError("schema-unknown", text, hint="give them a path, and a source, of their own")
+        alone = names == [""]
+        options = {
+            "pathGlobFilter": literal(self.path.rstrip("/").rpartition("/")[2]) if alone else chosen.glob,
+            "recursiveFileLookup": "false" if all(within.values()) else "true",
+            **chosen.read_options,
+        }
+        if self.has_records:
+            options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _LINE}
+        root = self.path.rstrip("/")
+        files = [literal(f"{root}/{name}" if name else root) for name in names]
+        columns = columns_in(spark, chosen, literal(self.path), files, {**options, "basePath": self._base(spark)})
+        if OP in columns.names and columns[OP].dataType.simpleString() != "string":
+            text = f"`{OP}` of the files at path {self.path} is {columns[OP].dataType.simpleString()}, and no string"
+            raise ServiceError("schema-unknown", text, hint="its values are `i`, `u` and `d`")
+        return _Found(columns, options)
 
-    def _first(self) -> Path:
-        first = next(files_under(self.path, FORMATS[self.format]), None)
-        if first is None:
-            raise ServiceError(
-                "schema-unknown",
-                f"no files matching format {self.format} found at path {self.path}",
-                hint="its columns are read from the first file, so put one there",
-            )
-        return first
+    def _names(self, spark: SparkSession, chosen: Format) -> list[str]:
+        """The files, by their paths below the source's own; that itself is the empty one."""
+        path = places.local(self.path)
+        if path is not None:
+            return ["" if file == path else str(file.relative_to(path)) for file in files_under(path, chosen)]
+        return hadoop.files_under(spark, self.path, chosen)
+
+    def _base(self, spark: SparkSession) -> str:
+        """The directory from which on names of directories may be columns."""
+        path = places.local(self.path)
+        if path is not None:
+            return str(path.parent if path.is_file() else path)
+        return self.path.rpartition("/")[0] if hadoop.is_file(spark, self.path) else self.path
+
+    def _empty(self) -> ServiceError:
+        text = f"no files matching format {self.format} found at path {self.path}"
+        return ServiceError("schema-unknown", text, hint="its columns are read from the first file, so put one there")
 
 
 class FileSink(_Files, Sink):
@@ -133,9 +266,9 @@ class FileSink(_Files, Sink):
 
     type: Literal["file"] = "file"
     own_labels: ClassVar = frozenset({"path"})
-    on_this_machine = True
     waives: ClassVar = NO_SERVICE
     delivery = "exactly once: a replayed batch is recognised by its directory and not written again"
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
-        return publish(self.path, ref, batch, FORMATS[self.format])
+        path, chosen = places.local(self.path), FORMATS[self.format]
+        return publish(path, ref, batch, chosen) if path else hadoop.publish(self.path, ref, batch, chosen, {})

@@ -54,7 +54,7 @@ class FilePhase(Frozen):
     path: str
     """A directory or a file; a relative path starts at the pipeline's own directory."""
     format: str
-    """`parquet`, `json` or `csv`."""
+    """`parquet`, `json`, `csv` or `avro`."""
 
 
 class TopicPhase(Frozen):

@@ -70,7 +70,7 @@ class KafkaSource(Source):
 
     type: Literal["kafka"] = "kafka"
     packages: ClassVar[tuple[Package, ...]] = KAFKA
-    has_records = True
+    has_positions = True
     own_labels: ClassVar = frozenset({"topic"})
     inert = dict.fromkeys(
         (
@@ -122,6 +122,10 @@ class KafkaSource(Source):
         if len(set(numbers)) < len(numbers):
             raise ValueError("`schema_id_overrides` has the same `from` twice")
         return self
+
+    @property
+    def has_records(self) -> bool:
+        return True
 
     @property
     def filter_(self) -> str | None:

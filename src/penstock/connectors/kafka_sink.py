@@ -13,6 +13,7 @@ from penstock.clients.formats import JSON_OPTIONS
 from penstock.clients.jars import Package
 from penstock.clients.kafka.avro import head
 from penstock.clients.kafka.records import OPERATION_HEADER
+from penstock.clients.operations import operation
 from penstock.clients.schema_text import columns_of
 from penstock.clients.spark_packages import KAFKA
 from penstock.clients.topic_names import TOPIC_NAME
@@ -89,7 +90,9 @@ class KafkaSink(StreamSink):
             parts = (f.col(quoted(name)).cast("string") for name in self.primary_key)
             columns.append(f.concat_ws(":", *parts).alias("key"))
         if OP in batch.columns:
-            header = f.struct(f.lit(OPERATION_HEADER).alias("key"), f.col(OP).cast("binary").alias("value"))
+            said = operation(batch)
+            word = f.when(said == "i", "c").otherwise(said)
+            header = f.struct(f.lit(OPERATION_HEADER).alias("key"), word.cast("binary").alias("value"))
             columns.append(f.array(header).alias("headers"))
         return batch.select(*columns)
 

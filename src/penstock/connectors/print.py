@@ -10,6 +10,7 @@ from pydantic import Field, PrivateAttr
 from penstock.clients.batches import BatchRef
 from penstock.clients.clusters import Clusters
 from penstock.clients.formats import JSON_OPTIONS
+from penstock.clients.operations import operation
 from penstock.config import Whole
 from penstock.connectors.contract import NO_SERVICE, Sink
 from penstock.keyed.operators import OP
@@ -57,13 +58,12 @@ class PrintSink(Sink):
         from pyspark.sql import functions as f
 
         data = [f.col(quoted(name)) for name in batch.columns if name != OP]
-        kind = f.col(OP) if OP in batch.columns else f.lit("i")
-        lines = batch.select(kind.alias("kind"), f.to_json(f.struct(*data), JSON_OPTIONS).alias("row"))
+        lines = batch.select(operation(batch).alias("kind"), f.to_json(f.struct(*data), JSON_OPTIONS).alias("row"))
         every = self.sample_every or self._settings.print_sink.sample_every
         count = 0
         for line in lines.toLocalIterator(prefetchPartitions=True):
             if count % every == 0:
-                sys.stdout.write(f"{KINDS.get(line['kind'], 'INSERT')} {line['row']}\n")
+                sys.stdout.write(f"{KINDS[line['kind']]} {line['row']}\n")
             count += 1
         sys.stdout.flush()
         return count

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from penstock.clients.jars import Package
 from penstock.connectors.contract import Connector, Sink, Source
@@ -75,10 +75,10 @@ def sink_from(config: Mapping[str, object], root: Path) -> Sink:
     return model.model_validate(config).rooted_at(root)
 
 
-def packages(connectors: Iterable[tuple[Role, str]]) -> tuple[Package, ...]:
-    """What Spark needs for these connectors beside what comes with PySpark."""
-    found = [_find(role, name) for role, name in connectors]
-    return tuple(dict.fromkeys(package for model in found if model is not None for package in model.packages))
+def packages(connectors: Iterable[tuple[Role, Mapping[str, Any]]]) -> tuple[Package, ...]:
+    """What Spark needs for connectors that are written like this, beside what comes with PySpark."""
+    found = [(_find(role, str(config["type"])), config) for role, config in connectors]
+    return tuple(dict.fromkeys(p for model, config in found if model for p in model.packages_for(config)))
 
 
 def _unavailable(config: Mapping[str, object]) -> PlanRefused:

@@ -13,6 +13,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 from penstock.clients.batches import BatchRef
 from penstock.clients.clusters import Clusters
 from penstock.clients.formats import JSON_OPTIONS
+from penstock.clients.operations import operation
 from penstock.clients.posting import CONNECT_SECS, Endpoint
 from penstock.config import Duration, OnError, Whole
 from penstock.connectors.contract import Remark, Sink, Written
@@ -144,7 +145,7 @@ class WebhookSink(Sink):
 
         from penstock.clients.sending import KEY, ROW
 
-        op = (f.col(OP) if OP in batch.columns else f.lit("i")).alias(OP)
+        op = operation(batch).alias(OP)
         columns = [f.col(quoted(name)) for name in batch.columns if name != OP]
         if self.payload_version == 0:
             whole = f.struct(*columns, op)

@@ -75,8 +75,8 @@ def _source(name: str, declared: Declared[Source], schemas: Mapping[str, Columns
     source = declared.value
     node_id = f"source.{name}"
     columns = schemas.get(node_id)
-    if columns is not None and OP not in [c.name for c in columns]:
-        columns = (*columns, Column(OP, "STRING"))
+    if columns is not None:  # rows have it as their last column, wherever it stood
+        columns = (*(c for c in columns if c.name != OP), Column(OP, "STRING"))
     condition, diagnostics = _condition(node_id, declared, columns)
     node = Node(
         node_id,
@@ -88,6 +88,7 @@ def _source(name: str, declared: Declared[Source], schemas: Mapping[str, Columns
         key=source.primary_key,
         unfilled=_unfilled(declared),
         condition=condition,
+        on_error=source.on_error,
     )
     key_origin = declared.origin_of("primary_key")
     missing = missing_key(node.key, node, key_origin, f"{declared.label}.primary_key")

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
@@ -44,11 +45,35 @@ def failure_of(error: PySparkException | Py4JError) -> PenstockError:
         if (raised := _RAISED.fullmatch(message)) and raised["code"] in CODES:
             hint = "mend the row, or set `on_error: dead_letter` where it is read"
             return QueryFailed(raised["code"], raised["text"], hint=hint)
+    if (file := file_at_fault(error)) is not None:
+        hint = "mend it, or take it away; with `on_error: dead_letter` where it is read, others are read without it"
+        return QueryFailed("file-unreadable", f"{file.address} cannot be read: {file.why}", hint=hint)
     named = [message for message in said if message.startswith("[")]
     text = ": ".join((named or said[:1])[:3]) or "Spark gave no reason"
     passing = _PASSING.search("\n".join((str(error), *_causes(error)))) is not None
     shown = text if len(text) <= _LONGEST else text[:_LONGEST] + " …"
     return QueryFailed("query-failed", shown, retriable=passing, internal=not (named or passing))
+
+
+class FileAtFault(NamedTuple):
+    """A file that Spark could not read, by its address, and why."""
+
+    address: str
+    why: str
+
+
+def file_at_fault(error: PySparkException | Py4JError) -> FileAtFault | None:
+    """The file for whose sake Spark gave up, if there is one."""
+    said = list(_causes(error)) or [str(error)]
+    for place, message in enumerate(said):
+        if found := _FILE.search(message):
+            reasons = [plain for later in said[place + 1 :] if (plain := _plain(later))]
+            own = _plain(message[found.end() :])
+            return FileAtFault(unquote(found[1]), reasons[-1] if reasons else own or "Spark gave no reason")
+    return None
+
+
+_FILE: Final = re.compile(r"\[FAILED_READ_FILE[.\w]*\] Encountered error while reading file (\S+?)\.(?:\s|$)")
 
 
 def failure_in_python(error: Exception) -> PenstockError:

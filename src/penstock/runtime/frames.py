@@ -142,10 +142,17 @@ class Frames:
         self, query: QuerySpec, sources: Sequence[Source], entry: Input, rows: DataFrame, session: SparkSession
     ) -> dict[str, DataFrame]:
         """Every view of a query made from these rows of one input; its other inputs are tables."""
-        for other, source in zip(query.inputs, sources, strict=True):
-            if other.static:
-                source.peek(session).createOrReplaceTempView(quoted(other.view))
-        _registered(entry, prepared(plain(sound(rows)), entry))
+        return self.worked_from(query, sources, {entry.view: rows}, session)
+
+    def worked_from(
+        self, query: QuerySpec, sources: Sequence[Source], rows: Mapping[str, DataFrame], session: SparkSession
+    ) -> dict[str, DataFrame]:
+        """Every view of a query made from these rows of its inputs, by their views; the others are tables."""
+        for entry, source in zip(query.inputs, sources, strict=True):
+            if entry.static:
+                source.peek(session).createOrReplaceTempView(quoted(entry.view))
+            elif entry.view in rows:
+                _registered(entry, prepared(plain(sound(rows[entry.view])), entry))
         return self.run_steps(query, session)
 
     def failing_rows(self, query: QuerySpec, check: Check, rows: DataFrame) -> DataFrame:
@@ -277,10 +284,12 @@ def folded(rows: DataFrame, key: Sequence[str]) -> DataFrame:
 def prepared(frame: DataFrame, entry: Input) -> DataFrame:
     """The rows of an input as its readers expect them: those that they want, with their operation, and with event time
     as a timestamp."""
-    if entry.with_operation and OP not in frame.columns:
-        frame = frame.withColumn(OP, f.lit("i"))
+    if entry.with_operation:  # as the last column, so that branches of a UNION with `*` have it at the same place
+        operation = f.col(OP) if OP in frame.columns else f.lit("i").alias(OP)
+        frame = frame.select(*(quoted(name) for name in frame.columns if name != OP), operation)
     if entry.cast_to:
-        types = {**({OP: "STRING"} if entry.with_operation else {}), **entry.cast_to}
+        types = {name: kind for name, kind in entry.cast_to.items() if name != OP}
+        types |= {OP: "STRING"} if entry.with_operation or OP in entry.cast_to else {}
         frame = frame.select(*(f.col(quoted(name)).cast(kind).alias(name) for name, kind in types.items()))
     if entry.condition is not None:
         frame = frame.where(entry.condition)

@@ -50,6 +50,11 @@ class Keeping:
         if rows is not None:
             self.keep(entry.node, rejects.unreadable(rows, entry, self._writer), batch.ref, f"{entry.view} unreadable")
 
+    def unread(self, entry: Input, files: Mapping[str, str], batch: Batch) -> None:
+        """Keep the names of files that could not be read, and why."""
+        letters = rejects.unread(self.frames.session(), files, self._writer)
+        self.keep(entry.node, letters, batch.ref, f"{entry.view} files")
+
     def untimed(self, entry: Input, batch: Batch) -> None:
         """Keep the rows of an input that had no usable event time."""
         rows = self.again(entry.view, batch)

@@ -117,6 +117,7 @@ class Launcher:
         ends = drain or phases.to_an_end or all(source.bounded for source in streams_of)
         poll_ms = min(source.poll_ms for source in streams_of)
         session = self._frames.session(poll_ms, state_partitions(checkpoint), spec.conf)
+        sources = [source.as_of_now(session) for source in sources]
         keeping = Keeping(spec, sources, self._frames, self._board, self._outside.errors)
         shape, failures = self._shape(spec, streams_of), list[PenstockError]()
         afterwards = Afterwards(keeping, checkpoint, failures)
@@ -163,7 +164,7 @@ class Launcher:
             return "batches"
         if sink.repeatable and not spec.checks:
             return "bare"
-        return "observed" if all(source.has_records for source in sources) else "batches"
+        return "observed" if all(source.has_positions for source in sources) else "batches"
 
     def _in_batches(self, keeping: Keeping, session: SparkSession, failures: list[PenstockError]) -> DataStreamWriter:
         spec, checkpoint = keeping.spec, self._place.checkpoint(keeping.spec.name).absolute()

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from penstock.clients.formats import JSON_OPTIONS
@@ -21,6 +21,7 @@ LATE: Final = "late"
 FAILED: Final = "row-failed"
 REFUSED: Final = "row-refused"
 RULE_FAILED: Final = "rule-failed"
+UNREAD: Final = "file-unreadable"
 AS_WRITTEN: Final = frozenset({REFUSED, RULE_FAILED})
 """Codes of letters that hold a row as it was to be written, and not as it was read."""
 _VALUE: Final = "_value"
@@ -73,10 +74,17 @@ def refused(letters: DataFrame, node: str) -> DataFrame:
     return _as_written(letters, node, REFUSED)
 
 
+def unread(session: SparkSession, files: Mapping[str, str], node: str) -> DataFrame:
+    """Files of which no row could be used, by their addresses, and why."""
+    found = session.createDataFrame(list(files.items()), "topic STRING, message STRING")
+    return _as_written(found.withColumn("value", f.lit(None).cast("string")), node, UNREAD)
+
+
 def _as_written(letters: DataFrame, node: str, code: str) -> DataFrame:
-    unknown = {"topic": "string", "partition": "int", "offset": "bigint", "timestamp": "timestamp", "key": "string"}
+    kinds = {"topic": "string", "partition": "int", "offset": "bigint", "timestamp": "timestamp", "key": "string"}
+    unknown = {name: f.lit(None).cast(kind).alias(name) for name, kind in kinds.items()}
     return letters.select(
-        *(f.lit(None).cast(kind).alias(name) for name, kind in unknown.items()),
+        *(f.col(name) if name in letters.columns else nothing for name, nothing in unknown.items()),
         "value",
         f.lit(code).alias("code"),
         "message",

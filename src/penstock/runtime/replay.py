@@ -147,6 +147,9 @@ def replayed(
     if any(letter.about["code"] in rejects.AS_WRITTEN for letter in letters):
         text = f"rows of `{node}` that were refused, or broke a test, are kept as they were to be written, not as read"
         raise PlanRefused("not-runnable-here", text, hint="mend what refused them, and rebuild the query")
+    if any(letter.about["code"] == rejects.UNREAD for letter in letters):
+        text = f"files of `{node}` that could not be read are only kept by their names"
+        raise PlanRefused("not-runnable-here", text, hint="mend them, and put them back under other names")
     filling = Filling(place.root, environ, clusters)
     frames = Frames(manifest, place.root, spark, filling)
     work = Replay(query, frames, filling, Outside(clusters, place, environ).errors)

@@ -1,12 +1,14 @@
 """What becomes of the batches of a query: rows to their sinks, and rows that cannot be used to where they are kept."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from urllib.parse import unquote
 
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.clients.batches import BatchRef
+from penstock.clients.formats import is_local
 from penstock.connectors.contract import Sink
 from penstock.errors import PenstockError, QueryFailed
 from penstock.keyed.operators import ORDER
@@ -22,11 +24,21 @@ from penstock.runtime.checkpoint import (
 from penstock.runtime.checks import failed_rows
 from penstock.runtime.counts import left_out, observed
 from penstock.runtime.decoding import sound, unreadable_records
-from penstock.runtime.failures import SPARK_ERRORS, failure_in_python, is_for_rows
+from penstock.runtime.failures import SPARK_ERRORS, failure_in_python, file_at_fault, is_for_rows
 from penstock.runtime.frames import Frames, last_of_each, settled, split_read
 from penstock.runtime.keeping import Batch, Keeping
 from penstock.runtime.keyed import turn_metric
 from penstock.runtime.progress import ProgressBoard
+from penstock.runtime.rereading import (
+    Unread,
+    can_be_reread,
+    gone_files,
+    in_order,
+    reread,
+    unreadable_files,
+    wants_order,
+)
+from penstock.runtime.rereading import without as without_files
 from penstock.runtime.rescue import faulty, only, together, without
 from penstock.runtime.times import is_plain, unusable_rows
 from penstock.sql.dialects import quoted
@@ -46,8 +58,11 @@ class Writing:
     failures: list[PenstockError] = field(default_factory=list)
     unsure: set[int] = field(default_factory=set)
     """Batches of which nobody may have counted everything: those that are begun once more."""
-    rescued: dict[int, int] = field(default_factory=dict)
-    """Batches that were read once more to write them, and how many of their records could not be read."""
+    rescued: dict[tuple[int, str], int] = field(default_factory=dict)
+    """Batches and inputs that were read once more to write them, and how many of their records could not be read."""
+
+    broken: dict[int, dict[str, dict[str, str]]] = field(default_factory=dict)
+    """Batches that go without some of their files: those by the views of inputs, and why."""
 
     def __post_init__(self) -> None:
         begun = unfinished_batch(self.checkpoint)
@@ -55,11 +70,11 @@ class Writing:
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         try:
-            begun, offsets = checkpoint_id(self.checkpoint), batch_offsets(self.checkpoint, batch_id)
-            for output, rows in self._rows(batch):
-                ref = BatchRef(self.spec.name, output.node, begun, batch_id, offsets)
-                self.board.written(self.spec.name, self._write(output, rows, ref), output.node)
-            ref = BatchRef(self.spec.name, self.spec.outputs[0].node, begun, batch_id, offsets)
+            ref = self._ref(batch_id)
+            if any(source.has_files for source in self.keeping.sources):
+                self._write_files(batch, self._batch(ref))
+            else:
+                self._write_outputs(self._rows(batch), ref)
             self._keep_unreadable(ref)
             self._keep_untimed(ref)
             self._keep_failing(ref)
@@ -68,6 +83,69 @@ class Writing:
             if not self.failures:
                 self.failures.append(failure_in_python(error))
             raise
+
+    def _ref(self, batch_id: int) -> BatchRef:
+        begun, offsets = checkpoint_id(self.checkpoint), batch_offsets(self.checkpoint, batch_id)
+        return BatchRef(self.spec.name, self.spec.outputs[0].node, begun, batch_id, offsets)
+
+    def _write_files(self, batch: DataFrame, read: Batch) -> None:
+        """Write a batch of files to every output. Those that are gone or broken are left out, if that is wanted."""
+        self._leave_out(gone_files(self.keeping, read), read.ref)
+        read = self._batch(read.ref)
+        try:
+            if read.ref.batch_id in self.broken or self._is_mixed_up(read):
+                self._write_reread(read)
+            else:
+                self._write_outputs(self._rows(batch), read.ref)
+        except SPARK_ERRORS as error:
+            if file_at_fault(error) is None or not can_be_reread(self.keeping):
+                raise
+            self._leave_out(unreadable_files(self.keeping, read), read.ref)
+            self._write_reread(self._batch(read.ref))
+        self._keep_unread(read)
+
+    def _leave_out(self, unread: Unread, ref: BatchRef) -> None:
+        """Go on without some files, where that is wanted and can be done.
+
+        What lies elsewhere than on this machine may be out of reach for a while only.
+        """
+        for entry in self.spec.inputs:
+            for file, why in unread.get(entry.view, {}).items():
+                if entry.on_error == "stop" or not is_local(file) or not can_be_reread(self.keeping):
+                    hint = "mend it or put it back; `on_error: dead_letter` where it is read leaves such files out"
+                    raise QueryFailed("file-unreadable", f"{unquote(file)} cannot be read: {why}", hint=hint)
+                self.broken.setdefault(ref.batch_id, {}).setdefault(entry.view, {})[file] = why
+
+    def _is_mixed_up(self, read: Batch) -> bool:
+        """Whether an output wants the order of rows, and Spark has lost it."""
+        keyed = any(sink.keyed for sink in self.sinks.values())
+        return keyed and wants_order(read) and can_be_reread(self.keeping)
+
+    def _write_reread(self, read: Batch) -> None:
+        again = reread(self.keeping, read, ordered=self._is_mixed_up(read))
+        self.unsure.add(read.ref.batch_id)
+        kept = [again.views[entry.view].persist() for entry in self.spec.inputs if self.spec.fan_out]
+        try:
+            self._write_outputs(((o, self._settled(again.views[o.view], o)) for o in self.spec.outputs), read.ref)
+        finally:
+            for frame in kept:
+                frame.unpersist()
+        found = again.counts()
+        self.board.read_otherwise(self.spec.name, read.ref.batch_id, sum(counts.rows for counts in found.values()))
+        for view, counts in found.items():
+            self.rescued.setdefault((read.ref.batch_id, view), counts.faults)
+
+    def _keep_unread(self, read: Batch) -> None:
+        for entry in self.spec.inputs:
+            if files := self.broken.get(read.ref.batch_id, {}).get(entry.view):
+                self.board.rejected(self.spec.name, len(files))
+                if entry.on_error == "dead_letter":
+                    self.keeping.unread(entry, {unquote(file): why for file, why in files.items()}, read)
+
+    def _write_outputs(self, rows: Iterable[tuple[Output, DataFrame]], ref: BatchRef) -> None:
+        for output, frame in rows:
+            written = self._write(output, frame, replace(ref, output=output.node))
+            self.board.written(self.spec.name, written, output.node)
 
     def _rows(self, batch: DataFrame) -> Iterator[tuple[Output, DataFrame]]:
         """What each output gets of a batch. When there are several, the batch is kept until the last one has it."""
@@ -140,9 +218,12 @@ class Writing:
 
     def _rescue(self, output: Output, entry: Input, ref: BatchRef) -> int | None:
         """Write a batch without the rows that make it fail; those are kept, if that is wanted."""
-        again = self.keeping.again(entry.view, self._batch(ref), ordered=entry.ordered)
+        read = self._batch(ref)
+        mixed_up = self._is_mixed_up(read)
+        again = self.keeping.again(entry.view, read, ordered=entry.ordered or mixed_up)
         if again is None:
             return None
+        again = in_order(again) if mixed_up else again
         self.unsure.add(ref.batch_id)
         session = again.sparkSession
 
@@ -162,9 +243,9 @@ class Writing:
                     raise
                 found = together(numbered, found, attempt)
                 written = self._deliver(output, work(without(numbered, list(found))), ref)
-            read = again.count()
-            self.rescued[ref.batch_id] = read - numbered.count()
-            self.board.read_otherwise(self.spec.name, ref.batch_id, read)
+            count = again.count()
+            self.rescued[ref.batch_id, entry.view] = count - numbered.count()
+            self.board.read_otherwise(self.spec.name, ref.batch_id, count)
             self.board.rejected(self.spec.name, len(found))
             if output.on_error == "dead_letter" and found:
                 failed = rejects.failed(only(numbered, found).drop(*ORDER), entry, output.node)
@@ -179,7 +260,7 @@ class Writing:
         for entry, source in self.keeping.inputs():
             if not source.has_records:
                 continue
-            found = self.rescued.pop(ref.batch_id, None)
+            found = self.rescued.pop((ref.batch_id, entry.view), None)
             if found is None:
                 found = unreadable_records(self.session, self.spec.name, entry, alone=alone)
             self.board.rejected(self.spec.name, found)
@@ -222,4 +303,5 @@ class Writing:
                 self.keeping.late(step, self._batch(ref))
 
     def _batch(self, ref: BatchRef) -> Batch:
-        return Batch(ref, batch_parts(self.checkpoint, ref.batch_id), batch_time(self.checkpoint, ref.batch_id))
+        read = Batch(ref, batch_parts(self.checkpoint, ref.batch_id), batch_time(self.checkpoint, ref.batch_id))
+        return without_files(read, self.broken.get(ref.batch_id, {}), self.spec.inputs)

@@ -33,6 +33,7 @@ ENVELOPE: Final = "_envelope"
 FAULTS: Final[Mapping[str, str]] = {
     "not-text": "its value is not text in UTF-8",
     "not-json": "its value is not a JSON object",
+    "not-csv": "its line does not have the columns of the file, or a value does not fit the type of its column",
     "field-mismatch": "a field does not fit the type of its column",
     "no-value": "it has no value, and no key that tells which row is deleted",
     "no-row": "its envelope has no row for what it says has happened",

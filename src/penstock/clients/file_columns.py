@@ -1,0 +1,105 @@
+"""The columns of files, as Spark finds them: those of all files together, also where files differ."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from penstock.clients.formats import Format
+from penstock.errors import ServiceError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrameReader, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+_WIDER: Final = {
+    "tinyint": ("smallint", "int", "bigint", "double"),
+    "smallint": ("int", "bigint", "double"),
+    "int": ("bigint", "double"),
+    "float": ("double",),
+}
+"""What Spark can read a type of a file as, without losing anything."""
+
+
+def columns_in(
+    spark: SparkSession, file_format: Format, root: str, files: Sequence[str], options: Mapping[str, str]
+) -> StructType:
+    """The columns of the files below `root`. What cannot be read tells nothing; there must be something that can."""
+    lenient = {"inferSchema": "true", "ignoreCorruptFiles": "true", "mode": "DROPMALFORMED", "mergeSchema": "true"}
+    reader = spark.read.format(file_format.name).options(**{**options, **lenient})
+    match file_format.name:
+        case "avro":
+            found = [schema for file in files if (schema := _of_one(reader, file)) is not None]
+            schema = reduce(widened, found) if found else None
+        case "parquet":
+            schema = _of_parquet(reader, root, files)
+        case _:
+            schema = reader.load(root).schema
+    if schema is None or not schema.names:
+        text = f"none of the files at path {root} can be read as {file_format.name}"
+        raise ServiceError("schema-unknown", text, hint="put a whole file there: columns are found in the files")
+    return schema
+
+
+def _of_one(reader: DataFrameReader, file: str) -> StructType | None:
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import AnalysisException
+
+    try:
+        return reader.load(file).schema
+    except (AnalysisException, Py4JJavaError):  # it cannot be read, which whoever reads its rows will say
+        return None
+
+
+def _of_parquet(reader: DataFrameReader, root: str, files: Sequence[str]) -> StructType | None:
+    """Spark puts columns together, but not types that differ: files are then halved until they agree."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import AnalysisException
+
+    def of(some: Sequence[str], at: str | None = None) -> StructType | None:
+        try:
+            return reader.load(at or list(some)).schema
+        except AnalysisException as error:
+            if error.getCondition() != "UNABLE_TO_INFER_SCHEMA":
+                raise
+            return None
+        except Py4JJavaError as error:
+            if "CANNOT_MERGE_SCHEMAS" not in str(error) or len(some) < 2:
+                raise
+        middle = len(some) // 2
+        halves = [schema for schema in (of(some[:middle]), of(some[middle:])) if schema is not None]
+        return reduce(widened, halves) if halves else None
+
+    return of(files, root)
+
+
+def widened(one: StructType, other: StructType) -> StructType:
+    """The columns of both, each of the type that takes the values of both. Any column may be missing in a file."""
+    from pyspark.sql.types import StructField, StructType
+
+    later = {field.name: field for field in other}
+    both = [
+        StructField(field.name, _wider(field.name, field.dataType, later[field.name].dataType))
+        if field.name in later
+        else StructField(field.name, field.dataType)
+        for field in one
+    ]
+    known = set(one.names)
+    return StructType([*both, *(StructField(field.name, field.dataType) for field in other if field.name not in known)])
+
+
+def _wider(name: str, one: DataType, other: DataType) -> DataType:
+    from pyspark.sql.types import StructType
+
+    if one == other:
+        return one
+    if isinstance(one, StructType) and isinstance(other, StructType):
+        return widened(one, other)
+    told, said = one.simpleString(), other.simpleString()
+    if said in _WIDER.get(told, ()):
+        return other
+    if told in _WIDER.get(said, ()):
+        return one
+    text = f"the column `{name}` is {told} in some files and {said} in others, and none of them takes both"
+    raise ServiceError("schema-unknown", text, hint="give files with other types a path, and a source, of their own")

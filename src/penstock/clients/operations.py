@@ -1,0 +1,20 @@
+"""What a row says has happened to it, as sinks understand it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.keyed.operators import OP
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+
+def operation(rows: DataFrame) -> Column:
+    """`i`, `u` or `d`, whatever the case it is written in. What is none of them, or nothing, is an insert."""
+    from pyspark.sql import functions as f
+
+    if OP not in rows.columns:
+        return f.lit("i")
+    said = f.lower(f.col(OP).cast("string"))
+    return f.when(said.isin("u", "d"), said).otherwise("i")

@@ -1,0 +1,255 @@
+"""Files as they come: whole or broken, alike or not, under whatever names."""
+
+import gzip
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from penstock.clients.letters import in_directories
+from penstock.errors import PenstockError, ServiceError
+from penstock.testing import memory
+from tests.spark.running import Running
+
+ONE_SINK = "transforms: {}\nsinks:\n  kept: {type: memory, from: rows}\n"
+
+
+@pytest.fixture
+def pipeline(running: Running) -> Running:
+    memory.forget()
+    return Running(running.root, running.spark, "pipeline.yml")
+
+
+def reading(path: str, file_format: str, rest: str = ONE_SINK, **more: str) -> dict[str, str]:
+    fields = "".join(f", {name}: {value}" for name, value in {"mode": "{type: bounded}", **more}.items())
+    return {"pipeline.yml": f"sources:\n  rows: {{type: file, path: {path!r}, format: {file_format}{fields}}}\n{rest}"}
+
+
+def table(path: Path, **columns: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pyarrow.parquet.write_table(pyarrow.table(columns), path)
+
+
+def ids() -> list[int]:
+    return sorted(row["id"] for row in memory.kept_rows("kept"))
+
+
+def letters(pipeline: Running) -> list[dict[str, Any]]:
+    topics = pipeline.root / ".penstock" / "topics"
+    return [dict(letter.about) for letter in in_directories(topics, ["rows.errors"])]
+
+
+def test_lines_that_are_no_rows_are_kept_with_their_file(pipeline: Running) -> None:
+    lines = '{"id": 1, "n": 5}\n{"id": 2, "n"\n{"id": 3, "n": 6}\nnope\n'
+    pipeline.write({**reading("in", "json"), "in/a b.json": lines}).run()
+    assert ids() == [1, 3]
+    found = sorted((x["value"], x["code"], Path(x["topic"]).name) for x in letters(pipeline))
+    assert found == [("nope", "not-json", "a b.json"), ('{"id": 2, "n"', "not-json", "a b.json")]
+
+
+def test_a_file_that_came_after_the_start_has_to_fit_the_types_of_the_others(pipeline: Running) -> None:
+    continuous = "{type: continuous, poll_interval: 50ms}"
+    pipeline.write({**reading("in", "csv", mode=continuous), "in/a.csv": "id,n\n1,5\n2,6\n"})
+
+    def stop() -> bool:
+        seen = ids()
+        if seen == [1, 2]:
+            pipeline.write({"b.csv": "id,n\n3,many\n4\n5,7\n"})
+            (pipeline.root / "b.csv").rename(pipeline.root / "in" / "b.csv")
+        return len(letters(pipeline)) > 1
+
+    pipeline.run_on(stop)
+    assert ids() == [1, 2, 5]
+    assert sorted((x["value"], x["code"]) for x in letters(pipeline)) == [("3,many", "not-csv"), ("4", "not-csv")]
+
+
+def test_a_line_that_is_to_stop_the_query_does_and_its_file_is_named(pipeline: Running) -> None:
+    pipeline.write({**reading("in", "csv", on_error="stop"), "in/odd.csv": "id,n\n1,2\n2,3,4\n"})
+    with pytest.raises(PenstockError) as caught:
+        pipeline.run()
+    assert caught.value.code == "file-unreadable"
+    assert "in/odd.csv cannot be read" in caught.value.message
+    assert letters(pipeline) == []
+
+
+def test_a_query_that_asks_for_no_column_still_tells_lines_apart(pipeline: Running) -> None:
+    rest = (
+        "transforms:\n  one: {type: sql, primary_key: id, sql: SELECT 1 AS id FROM rows}\n"
+        "sinks:\n  kept: {type: memory, from: one}\n"
+    )
+    pipeline.write({**reading("in", "json", rest), "in/a.json": '{"id": 7}\nbroken\n{"id": 8}\n'}).run()
+    assert ids() == [1, 1]
+    assert len(letters(pipeline)) == 1
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "json", "csv", "avro"])
+def test_a_broken_file_is_left_out_as_a_whole_and_named(pipeline: Running, file_format: str) -> None:
+    folder = pipeline.root / "in"
+    match file_format:
+        case "parquet":
+            table(folder / "good.parquet", id=[1, 2])
+            table(folder / "bad.parquet", id=[3])
+            whole = (folder / "bad.parquet").read_bytes()
+            (folder / "bad.parquet").write_bytes(whole[:-5])
+        case "json":
+            pipeline.write({"in/good.json": '{"id": 1}\n{"id": 2}\n'})
+            packed = gzip.compress("".join(f'{{"id": {n}, "x": "{n * 7919}"}}\n' for n in range(9000)).encode())
+            (folder / "bad.json.gz").write_bytes(packed[: len(packed) // 2])
+        case "csv":
+            pipeline.write({"in/a_good.csv": "id\n1\n2\n", "in/bad.csv": "other,columns\n1,2\n"})
+        case _:
+            good = pipeline.spark.sql("SELECT id FROM VALUES (1), (2) AS t(id)").coalesce(1)
+            good.write.format("avro").save(str(folder / "good"))
+            (folder / "bad.avro").write_bytes(b"Obj\x01 and no more")
+    rest = "transforms: {}\nsinks:\n  kept: {type: memory, from: rows}\n  rest: {type: blackhole, from: rows}\n"
+    pipeline.write(reading("in", file_format, rest))
+    progress = pipeline.run()["rows"]
+    assert ids() == [1, 2]
+    (letter,) = letters(pipeline)
+    assert (letter["code"], Path(letter["topic"]).name.split(".")[0]) == ("file-unreadable", "bad")
+    assert letter["message"]
+    assert (progress.rows_in, progress.rejected) == (2, 1)
+    assert pipeline.run()["rows"].rows_in == 0
+
+
+def test_a_broken_file_that_is_to_stop_the_query_does(pipeline: Running) -> None:
+    table(pipeline.root / "in" / "good.parquet", id=[1])
+    pipeline.write({**reading("in", "parquet", on_error="stop"), "in/bad.parquet": "PAR1 and no more"})
+    with pytest.raises(PenstockError) as caught:
+        pipeline.run()
+    assert caught.value.code == "file-unreadable"
+    assert "bad.parquet cannot be read" in caught.value.message
+    assert "not a Parquet file" in caught.value.message
+    assert ids() == []
+
+
+def test_a_file_that_is_gone_when_its_batch_is_done_again_is_named(pipeline: Running) -> None:
+    pipeline.write({**reading("in", "json"), "in/a.json": '{"id": 1}\n', "in/b.json": '{"id": 2}\n'}).run()
+    memory.forget()
+    pipeline.uncommit("rows", 0)
+    (pipeline.root / "in" / "b.json").unlink()
+    pipeline.run()
+    assert ids() == [1]
+    (letter,) = letters(pipeline)
+    assert Path(letter["topic"]).name == "b.json"
+
+
+def test_columns_and_types_are_those_of_all_files(pipeline: Running) -> None:
+    folder = pipeline.root / "in"
+    table(folder / "1.parquet", id=pyarrow.array([1], pyarrow.int32()), rate=pyarrow.array([0.5], pyarrow.float32()))
+    table(folder / "2.parquet", id=[2**40], rate=[0.25], note=["new"])
+    table(folder / "3.parquet", id=pyarrow.array([3], pyarrow.int16()))
+    pipeline.write(reading("in", "parquet")).run()
+    rows = {row["id"]: (row["rate"], row["note"]) for row in memory.kept_rows("kept")}
+    assert rows == {1: (0.5, None), 2**40: (0.25, "new"), 3: (None, None)}
+
+
+def test_avro_files_may_have_more_columns_and_wider_ones(pipeline: Running) -> None:
+    spark, folder = pipeline.spark, pipeline.root / "in"
+    spark.sql("SELECT 1 AS id, 'x' AS note").write.format("avro").save(str(folder / "one"))
+    spark.sql("SELECT 2L AS id, 1.5D AS rate").write.format("avro").save(str(folder / "two"))
+    pipeline.write(reading("in", "avro")).run()
+    rows = {row["id"]: (row["note"], row["rate"]) for row in memory.kept_rows("kept")}
+    assert rows == {1: ("x", None), 2: (None, 1.5)}
+
+
+def test_types_that_cannot_be_one_are_refused(pipeline: Running) -> None:
+    table(pipeline.root / "in" / "1.parquet", id=[1])
+    table(pipeline.root / "in" / "2.parquet", id=["one"])
+    pipeline.write(reading("in", "parquet"))
+    with pytest.raises(ServiceError, match="`id` is bigint in some files and string in others") as caught:
+        pipeline.run()
+    assert caught.value.code == "schema-unknown"
+
+
+def test_a_column_that_comes_later_is_read_from_the_next_start_on(pipeline: Running) -> None:
+    table(pipeline.root / "in" / "1.parquet", id=[1])
+    pipeline.write(reading("in", "parquet")).run()
+    table(pipeline.root / "in" / "2.parquet", id=[2], note=["new"])
+    pipeline.run()
+    assert [(row["id"], row.get("note")) for row in memory.kept_rows("kept")] == [(1, None), (2, "new")]
+
+
+def test_directories_that_name_a_column_and_its_value_are_columns(pipeline: Running) -> None:
+    pipeline.write(
+        {
+            **reading("in", "json"),
+            "in/day=2026-01-01/place=a%2Fb ü/a.json": '{"id": 1}\n',
+            "in/day=2026-01-02/place=__HIVE_DEFAULT_PARTITION__/a.json": '{"id": 2}\n',
+        }
+    ).run()
+    rows = {row["id"]: (str(row["day"]), row["place"]) for row in memory.kept_rows("kept")}
+    assert rows == {1: ("2026-01-01", "a/b ü"), 2: ("2026-01-02", None)}
+    pipeline.write({"in/loose.json": '{"id": 3}\n'})
+    with pytest.raises(ServiceError, match=r"`loose\.json` does not"):
+        pipeline.run()
+
+
+@pytest.mark.parametrize("name", ["with space", "ümlaut €", "50% off", "a%20b", "st*r[1]{x}?", "a+b#c&d;e"])
+def test_names_of_directories_and_files_are_taken_as_they_are(pipeline: Running, name: str) -> None:
+    pipeline.write({**reading(name, "json"), f"{name}/{name}.json": '{"id": 1}\nbroken\n'})
+    pipeline.write({"other.json": '{"id": 2}\n'})
+    pipeline.run()
+    assert ids() == [1]
+    (letter,) = letters(pipeline)
+    assert letter["topic"].endswith(f"/{name}/{name}.json")
+
+
+def test_a_single_file_is_read_whatever_its_name_and_files_that_are_being_written_are_not(pipeline: Running) -> None:
+    names = ["_temporary/0/a.csv", ".a.csv", "_a.csv", "a.csv.tmp", "a.csv._COPYING_", "a.csv.crc", "A.CSV"]
+    pipeline.write({**dict.fromkeys((f"in/{name}" for name in names), "id\n9\n"), "in/a.csv": "id\n1\n"})
+    pipeline.write(reading("in", "csv")).run()
+    assert ids() == [1]
+    other = Running(pipeline.root, pipeline.spark, "other.yml")
+    memory.forget()
+    other.write({"other.yml": reading("in/a.csv.tmp", "csv")["pipeline.yml"]}).run()
+    assert ids() == [9]
+
+
+def test_old_files_that_come_late_are_read_and_rewritten_ones_are_not_read_again(pipeline: Running) -> None:
+    pipeline.write({**reading("in", "json"), "in/a.json": '{"id": 1}\n'}).run()
+    pipeline.write({"in/old.json": '{"id": 2}\n', "in/a.json": '{"id": 1}\n{"id": 3}\n'})
+    os.utime(pipeline.root / "in" / "old.json", (915148800, 915148800))
+    assert pipeline.run()["rows"].rows_in == 1
+    assert ids() == [1, 2]
+    (pipeline.root / "in" / "old.json").unlink()
+    assert pipeline.run()["rows"].rows_in == 0
+    assert ids() == [1, 2]
+
+
+def test_files_are_read_as_they_come(pipeline: Running) -> None:
+    pipeline.write(
+        {**reading("in", "json", mode="{type: continuous, poll_interval: 50ms}"), "in/a.json": '{"id": 1}\n'}
+    )
+
+    def stop() -> bool:
+        seen = [row["id"] for row in memory.kept_rows("kept")]
+        if seen == [1]:
+            pipeline.write({"in/.b.json": '{"id": 2}\n'})
+            (pipeline.root / "in" / ".b.json").rename(pipeline.root / "in" / "b.json")
+        return 2 in seen
+
+    pipeline.run_on(stop)
+    assert ids() == [1, 2]
+
+
+def test_rows_are_inserts_unless_they_say_otherwise(pipeline: Running) -> None:
+    lines = [{"id": 1}, {"id": 2, "_gs_op": None}, {"id": 3, "_gs_op": "D"}, {"id": 4, "_gs_op": "u"}]
+    pipeline.write({**reading("in", "json"), "in/a.json": "\n".join(map(json.dumps, lines))}).run()
+    assert {row["id"]: row["_gs_op"] for row in memory.kept_rows("kept")} == {1: "i", 2: "i", 3: "D", 4: "u"}
+
+
+def test_an_operation_that_is_no_text_is_refused(pipeline: Running) -> None:
+    pipeline.write({**reading("in", "json"), "in/a.json": '{"id": 1, "_gs_op": 4}\n'})
+    with pytest.raises(ServiceError, match=r"`_gs_op` of the files at path .* is bigint"):
+        pipeline.run()
+
+
+def test_no_files_at_all_are_an_error(pipeline: Running) -> None:
+    pipeline.write({**reading("in", "avro"), "in/a.json": "{}"})
+    with pytest.raises(ServiceError, match="no files matching format avro found at path"):
+        pipeline.run()
