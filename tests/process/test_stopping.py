@@ -63,7 +63,7 @@ def batches(project: Path) -> tuple[set[str], set[str]]:
 
 
 def ended(runner: "subprocess.Popen[str]", workers: list[int]) -> str:
-    said, _ = runner.communicate(timeout=60)
+    said, _ = runner.communicate(timeout=120)
     wait_until(lambda: not any(map(alive, workers)), "the end of the JVM and of its Python processes")
     return said
 
