@@ -70,10 +70,10 @@ def ended(runner: "subprocess.Popen[str]", workers: list[int]) -> str:
 
 def test_the_batch_under_way_is_finished_and_no_other_is_begun(project: Path, server: Endpoint) -> None:
     with background("run", "p.yml", cwd=project) as runner:
-        wait_until(lambda: len(server.ids) == 10, "the first batch", timeout=180)
+        wait_until(lambda: len(server.ids) == 10, "the first batch", timeout=300)
         server.judge = lambda request: Says(does="wait") if request.rows[0]["id"] == 13 else None
         drop(project, 1)
-        wait_until(lambda: waits(server), "a request that waits", timeout=180)
+        wait_until(lambda: waits(server), "a request that waits", timeout=300)
         workers = everybody(runner.pid)
         assert len(workers) > 1
         drop(project, 2)
@@ -98,7 +98,7 @@ def test_a_sink_that_never_answers_keeps_nobody_longer_than_the_budget(project: 
     budget = {"STREAMLING__SHUTDOWN_BUDGET_SECS": "1"}
     hang_at(server, 3)
     with background("run", "p.yml", cwd=project, env=budget) as runner:
-        wait_until(lambda: waits(server), "a request that waits", timeout=180)
+        wait_until(lambda: waits(server), "a request that waits", timeout=300)
         workers = everybody(runner.pid)
         stopped = penstock("stop", "p.yml", cwd=project, env=budget)
         said = ended(runner, workers)
@@ -120,7 +120,7 @@ def test_a_sink_that_never_answers_keeps_nobody_longer_than_the_budget(project: 
 def test_a_second_signal_stops_at_once(project: Path, server: Endpoint) -> None:
     hang_at(server, 3)
     with background("run", "p.yml", cwd=project) as runner:
-        wait_until(lambda: waits(server), "a request that waits", timeout=180)
+        wait_until(lambda: waits(server), "a request that waits", timeout=300)
         workers = everybody(runner.pid)
         runner.send_signal(signal.SIGINT)
         assert runner.stdout is not None
