@@ -89,7 +89,7 @@ def test_the_batch_under_way_is_finished_and_no_other_is_begun(project: Path, se
     status = json.loads(penstock("status", "p.yml", "--format", "json", cwd=project).stdout)
     assert [query["state"] for query in status["queries"]] == ["stopped"]
 
-    again = penstock("run", "p.yml", "--once", cwd=project)
+    again = penstock("run", "p.yml", "--once", cwd=project, timeout=300)
     assert again.returncode == 0, again.stderr
     assert sorted(server.ids) == [*range(30)]
 
@@ -112,7 +112,7 @@ def test_a_sink_that_never_answers_keeps_nobody_longer_than_the_budget(project: 
     assert begun - committed == {"0"}
 
     server.judge = lambda request: None
-    again = penstock("run", "p.yml", "--once", cwd=project)
+    again = penstock("run", "p.yml", "--once", cwd=project, timeout=300)
     assert again.returncode == 0, again.stderr
     assert {*server.ids} == {*range(10)}
 

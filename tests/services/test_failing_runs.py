@@ -115,7 +115,7 @@ def test_postgres_that_is_down_for_a_while_is_tried_again_and_one_that_hangs_is_
     assert runner.returncode == 4
     assert "not-drained" in said
     assert "Traceback" not in said
-    again = penstock("run", "p.yml", "--once", cwd=project, env=env)
+    again = penstock("run", "p.yml", "--once", cwd=project, env=env, timeout=300)
     assert again.returncode == 0, again.stderr
     assert ids(server) == [*range(300)]
 
