@@ -63,17 +63,17 @@ def batches(project: Path) -> tuple[set[str], set[str]]:
 
 
 def ended(runner: "subprocess.Popen[str]", workers: list[int]) -> str:
-    said, _ = runner.communicate(timeout=60)
+    said, _ = runner.communicate(timeout=120)
     wait_until(lambda: not any(map(alive, workers)), "the end of the JVM and of its Python processes")
     return said
 
 
 def test_the_batch_under_way_is_finished_and_no_other_is_begun(project: Path, server: Endpoint) -> None:
     with background("run", "p.yml", cwd=project) as runner:
-        wait_until(lambda: len(server.ids) == 10, "the first batch", timeout=180)
+        wait_until(lambda: len(server.ids) == 10, "the first batch", timeout=300)
         server.judge = lambda request: Says(does="wait") if request.rows[0]["id"] == 13 else None
         drop(project, 1)
-        wait_until(lambda: waits(server), "a request that waits", timeout=180)
+        wait_until(lambda: waits(server), "a request that waits", timeout=300)
         workers = everybody(runner.pid)
         assert len(workers) > 1
         drop(project, 2)
@@ -89,7 +89,7 @@ def test_the_batch_under_way_is_finished_and_no_other_is_begun(project: Path, se
     status = json.loads(penstock("status", "p.yml", "--format", "json", cwd=project).stdout)
     assert [query["state"] for query in status["queries"]] == ["stopped"]
 
-    again = penstock("run", "p.yml", "--once", cwd=project)
+    again = penstock("run", "p.yml", "--once", cwd=project, timeout=300)
     assert again.returncode == 0, again.stderr
     assert sorted(server.ids) == [*range(30)]
 
@@ -98,7 +98,7 @@ def test_a_sink_that_never_answers_keeps_nobody_longer_than_the_budget(project: 
     budget = {"STREAMLING__SHUTDOWN_BUDGET_SECS": "1"}
     hang_at(server, 3)
     with background("run", "p.yml", cwd=project, env=budget) as runner:
-        wait_until(lambda: waits(server), "a request that waits", timeout=180)
+        wait_until(lambda: waits(server), "a request that waits", timeout=300)
         workers = everybody(runner.pid)
         stopped = penstock("stop", "p.yml", cwd=project, env=budget)
         said = ended(runner, workers)
@@ -112,7 +112,7 @@ def test_a_sink_that_never_answers_keeps_nobody_longer_than_the_budget(project: 
     assert begun - committed == {"0"}
 
     server.judge = lambda request: None
-    again = penstock("run", "p.yml", "--once", cwd=project)
+    again = penstock("run", "p.yml", "--once", cwd=project, timeout=300)
     assert again.returncode == 0, again.stderr
     assert {*server.ids} == {*range(10)}
 
@@ -120,7 +120,7 @@ def test_a_sink_that_never_answers_keeps_nobody_longer_than_the_budget(project: 
 def test_a_second_signal_stops_at_once(project: Path, server: Endpoint) -> None:
     hang_at(server, 3)
     with background("run", "p.yml", cwd=project) as runner:
-        wait_until(lambda: waits(server), "a request that waits", timeout=180)
+        wait_until(lambda: waits(server), "a request that waits", timeout=300)
         workers = everybody(runner.pid)
         runner.send_signal(signal.SIGINT)
         assert runner.stdout is not None

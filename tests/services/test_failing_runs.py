@@ -109,13 +109,13 @@ def test_postgres_that_is_down_for_a_while_is_tried_again_and_one_that_hangs_is_
 
         wait_until(under_way, "a batch that hangs", timeout=PATIENCE)
         runner.send_signal(signal.SIGTERM)
-        said, _ = runner.communicate(timeout=60)
+        said, _ = runner.communicate(timeout=120)
         wait_until(lambda: not any(map(alive, workers)), "the end of everybody")
         signalled(home, signal.SIGCONT)
     assert runner.returncode == 4
     assert "not-drained" in said
     assert "Traceback" not in said
-    again = penstock("run", "p.yml", "--once", cwd=project, env=env)
+    again = penstock("run", "p.yml", "--once", cwd=project, env=env, timeout=300)
     assert again.returncode == 0, again.stderr
     assert ids(server) == [*range(300)]
 
@@ -154,5 +154,5 @@ def test_clickhouse_that_is_down_for_a_while_is_tried_again(tmp_path: Path, home
         dev_clickhouse.up(home, int(url.rpartition(":")[2]))
         wait_until(lambda: stored() == [*range(200)], "what came meanwhile", timeout=PATIENCE)
         runner.send_signal(signal.SIGTERM)
-        runner.communicate(timeout=60)
+        runner.communicate(timeout=120)
     assert runner.returncode == 0

@@ -194,14 +194,16 @@ class Run:
         undone = self._retries.failures()
         waited_for = {name: live for name, live in self._live.items() if _is_waited_for(live, policy)}
         failures: dict[str, PenstockError] = {}
-        with _spark_lives():
-            for name, live in waited_for.items():
+        for name, live in waited_for.items():
+            with _spark_lives():
                 begin_no_other(live.query)
-                self.board.stopping(name)
-            while waited_for and time.monotonic() < until:
-                for name in [name for name, live in waited_for.items() if is_at_rest(live.query)]:
-                    self._rest(waited_for.pop(name), undone, failures)
-                idle()
+            self.board.stopping(name)
+        while waited_for and time.monotonic() < until:
+            with _spark_lives():
+                rested = [name for name, live in waited_for.items() if is_at_rest(live.query)]
+            for name in rested:
+                self._rest(waited_for.pop(name), undone, failures)
+            idle()
         for name in waited_for:
             undone[name] = QueryFailed("not-drained", "its batch was not done in time", retriable=True)
         if failures:
@@ -212,9 +214,10 @@ class Run:
         """Close the books of a query that was drained, or failed meanwhile."""
         name = live.spec.name
         del self._live[name]
-        live.stop()
+        with _spark_lives():
+            live.stop()
+            error = live.query.exception() or next(iter(live.failures), None)
         self._record(live.spec)
-        error = live.query.exception() or next(iter(live.failures), None)
         if error is None:
             self.board.ended(name, "stopped")
             return
