@@ -60,9 +60,10 @@ class Writing:
     """Batches of which nobody may have counted everything: those that are begun once more."""
     rescued: dict[tuple[int, str], int] = field(default_factory=dict)
     """Batches and inputs that were read once more to write them, and how many of their records could not be read."""
-
     broken: dict[int, dict[str, dict[str, str]]] = field(default_factory=dict)
     """Batches that go without some of their files: those by the views of inputs, and why."""
+    at: str | None = None
+    """The output that is written now."""
 
     def __post_init__(self) -> None:
         begun = unfinished_batch(self.checkpoint)
@@ -80,8 +81,11 @@ class Writing:
             self._keep_failing(ref)
             self._keep_late(ref)
         except Exception as error:
-            if not self.failures:
-                self.failures.append(failure_in_python(error))
+            failure = failure_in_python(error)
+            if self.at is not None:
+                kind, _, name = self.at.partition(".")
+                failure.during(f"batch {batch_id:,} was not written to {kind} `{name}`", node=name)
+            self.failures.append(failure)
             raise
 
     def _ref(self, batch_id: int) -> BatchRef:
@@ -168,14 +172,11 @@ class Writing:
         return last_of_each(rows, key) if key else settled(rows, output)
 
     def _write(self, output: Output, rows: DataFrame, ref: BatchRef) -> int:
-        """Write the rows of one output. What goes wrong with it names the output."""
-        try:
-            return self._written(output, rows, ref)
-        except (*SPARK_ERRORS, PenstockError) as error:
-            kind, _, name = output.node.partition(".")
-            what = f"batch {ref.batch_id:,} was not written to {kind} `{name}`"
-            self.failures.append(failure_in_python(error).during(what, node=name))
-            raise
+        """Write the rows of one output. What goes wrong meanwhile is said of it."""
+        self.at = output.node
+        written = self._written(output, rows, ref)
+        self.at = None
+        return written
 
     def _written(self, output: Output, rows: DataFrame, ref: BatchRef) -> int:
         try:
