@@ -151,7 +151,7 @@ def _letters(results: DataFrame, batch: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
     from pyspark.sql.types import StringType, StructField, StructType
 
-    from penstock.clients.clickhouse.rows import unpacked
+    from penstock.clients.clickhouse.refusals import unpacked
 
     schema = StructType([*_numbered(batch).schema, StructField("said", StringType())])
     packed = results.where("letters IS NOT NULL").select("letters", "message")

@@ -10,14 +10,15 @@ An insert that is refused for the sake of some rows is halved until they are fou
 import hashlib
 import uuid
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.clients.clickhouse.refusals import AT_FAULT, Refused, failing, stream
 from penstock.clients.clickhouse.server import ClickHouse, name
 from penstock.clients.clickhouse.tables import DELETED, SETTINGS, TableColumn, delete_sql
 from penstock.clients.clickhouse.types import COLLECTIONS, fitted, kind_of, target
@@ -43,9 +44,6 @@ _REPORT_SCHEMA: Final = pa.schema(
         ("of_service", pa.bool_()),
     ]
 )
-_MOST: Final = 100
-"""More rows than this are not looked for in a partition: then it is not the rows that are wrong."""
-_AT_FAULT: Final = frozenset(("field-mismatch", "rows-refused"))
 _PLACE: Final = "\0place"
 _KEYS_A_DELETE: Final = 1000
 
@@ -103,7 +101,7 @@ class Inserting:
         letters = refused.letters() if self.on_refusal == "dead_letter" and "code" not in told else ()
         yield pa.RecordBatch.from_pylist([*letters, told], _REPORT_SCHEMA)
 
-    def _written(self, batches: Iterable[pa.RecordBatch], refused: "Refused") -> int:
+    def _written(self, batches: Iterable[pa.RecordBatch], refused: Refused) -> int:
         from pyspark import TaskContext
 
         task = TaskContext.get()
@@ -116,7 +114,7 @@ class Inserting:
                 self._put(rows, seen)
                 written += len(rows)
             except QueryFailed as error:
-                if self.on_refusal == "stop" or error.code not in _AT_FAULT:
+                if self.on_refusal == "stop" or error.code not in AT_FAULT:
                     raise
                 written += self._sifted(chunk, seen, refused)
         return written
@@ -135,7 +133,7 @@ class Inserting:
         if gone is not None:
             self._delete(rows.filter(gone))
 
-    def _sifted(self, chunk: pa.Table, seen: "hashlib.blake2b", refused: "Refused") -> int:
+    def _sifted(self, chunk: pa.Table, seen: "hashlib.blake2b", refused: Refused) -> int:
         """Write what can be written of rows that were refused as a whole, and say how many rows that were.
 
         A row that is refused was never there: an older one of its key counts then.
@@ -166,7 +164,7 @@ class Inserting:
                 def attempt(begin: int, end: int, column: str = column, values: pa.Array = values) -> None:
                     self._column(column, values.slice(begin, end - begin))
 
-                for place, said in _failing(len(rows), attempt, before):
+                for place, said in failing(len(rows), attempt, before):
                     found.setdefault(rows[_PLACE][place].as_py(), said)
         return found
 
@@ -176,7 +174,7 @@ class Inserting:
         def attempt(begin: int, end: int) -> None:
             self._put(rows.slice(begin, end - begin).drop_columns([_PLACE]), seen)
 
-        return {rows[_PLACE][place].as_py(): said for place, said in _failing(len(rows), attempt, before)}
+        return {rows[_PLACE][place].as_py(): said for place, said in failing(len(rows), attempt, before)}
 
     def _older(self, rows: pa.Table, wrong: Mapping[int, str]) -> pa.Table:
         """The rows that share a key with one that was refused, without those."""
@@ -200,7 +198,7 @@ class Inserting:
     def _insert(self, rows: pa.Table, seen: "hashlib.blake2b | None") -> None:
         if not len(rows):
             return
-        body = self.packing.packed(_stream(self._fitted(rows)))
+        body = self.packing.packed(stream(self._fitted(rows)))
         token = uuid.uuid4().hex  # ClickHouse would otherwise tell inserts apart by what is in them
         if seen is not None:
             seen.update(body)
@@ -232,56 +230,6 @@ class Inserting:
             tuples = pc.binary_join_element_wise(*parts, ", ")
             keys = [f"({row})" for row in tuples.to_pylist()]
             self.server.do(delete_sql(self.table, self.key, keys), {"mutations_sync": "1"})
-
-
-@dataclass(slots=True)
-class Refused:
-    """Rows of a partition that were refused, each with what was said of it."""
-
-    count: int = 0
-    _rows: list[tuple[pa.Table, str]] = field(default_factory=list)
-
-    def add(self, chunk: pa.Table, wrong: Mapping[int, str]) -> None:
-        self.count += len(wrong)
-        self._rows += [(chunk.slice(place, 1), said) for place, said in wrong.items()]
-
-    def letters(self) -> Iterator[dict[str, object]]:
-        for row, said in self._rows:
-            row = row.rename_columns([f"c{number}" for number in range(row.num_columns)])
-            yield {"letters": bytes(_stream(row)), "message": said}
-
-
-def unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows that were refused, each with what was said of it in a last column; made of `letters` and `message`."""
-    for batch in batches:
-        for letters, said in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            with pa.ipc.open_stream(letters) as stream:
-                for rows in stream:
-                    yield rows.append_column("said", pa.array([said] * len(rows), pa.string()))
-
-
-def _failing(count: int, attempt: Callable[[int, int], None], before: int) -> Iterator[tuple[int, str]]:
-    """The places of rows that fail alone, with what is said of them. `attempt` does those from one place to another.
-
-    It gives up where, with those found before, there are too many.
-    """
-    spans = [(0, count)] if count else []
-    while spans:
-        begin, end = spans.pop()
-        try:
-            attempt(begin, end)
-        except QueryFailed as error:
-            if error.code not in _AT_FAULT:
-                raise
-            if end - begin > 1:
-                middle = (begin + end) // 2
-                spans += [(middle, end), (begin, middle)]
-                continue
-            before += 1
-            if before > _MOST:
-                text = f"more than {_MOST} rows of a part of the batch are refused: {error.message}"
-                raise QueryFailed("query-failed", text, hint="look at the SQL and at the table") from None
-            yield begin, error.message
 
 
 def _gone(rows: pa.Table) -> pa.ChunkedArray | None:
@@ -318,13 +266,6 @@ def latest(rows: pa.Table, key: Sequence[str], version: str | None) -> pa.Table:
     last = numbered.group_by(names, use_threads=False).aggregate([("place", "max")])["place_max"]
     places = last if by_version is None else by_version.take(last)
     return rows.take(places.take(pc.sort_indices(places)))
-
-
-def _stream(rows: pa.Table) -> pa.Buffer:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_table(rows)
-    return sink.getvalue()
 
 
 def _literals(values: pa.Array) -> pa.Array:

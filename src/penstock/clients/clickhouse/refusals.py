@@ -1,0 +1,72 @@
+"""Rows that a table does not take: found by halving, and handed to the driver."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from penstock.errors import QueryFailed
+
+_MOST: Final = 100
+"""More rows than this are not looked for in a partition: then it is not the rows that are wrong."""
+AT_FAULT: Final = frozenset(("field-mismatch", "rows-refused"))
+"""Codes of errors that are about rows."""
+
+
+@dataclass(slots=True)
+class Refused:
+    """Rows of a partition that were refused, each with what was said of it."""
+
+    count: int = 0
+    _rows: list[tuple[pa.Table, str]] = field(default_factory=list)
+
+    def add(self, chunk: pa.Table, wrong: Mapping[int, str]) -> None:
+        self.count += len(wrong)
+        self._rows += [(chunk.slice(place, 1), said) for place, said in wrong.items()]
+
+    def letters(self) -> Iterator[dict[str, object]]:
+        for row, said in self._rows:
+            row = row.rename_columns([f"c{number}" for number in range(row.num_columns)])
+            yield {"letters": bytes(stream(row)), "message": said}
+
+
+def unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows that were refused, each with what was said of it in a last column; made of `letters` and `message`."""
+    for batch in batches:
+        for letters, said in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            with pa.ipc.openstream(letters) as stream:
+                for rows in stream:
+                    yield rows.append_column("said", pa.array([said] * len(rows), pa.string()))
+
+
+def failing(count: int, attempt: Callable[[int, int], None], before: int) -> Iterator[tuple[int, str]]:
+    """The places of rows that fail alone, with what is said of them. `attempt` does those from one place to another.
+
+    It gives up where, with those found before, there are too many.
+    """
+    spans = [(0, count)] if count else []
+    while spans:
+        begin, end = spans.pop()
+        try:
+            attempt(begin, end)
+        except QueryFailed as error:
+            if error.code not in AT_FAULT:
+                raise
+            if end - begin > 1:
+                middle = (begin + end) // 2
+                spans += [(middle, end), (begin, middle)]
+                continue
+            before += 1
+            if before > _MOST:
+                text = f"more than {_MOST} rows of a part of the batch are refused: {error.message}"
+                raise QueryFailed("query-failed", text, hint="look at the SQL and at the table") from None
+            yield begin, error.message
+
+
+def stream(rows: pa.Table) -> pa.Buffer:
+    """Rows as Arrow sends them."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    return sink.getvalue()
