@@ -209,7 +209,7 @@ class KafkaSource(Source):
             case "raw":
                 return records.raw_value()
             case "avro" if self.envelope is not None:
-                return records.out_of_envelope(avro_value(self._schemas(), records.ENVELOPE))
+                return records.out_of_envelope(avro_value(self._schemas(), records.ENVELOPE, records.ROW_AT))
             case "avro":
                 return avro_value(self._schemas())
 

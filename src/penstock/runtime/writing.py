@@ -7,6 +7,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from penstock.clients.batches import BatchRef
+from penstock.clients.wide.columns import with_texts
 from penstock.connectors.contract import Sink
 from penstock.errors import PenstockError, QueryFailed
 from penstock.keyed.operators import ORDER
@@ -85,8 +86,9 @@ class Writing:
             batch.unpersist()
 
     def _settled(self, rows: DataFrame, output: Output) -> DataFrame:
-        key = self.sinks[output.node].last_by
-        return last_of_each(rows, key) if key else settled(rows, output)
+        sink = self.sinks[output.node]
+        found = last_of_each(rows, sink.last_by) if sink.last_by else settled(rows, output)
+        return found if sink.takes_wide else with_texts(found)
 
     def _write(self, output: Output, rows: DataFrame, ref: BatchRef) -> int:
         try:

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from penstock.clients.clickhouse.server import ClickHouse, name
 from penstock.clients.clickhouse.tables import DELETED, SETTINGS, TableColumn, delete_sql
-from penstock.clients.clickhouse.types import COLLECTIONS, fitted, kind_of, target
+from penstock.clients.clickhouse.types import COLLECTIONS, WIDE, fitted, kind_of, target
 from penstock.errors import PenstockError, QueryFailed
 from penstock.keyed.operators import OP
 
@@ -93,9 +93,10 @@ class Inserting:
         task = TaskContext.get()
         seen = hashlib.blake2b(f"{self.token}/{task.partitionId() if task else 0}".encode(), digest_size=16)
         written = 0
+        wide = self.version is not None and kind_of(self.columns[self.version].type).word in WIDE
         for chunk in chunks(batches, self.batch_size):
             chunk = chunk.rename_columns(list(self.names))
-            rows = latest(chunk, self.key, self.version) if self.deduplicate else chunk
+            rows = latest(chunk, self.key, self.version, as_numbers=wide) if self.deduplicate else chunk
             written += len(rows)
             gone = pc.equal(pc.utf8_lower(rows[OP]), "d").fill_null(False) if OP in rows.column_names else None
             rows = rows.drop_columns([OP]) if gone is not None else rows
@@ -172,11 +173,11 @@ def chunks(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def latest(rows: pa.Table, key: Sequence[str], version: str | None) -> pa.Table:
-    """The last row of each key, in their order. With versions, the last one of the highest."""
+def latest(rows: pa.Table, key: Sequence[str], version: str | None, *, as_numbers: bool = False) -> pa.Table:
+    """The last row of each key, in their order. With versions, maybe texts of numbers, the last one of the highest."""
     if len(key) == 1 and pc.count_distinct(rows[key[0]], mode="all").as_py() == len(rows):
         return rows
-    by_version = None if version is None else pc.sort_indices(rows[version])  # stable: the last of equals is the last
+    by_version = None if version is None else _in_order(rows[version], as_numbers=as_numbers)
     names = [f"k{number}" for number in range(len(key))]
     keys = pa.table([rows[column] for column in key], names=names)
     ordered = keys if by_version is None else keys.take(by_version)
@@ -184,6 +185,14 @@ def latest(rows: pa.Table, key: Sequence[str], version: str | None) -> pa.Table:
     last = numbered.group_by(names, use_threads=False).aggregate([("place", "max")])["place_max"]
     places = last if by_version is None else by_version.take(last)
     return rows.take(places.take(pc.sort_indices(places)))
+
+
+def _in_order(versions: pa.ChunkedArray, *, as_numbers: bool) -> pa.Array:
+    """The places of versions, the lowest first; the last of equals is the last."""
+    if as_numbers and pa.types.is_string(versions.type):
+        numbers = [int(text) for text in versions.to_pylist()]
+        return pa.array(sorted(range(len(numbers)), key=numbers.__getitem__))
+    return pc.sort_indices(versions)
 
 
 def _stream(rows: pa.Table) -> pa.Buffer:
