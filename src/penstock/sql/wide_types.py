@@ -25,7 +25,7 @@ _SPELLINGS: Final[Mapping[str, Wide]] = {
 
 def wide_name(text: str | None) -> Wide | None:
     """The kind of wide number that a type is, as people or Spark write it: `u256`, `UINT256`, or the struct."""
-    return None if text is None else _SPELLINGS.get(re.sub(r"[\s`]|notnull", "", text.lower()))
+    return None if text is None else _SPELLINGS.get(re.sub(r"\s+not null|[\s`]", "", text.lower()))
 
 
 def wide_of(kind: exp.Expr | None) -> Wide | None:

@@ -17,7 +17,8 @@ CHOICES: Final = (exp.Coalesce, exp.Greatest, exp.Least, exp.Nullif)
 ENDS: Final = (exp.Max, exp.Min)
 _CARRIERS: Final = (
     exp.Query, exp.Alias, exp.Group, exp.Order, exp.Ordered, exp.Count, exp.Distinct, exp.Is, exp.Array, exp.Struct,
-    exp.PropertyEQ, exp.Dot, exp.Tuple, exp.If, exp.Column, exp.Where, exp.Having, exp.Join, exp.And, exp.Or, exp.Not,
+    exp.PropertyEQ, exp.Dot, exp.Tuple, exp.If, exp.Column, exp.Where, exp.Having, exp.From, exp.Join, exp.And,
+    exp.Or, exp.Not,
 )  # fmt: skip
 """What a wide number may stand in as it is. A branch of CASE is judged with it."""
 _CAST_TO: Final = frozenset(
@@ -206,7 +207,8 @@ def _called(node: exp.Anonymous, name: str) -> Iterator[Problem]:
     node.type = exp.DataType.build(GIVES[name], dialect="clickhouse" if wide_name(GIVES[name]) else "spark")
     if len(node.expressions) != number:
         text = f"{name} takes {number} argument{'s' * (number > 1)}, and is given {len(node.expressions)}"
-        yield Problem("sql-argument", text, start_of(node), "docs/sql.md has the functions over wide numbers", name)
+        hint = "docs/pipelines.md has the functions over wide numbers"
+        yield Problem("sql-argument", text, start_of(node), hint, name)
         return
     made = wide_name(GIVES[name]) or "INT256"
     for argument in node.expressions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from penstock.clients.wide.functions import know_wide_numbers
@@ -49,6 +50,20 @@ def as_decimal_bytes(value: Column, kind: Wide) -> Column:
     from pyspark.sql import functions as f
 
     return f.call_function(f"penstock_{FIELDS[kind]}_bytes", value[FIELDS[kind]])
+
+
+def of_texts(frame: DataFrame, kinds: Mapping[str, Wide]) -> DataFrame:
+    """The frame with wide numbers in place of these columns, which are their texts."""
+    from pyspark.sql import functions as f
+
+    if not kinds:
+        return frame
+    know_wide_numbers(frame.sparkSession)
+    made = {
+        name: as_number(f.call_function(f"penstock_to_{FIELDS[kind]}", f.col(quoted(name))), kind)
+        for name, kind in kinds.items()
+    }
+    return frame.withColumns(made)
 
 
 def with_texts(frame: DataFrame) -> DataFrame:
