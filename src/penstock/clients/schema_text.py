@@ -3,6 +3,7 @@
 import json
 from typing import Any, Final
 
+from penstock.clients.wide.avro import SPARK_DIGITS, wide_decimal
 from penstock.sql.dialects import quoted
 from penstock.sql.types import Column, Columns
 
@@ -66,7 +67,7 @@ def _columns(schema: Any, form: str) -> Columns:
         case "json", {"properties": dict() as properties}:
             return tuple(Column(name, _json_type(inner)) for name, inner in properties.items())
         case "avro", {"type": "record", "fields": list() as fields} if all(map(_is_field, fields)):
-            return tuple(Column(field["name"], _avro_type(field["type"])) for field in fields)
+            return tuple(Column(field["name"], _column_type(field["type"])) for field in fields)
         case "avro", _:
             raise ValueError("an Avro schema of rows is a record with a list of fields, each with a name and a type")
         case _:
@@ -77,6 +78,11 @@ def _is_field(field: Any) -> bool:
     return isinstance(field, dict) and isinstance(field.get("name"), str) and "type" in field
 
 
+def _column_type(schema: Any) -> str | None:
+    wide = wide_decimal(schema)
+    return _avro_type(schema) if wide is None else wide.type
+
+
 def _avro_type(schema: Any) -> str | None:
     match schema:
         case str():
@@ -84,6 +90,8 @@ def _avro_type(schema: Any) -> str | None:
         case list():
             inner = [part for part in schema if part != "null"]
             return _avro_type(inner[0]) if len(inner) == 1 else None
+        case {"logicalType": "decimal", "precision": int(precision)} if precision > SPARK_DIGITS:
+            return "BINARY"  # inside of other values they are left as they are
         case {"logicalType": "decimal", "precision": int(precision)}:
             return f"DECIMAL({precision}, {schema.get('scale', 0)})"
         case {"logicalType": str(logical)} if logical in _AVRO_LOGICAL:

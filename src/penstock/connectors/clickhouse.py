@@ -11,6 +11,7 @@ from pydantic import Field, PrivateAttr
 from penstock.clients.batches import PartRead
 from penstock.clients.clickhouse.server import ClickHouseSource as Origin
 from penstock.clients.clusters import Clusters
+from penstock.clients.wide.columns import of_texts
 from penstock.config import Names, Whole
 from penstock.connectors.contract import Source
 
@@ -53,8 +54,9 @@ class ClickHouseSource(Source):
         from penstock.clients.clickhouse.spark_source import Table, data_source
 
         label = f"{_FORMAT}_{zlib.crc32(name.encode()):08x}"
-        spark.dataSource.register(data_source(label, Table(self._reading(), self.start_at)))
-        return spark.readStream.name(name).format(label).load()
+        reading = self._reading()
+        spark.dataSource.register(data_source(label, Table(reading, self.start_at)))
+        return of_texts(spark.readStream.name(name).format(label).load(), dict(reading.wide))
 
     def peek(self, spark: SparkSession) -> DataFrame:
         return self._whole(spark)
@@ -76,8 +78,9 @@ class ClickHouseSource(Source):
     def _whole(self, spark: SparkSession, before: str | None = None, after: str | None = None) -> DataFrame:
         from penstock.clients.clickhouse.spark_source import Table, data_source
 
-        spark.dataSource.register(data_source(_FORMAT, Table(self._reading(), self.start_at, before, after)))
-        return spark.read.format(_FORMAT).load()
+        reading = self._reading()
+        spark.dataSource.register(data_source(_FORMAT, Table(reading, self.start_at, before, after)))
+        return of_texts(spark.read.format(_FORMAT).load(), dict(reading.wide))
 
     def _reading(self) -> Reading:
         from penstock.clients.clickhouse.reading import reading

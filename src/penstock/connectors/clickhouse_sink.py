@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 
 from pydantic import AliasChoices, Field, PrivateAttr
 
@@ -12,16 +12,20 @@ from penstock.clients.batches import BatchRef
 from penstock.clients.clickhouse.server import ClickHouseSink as Target
 from penstock.clients.clusters import Clusters
 from penstock.clients.formats import JSON_OPTIONS
+from penstock.clients.wide.columns import wide_columns, with_texts
 from penstock.config import Names, OnError, Whole
 from penstock.connectors.contract import Sink, Written
 from penstock.connectors.node import Parallelism
 from penstock.errors import PenstockError, QueryFailed, ServiceError
 from penstock.keyed.operators import OP
+from penstock.sql.wide_types import Wide
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
     from penstock.clients.clickhouse.rows import Inserting
+
+_COLUMNS: Final[Mapping[Wide, str]] = {"UINT256": "UInt256", "INT256": "Int256"}
 
 
 class ClickHouseSink(Sink):
@@ -31,6 +35,7 @@ class ClickHouseSink(Sink):
     inert: ClassVar[Mapping[str, str]] = {}
     own_labels: ClassVar = frozenset({"table"})
     keyed = True
+    takes_wide = True
     delivery = (
         "exactly once: a batch that was written is noted in the table `penstock_batches` and not written again; of one "
         "that was interrupted, inserts that are there already are left out by their tokens. Rows that come split up "
@@ -92,7 +97,9 @@ class ClickHouseSink(Sink):
         from penstock.clients.clickhouse.rows import REPORT
 
         server = self._target.server
-        work = replace(self._work(batch, ref), on_refusal=on_refusal)
+        wide = {name: _COLUMNS[kind] for name, kind in wide_columns(batch.schema).items()}
+        batch = with_texts(batch)
+        work = replace(self._work(batch, ref, wide), on_refusal=on_refusal)
         noting = tables.open_ledger(server, create=self.create)
         if noting and tables.written_before(server, ref):
             batch.write.format("noop").mode("append").save()
@@ -112,7 +119,7 @@ class ClickHouseSink(Sink):
             tables.note_written(server, ref)
         return written
 
-    def _work(self, batch: DataFrame, ref: BatchRef) -> Inserting:
+    def _work(self, batch: DataFrame, ref: BatchRef, wide: Mapping[str, str]) -> Inserting:
         """What executors do, for a table that is there by now."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -122,7 +129,7 @@ class ClickHouseSink(Sink):
         target = self._target
         schema = to_arrow_schema(batch.drop(OP).schema, timezone="UTC")
         key, version = self.primary_key, self.version_column_name
-        wanted = Wanted(self.table, schema, key, version, self.append_only_mode, self.schema_override)
+        wanted = Wanted(self.table, schema, key, version, self.append_only_mode, self.schema_override, wide)
         return Inserting(
             server=target.server,
             table=self.table,

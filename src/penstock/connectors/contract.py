@@ -243,6 +243,8 @@ class Sink(Connector):
         "batch_size": "rows of a batch are written together",
         "parallelism": "every task of a batch writes its own rows",
     }
+    takes_wide: ClassVar[bool] = False
+    """Whether it knows wide numbers, which `clients.wide` tells of. It gets them as decimal text otherwise."""
     wants_key: ClassVar[str | None] = None
     """What to say where there is no primary key, of a sink that cannot do without."""
 

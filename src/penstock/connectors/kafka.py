@@ -85,7 +85,7 @@ class KafkaSource(Source):
     data_format: Literal["avro", "json", "raw"] = "avro"
     """What its values are: Avro of a schema registry, JSON objects, or bytes that are taken as they are."""
     schema_: dict[str, ColumnType] | None = Field(None, alias="schema")
-    """The columns of JSON objects and their types, such as `int64`, `string`, `decimal128(20,4)`, or those of SQL."""
+    """The columns of JSON objects and their types, such as `int64`, `string`, `u256`, `decimal128(20,4)`, or of SQL."""
     starting_offsets: Beginning | dict[Whole, Whole] = "earliest"
     """Where to begin the first time: `earliest`, `latest`, a time in milliseconds since 1970, or offsets by partition;
     partitions that are left out are read from their first record."""
@@ -213,7 +213,7 @@ class KafkaSource(Source):
             case "raw":
                 return records.raw_value()
             case "avro" if self.envelope is not None:
-                return records.out_of_envelope(avro_value(self._schemas(), records.ENVELOPE))
+                return records.out_of_envelope(avro_value(self._schemas(), records.ENVELOPE, records.ROW_AT))
             case "avro":
                 return avro_value(self._schemas())
 

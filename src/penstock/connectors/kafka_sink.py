@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PrivateAttr
 
@@ -17,6 +17,8 @@ from penstock.clients.operations import operation
 from penstock.clients.schema_text import columns_of
 from penstock.clients.spark_packages import KAFKA
 from penstock.clients.topic_names import TOPIC_NAME
+from penstock.clients.wide.columns import as_decimal_bytes, text_of, wide_columns, with_texts
+from penstock.clients.wide.functions import know_wide_numbers
 from penstock.config import Whole
 from penstock.connectors.contract import StreamSink
 from penstock.errors import ServiceError
@@ -43,6 +45,7 @@ class KafkaSink(StreamSink):
         "a_batch_of_the_same_number_from_other_input_is_refused": "nobody knows what was written before",
     }
     keyed = True
+    takes_wide = True
     topic: str = Field(pattern=f"^{TOPIC_NAME}$")
     """The topic's name."""
     data_format: Literal["avro", "json"]
@@ -81,13 +84,15 @@ class KafkaSink(StreamSink):
     def _records(self, batch: DataFrame) -> DataFrame:
         from pyspark.sql import functions as f
 
-        whole = f.struct(*(quoted(name) for name in batch.columns if name != OP))
-        value = (
-            f.to_json(whole, JSON_OPTIONS).cast("binary") if self.data_format == "json" else self._avro(batch, whole)
-        )
+        if self.data_format == "json":
+            batch = with_texts(batch)
+            whole = f.struct(*(quoted(name) for name in batch.columns if name != OP))
+            value = f.to_json(whole, JSON_OPTIONS).cast("binary")
+        else:
+            value = self._avro(batch)
         columns = [value.alias("value")]
         if self.primary_key:
-            parts = (f.col(quoted(name)).cast("string") for name in self.primary_key)
+            parts = (text_of(batch, name).cast("string") for name in self.primary_key)
             columns.append(f.concat_ws(":", *parts).alias("key"))
         if OP in batch.columns:
             said = operation(batch)
@@ -96,17 +101,31 @@ class KafkaSink(StreamSink):
             columns.append(f.array(header).alias("headers"))
         return batch.select(*columns)
 
-    def _avro(self, batch: DataFrame, whole: SparkColumn) -> SparkColumn:
+    def _avro(self, batch: DataFrame) -> SparkColumn:
         """Values as the schema registry wants them, by a schema that is registered."""
         from pyspark.sql import functions as f
         from pyspark.sql.avro.functions import to_avro
 
+        wide = wide_columns(batch.schema)
+        if wide:
+            know_wide_numbers(batch.sparkSession)
+
+        def column(name: str) -> SparkColumn:
+            kind = wide.get(name)
+            return text_of(batch, name) if kind is None else as_decimal_bytes(f.col(quoted(name)), kind).alias(name)
+
         if self.schema_ is not None:
             known = columns_of(self.schema_, "avro") or ()
-            whole = f.struct(*(f.col(quoted(c.name)).cast(str(c.type)).alias(c.name) for c in known))
+            whole = f.struct(
+                *(
+                    column(c.name) if c.name in wide else f.col(quoted(c.name)).cast(str(c.type)).alias(c.name)
+                    for c in known
+                )
+            )
             return f.concat(f.lit(head(self._registered(self.schema_))), to_avro(whole, self.schema_))
-        fields = batch.select(whole.alias("row")).schema[0].dataType
-        columns = [Column(field.name, field.dataType.simpleString()) for field in fields]  # type: ignore[attr-defined]
+        whole = f.struct(*(column(name) for name in batch.columns if name != OP))
+        fields: Any = batch.select(whole.alias("row")).schema[0].dataType
+        columns = [Column(field.name, wide.get(field.name) or field.dataType.simpleString()) for field in fields]
         doc = json.dumps({"primaryKeys": list(self.primary_key)}) if self.primary_key else None
         schema = json.dumps(avro_record(self.topic, columns, doc))
         return f.concat(f.lit(head(self._registered(schema))), to_avro(whole, schema))

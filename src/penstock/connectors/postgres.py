@@ -37,6 +37,7 @@ class PostgresSink(Login, Sink):
     type: Literal["postgres"] = "postgres"
     own_labels: ClassVar = frozenset({"table"})
     keyed = True
+    takes_wide = True
     delivery = "exactly once: rows, and a note of their batch in `penstock_ledger`, are one transaction"
     inert: ClassVar[Mapping[str, str]] = {
         "batch_size": "the rows of a task travel in one COPY",
@@ -152,6 +153,7 @@ class JdbcSink(Sink):
 
     type: Literal["jdbc-sink"] = "jdbc-sink"
     delivery = PostgresSink.delivery
+    takes_wide = True
     own_labels: ClassVar = frozenset({"table"})
     inert: ClassVar[Mapping[str, str]] = dict.fromkeys(
         (

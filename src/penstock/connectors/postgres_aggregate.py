@@ -77,6 +77,7 @@ class PostgresAggregateSink(Login, Sink):
         "exactly once: rows, what they change, and a note of their batch in `penstock_ledger`, are one transaction"
     )
     own_labels: ClassVar = frozenset({"table"})
+    takes_wide = True
     wants_key: ClassVar[str | None] = "primary key is required for Postgres aggregation sink"
     inert: ClassVar[Mapping[str, str]] = {
         "batch_size": "the rows of a task travel in one COPY",

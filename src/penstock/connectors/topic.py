@@ -176,6 +176,7 @@ class TopicSource(_Topic, Source):
 class TopicSink(_Topic, Sink):
     """Appends each batch to an embedded topic as one directory of Parquet files."""
 
+    takes_wide = True
     type: Literal["topic"] = "topic"
     own_labels: ClassVar = frozenset({"topic"})
     on_this_machine = True

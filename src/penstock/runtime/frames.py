@@ -8,6 +8,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, StructField, StructType
 
+from penstock.clients.wide.columns import has_wide_numbers
+from penstock.clients.wide.functions import know_wide_numbers
 from penstock.connectors.contract import Source
 from penstock.keyed.operators import CLOCK, OP, ORDER, SIGN, WAS
 from penstock.manifest.model import Check, EventTimeSpec, Input, KeyedStep, LateRows, Manifest, Output, QuerySpec, Step
@@ -20,6 +22,8 @@ from penstock.runtime.times import FAULT, converted, is_plain, marked, passed, w
 from penstock.sql.carving.stages import ORDERED
 from penstock.sql.dialects import quoted
 from penstock.sql.types import Column, Columns
+from penstock.sql.wide_rewriting import rewritten, rewritten_condition
+from penstock.sql.wide_types import mentions_wide
 from penstock.sql.words import names_in
 
 
@@ -190,13 +194,31 @@ class Frames:
             match step:
                 case Step():
                     parameters = self.filling.parameters(step)
-                    rows = session.sql(step.sql, args=parameters) if parameters else session.sql(step.sql)
+                    sql = _with_wide_numbers(step.sql, query, session)
+                    rows = session.sql(sql, args=parameters) if parameters else session.sql(sql)
                 case KeyedStep():
                     rows = operate(step, [session.table(quoted(view)) for view in step.inputs])
             rows = self._sound(query, step.view, rows)
             rows.createOrReplaceTempView(quoted(step.view))
             if query.asks:
                 self._functions.check(rows, query.asks)
+
+
+def _with_wide_numbers(sql: str, query: QuerySpec, session: SparkSession) -> str:
+    """SQL that Spark understands, of SQL that may have to do with wide numbers."""
+    views = [view for view in (part.view for part in (*query.inputs, *query.steps)) if quoted(view) in sql]
+    tables = {view: session.table(quoted(view)) for view in views}
+    if not mentions_wide(sql) and not any(map(has_wide_numbers, tables.values())):
+        return sql
+    know_wide_numbers(session)
+    return rewritten(sql, tuple((view, columns_of(table)) for view, table in tables.items()))
+
+
+def _wanted(frame: DataFrame, condition: str) -> DataFrame:
+    if mentions_wide(condition) or has_wide_numbers(frame):
+        know_wide_numbers(frame.sparkSession)
+        condition = rewritten_condition(condition, columns_of(frame))
+    return frame.where(condition)
 
 
 def _names_in(query: QuerySpec) -> frozenset[str] | None:
@@ -292,7 +314,7 @@ def prepared(frame: DataFrame, entry: Input) -> DataFrame:
         types |= {OP: "STRING"} if entry.with_operation or OP in entry.cast_to else {}
         frame = frame.select(*(f.col(quoted(name)).cast(kind).alias(name) for name, kind in types.items()))
     if entry.condition is not None:
-        frame = frame.where(entry.condition)
+        frame = _wanted(frame, entry.condition)
     for column in entry.processing_time:
         frame = frame.withColumn(column, f.expr(f"{CLOCK}()"))
     return frame if entry.event_time is None else converted(frame, entry.event_time)

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from penstock.clients.wide.columns import with_texts
 from penstock.connectors.contract import Sink, Source, StreamSink
 from penstock.errors import PenstockError
 from penstock.manifest.model import Every, Output, QuerySpec, RealTime
@@ -186,7 +187,8 @@ class Launcher:
         self._frames.open_inputs(spec, keeping.sources, session, observed=observed)
         sink = self._sink(spec.outputs[0])
         assert isinstance(sink, StreamSink)
-        return sink.write_stream(self._rows(spec, session), realtime=realtime)
+        rows = self._rows(spec, session)
+        return sink.write_stream(rows if sink.takes_wide else with_texts(rows), realtime=realtime)
 
     def _rows(self, spec: QuerySpec, session: SparkSession) -> DataFrame:
         return self._frames.run_steps(spec, session)[spec.outputs[0].view]

@@ -12,6 +12,7 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructT
 
 from penstock.clients.clusters import EMBEDDED, Clusters
 from penstock.clients.formats import JSON_OPTIONS
+from penstock.clients.wide.columns import with_texts
 from penstock.errors import PlanRefused, ServiceError
 from penstock.manifest.model import Manifest, QuerySpec
 from penstock.project.variables import Environ
@@ -38,6 +39,7 @@ def peek(
             frame = frames.stream_of(node_id).peek(spark)
         else:
             frame = _computed(manifest, node_id, frames)
+        frame = with_texts(frame)
         rows = frame.limit(limit).select(f.to_json(f.struct("*"), JSON_OPTIONS).alias("row")).collect()
     except ServiceError as error:
         if error.code == "schema-unknown" and manifest.producer(node_id):

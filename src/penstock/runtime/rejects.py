@@ -8,6 +8,7 @@ from pyspark.sql import functions as f
 
 from penstock.clients.formats import JSON_OPTIONS
 from penstock.clients.kafka import records
+from penstock.clients.wide.columns import text_of
 from penstock.connectors.contract import ERROR, ORIGIN
 from penstock.manifest.model import Input, KeyedStep
 from penstock.runtime.decoding import sound
@@ -15,7 +16,6 @@ from penstock.runtime.rescue import MESSAGE
 from penstock.runtime.rules import BROKEN
 from penstock.runtime.times import FAULT, FAULTS, converted, marked
 from penstock.sql.carving.late import LATE_AT, LATE_ROW
-from penstock.sql.dialects import quoted
 
 LATE: Final = "late"
 FAILED: Final = "row-failed"
@@ -94,7 +94,7 @@ def _as_written(letters: DataFrame, node: str, code: str) -> DataFrame:
 
 
 def _json(rows: DataFrame) -> Column:
-    columns = [quoted(name) for name in rows.columns if name not in (MESSAGE, ORIGIN)]
+    columns = [text_of(rows, name) for name in rows.columns if name not in (MESSAGE, ORIGIN)]
     return f.to_json(f.struct(*columns), JSON_OPTIONS)
 
 

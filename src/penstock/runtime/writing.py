@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.clients.batches import BatchRef
 from penstock.clients.formats import is_local
+from penstock.clients.wide.columns import with_texts
 from penstock.connectors.contract import Sink
 from penstock.errors import PenstockError, QueryFailed
 from penstock.keyed.operators import ORDER
@@ -168,8 +169,9 @@ class Writing:
             batch.unpersist()
 
     def _settled(self, rows: DataFrame, output: Output) -> DataFrame:
-        key = self.sinks[output.node].last_by
-        return last_of_each(rows, key) if key else settled(rows, output)
+        sink = self.sinks[output.node]
+        found = last_of_each(rows, sink.last_by) if sink.last_by else settled(rows, output)
+        return found if sink.takes_wide else with_texts(found)
 
     def _write(self, output: Output, rows: DataFrame, ref: BatchRef) -> int:
         """Write the rows of one output. What goes wrong meanwhile is said of it."""

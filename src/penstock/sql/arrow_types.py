@@ -12,6 +12,7 @@ _NAMES: Final = {
     "string": "STRING", "utf8": "STRING", "large_utf8": "STRING", "binary": "BINARY", "boolean": "BOOLEAN",
     "bool": "BOOLEAN", "date32": "DATE", "date64": "DATE", "timestamp": "TIMESTAMP", "time32": "STRING",
     "time64": "STRING", "duration": "BIGINT", "interval": "STRING", "null": "STRING",
+    "u256": "UINT256", "i256": "INT256", "uint256": "UINT256", "int256": "INT256",
 }  # fmt: skip
 _DECIMAL: Final = re.compile(r"decimal(?:128|256)?(?:\((\d+)(?:,\s*(\d+))?\))?")
 _DIGITS: Final = 38

@@ -8,6 +8,8 @@ from sqlglot import exp
 
 from penstock.sql.types import Column, data_type
 
+SIGNED: Final = "penstock.type"
+"""Where a type says that its numbers have a sign: by their digits alone one would take them for unsigned ones."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAIN: Final[dict[exp.DType, Any]] = {
     exp.DType.BOOLEAN: "boolean",
@@ -47,6 +49,10 @@ def _type(name: str, kind: exp.DataType) -> Any:
         case exp.DType.DECIMAL:
             precision, scale = ([int(size.name) for size in kind.expressions] + [10, 0][len(kind.expressions) :])[:2]
             return {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
+        case exp.DType.UINT256:
+            return {"type": "bytes", "logicalType": "decimal", "precision": 78, "scale": 0}
+        case exp.DType.INT256:
+            return {"type": "bytes", "logicalType": "decimal", "precision": 77, "scale": 0, SIGNED: "i256"}
         case exp.DType.ARRAY:
             return {"type": "array", "items": ["null", _type(name, kind.expressions[0])]}
         case exp.DType.MAP:

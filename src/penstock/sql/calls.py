@@ -14,6 +14,7 @@ from penstock.sql.known_types import MEMBERS, KnownTypes
 from penstock.sql.query import Problem, Query, offset_of, start_of
 from penstock.sql.spark_names import SPARK_NAMES
 from penstock.sql.types import type_text
+from penstock.sql.wide_types import NAMES as WIDE_NAMES
 from penstock.sql.window_calls import call_of, unknown_unit
 from penstock.sql.window_tables import SPANS, WINDOW_PARTS
 
@@ -38,8 +39,8 @@ def wrong_calls(query: Query) -> Iterator[Problem]:
         if in_flink and word in ABSENT:
             text = f"{word} cannot run as a stream here"
             yield Problem("sql-unsupported", text, _start(node), ABSENT[word], word)
-        elif word not in SPARK_NAMES and not (in_flink and word in FLINK_NAMES):
-            close = nearest(word, SPARK_NAMES | FLINK_NAMES if in_flink else SPARK_NAMES)
+        elif word not in SPARK_NAMES and word not in (FLINK_NAMES if in_flink else WIDE_NAMES):
+            close = nearest(word, SPARK_NAMES | (FLINK_NAMES if in_flink else WIDE_NAMES))
             hint = f"did you mean `{close}`?" if close else "docs/sql.md tells which functions there are"
             yield Problem("sql-unknown-function", f"there is no function `{name}`", _start(node), hint, name)
         elif in_flink and word in TABLE and isinstance(node, exp.Anonymous):

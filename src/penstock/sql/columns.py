@@ -26,6 +26,8 @@ from penstock.sql.query import Problem, Query, offset_of
 from penstock.sql.resolution import taken_window_names, unresolved
 from penstock.sql.translate import name_projections
 from penstock.sql.types import Column, Columns, data_type, type_text
+from penstock.sql.wide_types import wide_name, wide_of
+from penstock.sql.wide_typing import has_wide, tell_wide
 from penstock.sql.window_calls import Part
 from penstock.sql.windows import Followed, Made, follow
 
@@ -97,6 +99,7 @@ def analyse(
     traced = origins(scopes[-1], names)
     tell_types(tree, answers)
     typed = annotate_types(tree, schema=schema, dialect=query.dialect)
+    wide = tell_wide(typed) if has_wide(query.text, inputs) else []
     types = _types(tree, typed, passed(traced), inputs)
     known = KnownTypes(typed)
     doubts = tuple(mismatched(typed, known, in_flink=query.dialect is PROJECT))
@@ -109,6 +112,7 @@ def analyse(
             *wrong_arguments(typed, known, in_flink=query.dialect is PROJECT),
             *unordered_keys(typed, known),
             *(p for p in doubts if p.code != AS_NUMBER),
+            *wide,
         ),
         notes=tuple(p for p in doubts if p.code == AS_NUMBER),
         operands=kinds(typed, typed_nodes, _computed_type),
@@ -131,7 +135,7 @@ def _wrong(query: Query, inputs: Mapping[str, Columns | None]) -> tuple[Problem,
 
 def _schema(inputs: Mapping[str, Columns | None], dialect: Dialect) -> MappingSchema:
     known: dict[str, object] = {
-        name: {c.name.casefold(): data_type(c.type or "unknown") for c in columns}
+        name: {c.name.casefold(): data_type(wide_name(c.type) or c.type or "unknown") for c in columns}
         for name, columns in inputs.items()
         if columns is not None
     }
@@ -222,6 +226,8 @@ def _shared_type(same: tuple[exp.Expr, ...]) -> str | None:
 def _computed_type(projection: exp.Expr) -> str | None:
     """Most computed decimals are left open, because Spark widens them by rules of its own."""
     expression = projection.unalias()
+    if (wide := wide_of(projection.type)) is not None:
+        return wide
     if projection.type is not None and projection.type.this is exp.DType.DECIMAL:
         return type_text(projection.type) if isinstance(expression, exp.Cast) else decimal_type(expression)
     return type_text(projection.type) if is_trusted(projection) else None

@@ -5,7 +5,7 @@ each other the newest is read.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -16,6 +16,7 @@ from penstock.clients.clickhouse.types import Kind, kind_of
 from penstock.errors import ServiceError, did_you_mean
 from penstock.keyed.operators import OP
 from penstock.sql.dialects import quoted
+from penstock.sql.wide_types import Wide
 
 _SAME: Final = {
     "Bool": ("Bool", "BOOLEAN"),
@@ -35,6 +36,7 @@ _SAME: Final = {
     "DateTime64": ("DateTime64(6, 'UTC')", "TIMESTAMP"),
 }
 _TEXT: Final = ("String", "STRING")
+_WIDE: Final[Mapping[str, Wide]] = {"UInt256": "UINT256", "Int256": "INT256"}
 _WHOLE: Final = re.compile(r"U?Int\d+")
 _REPLACING: Final = re.compile(r"\w*ReplacingMergeTree(?:\((.*?)\))?(?: |$)")
 _COLUMN: Final = re.compile(r"`(?:[^`\\]|\\.)+`|\w+")
@@ -55,6 +57,8 @@ class Reading:
     operation: str
     filter: str | None
     page_size: int
+    wide: tuple[tuple[str, Wide], ...] = ()
+    """The columns that come as texts of wide numbers."""
 
     @property
     def schema(self) -> str:
@@ -153,6 +157,7 @@ def reading(server: ClickHouse, table: str, columns: Sequence[str], filter: str 
         operation=f"toString({name(OP)})" if OP in types else operation,
         filter=filter,
         page_size=page_size,
+        wide=tuple((c, _WIDE[word]) for c in chosen if (word := kind_of(types[c]).word) in _WIDE),
     ).tried()
 
 

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from penstock.clients.clickhouse.refusals import AT_FAULT, Refused, failing, stream
 from penstock.clients.clickhouse.server import ClickHouse, name
 from penstock.clients.clickhouse.tables import DELETED, SETTINGS, TableColumn, delete_sql
-from penstock.clients.clickhouse.types import COLLECTIONS, fitted, kind_of, target
+from penstock.clients.clickhouse.types import COLLECTIONS, WIDE, fitted, kind_of, target
 from penstock.config import OnError
 from penstock.errors import PenstockError, QueryFailed
 from penstock.keyed.operators import OP
@@ -120,7 +120,8 @@ class Inserting:
         return written
 
     def _newest(self, chunk: pa.Table) -> pa.Table:
-        return latest(chunk, self.key, self.version) if self.deduplicate else chunk
+        wide = self.version is not None and kind_of(self.columns[self.version].type).word in WIDE
+        return latest(chunk, self.key, self.version, as_numbers=wide) if self.deduplicate else chunk
 
     def _put(self, rows: pa.Table, seen: "hashlib.blake2b") -> None:
         """Insert rows, and take those out that are gone."""
@@ -254,11 +255,11 @@ def chunks(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def latest(rows: pa.Table, key: Sequence[str], version: str | None) -> pa.Table:
-    """The last row of each key, in their order. With versions, the last one of the highest."""
+def latest(rows: pa.Table, key: Sequence[str], version: str | None, *, as_numbers: bool = False) -> pa.Table:
+    """The last row of each key, in their order. With versions, maybe texts of numbers, the last one of the highest."""
     if len(key) == 1 and pc.count_distinct(rows[key[0]], mode="all").as_py() == len(rows):
         return rows
-    by_version = None if version is None else pc.sort_indices(rows[version])  # stable: the last of equals is the last
+    by_version = None if version is None else _in_order(rows[version], as_numbers=as_numbers)
     names = [f"k{number}" for number in range(len(key))]
     keys = pa.table([rows[column] for column in key], names=names)
     ordered = keys if by_version is None else keys.take(by_version)
@@ -266,6 +267,14 @@ def latest(rows: pa.Table, key: Sequence[str], version: str | None) -> pa.Table:
     last = numbered.group_by(names, use_threads=False).aggregate([("place", "max")])["place_max"]
     places = last if by_version is None else by_version.take(last)
     return rows.take(places.take(pc.sort_indices(places)))
+
+
+def _in_order(versions: pa.ChunkedArray, *, as_numbers: bool) -> pa.Array:
+    """The places of versions, the lowest first; the last of equals is the last."""
+    if as_numbers and pa.types.is_string(versions.type):
+        numbers = [int(text) for text in versions.to_pylist()]
+        return pa.array(sorted(range(len(numbers)), key=numbers.__getitem__))
+    return pc.sort_indices(versions)
 
 
 def _literals(values: pa.Array) -> pa.Array:

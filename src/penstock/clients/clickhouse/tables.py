@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as set_field
 from typing import Final
 
 import pyarrow as pa
@@ -41,6 +42,8 @@ class Wanted:
     version: str | None
     append_only: bool
     override: Mapping[str, str]
+    wide: Mapping[str, str] = set_field(default_factory=dict)
+    """The columns that are texts of wide numbers, and the types of these."""
 
 
 def prepared(server: ClickHouse, wanted: Wanted, *, create: bool) -> dict[str, TableColumn]:
@@ -93,7 +96,7 @@ def _create(wanted: Wanted) -> str:
 
 
 def _type_of(wanted: Wanted, field: pa.Field, *, nullable: bool) -> str:
-    text = wanted.override.get(field.name) or column_type(field.type, nullable=nullable)
+    text = wanted.override.get(field.name) or _natural(wanted, field, nullable=nullable)
     if text is None:
         hint = "cast it in the SQL, or leave it out"
         raise ServiceError(
@@ -102,10 +105,17 @@ def _type_of(wanted: Wanted, field: pa.Field, *, nullable: bool) -> str:
     return text
 
 
+def _natural(wanted: Wanted, field: pa.Field, *, nullable: bool = True) -> str | None:
+    wide = wanted.wide.get(field.name)
+    if wide is None:
+        return column_type(field.type, nullable=nullable)
+    return f"Nullable({wide})" if nullable else wide
+
+
 def _check(wanted: Wanted, columns: Mapping[str, TableColumn]) -> None:
     for field in wanted.rows:
         if field.name not in columns:
-            natural = column_type(field.type) or "…"
+            natural = _natural(wanted, field) or "…"
             hint = (
                 f"ALTER TABLE {name(wanted.table)} ADD COLUMN {name(field.name)} {natural}; or leave it out of the rows"
             )

@@ -29,7 +29,7 @@ _SIMPLE: Final = {
 }
 _DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _NUMBERS: Final = {text: arrow for arrow, text in _SIMPLE.items() if pa.types.is_integer(arrow)}
-_WIDE: Final = {f"{word}{bits}": (word, bits) for word in ("Int", "UInt") for bits in (128, 256)}
+WIDE: Final = {f"{word}{bits}": (word, bits) for word in ("Int", "UInt") for bits in (128, 256)}
 _BY_SERVER: Final = frozenset(("Enum8", "Enum16", "IPv4", "IPv6", "JSON"))
 """Made of text by the server, which says so when it cannot, unless the column is Nullable."""
 _UUID: Final = "^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$"
@@ -136,11 +136,11 @@ def target(arrow: pa.DataType, kind: Kind) -> pa.DataType | None:
     if t.is_integer(arrow):
         if word == "DateTime":
             return pa.uint32()
-        if word in _WIDE:
-            return arrow if _WIDE[word][0] == "Int" else pa.uint64()
+        if word in WIDE:
+            return arrow if WIDE[word][0] == "Int" else pa.uint64()
         return _NUMBERS.get(word) or _fraction(kind)
     if t.is_decimal(arrow):
-        if word in _WIDE:
+        if word in WIDE:
             return pa.decimal256(76, 0)
         return _NUMBERS.get(word) or _fraction(kind)
     if t.is_floating(arrow):
@@ -152,7 +152,7 @@ def target(arrow: pa.DataType, kind: Kind) -> pa.DataType | None:
             return None
         return pa.timestamp("ns", arrow.tz) if word == "DateTime64" and kind.numbers[:1] > (6,) else arrow
     if t.is_string(arrow) or t.is_large_string(arrow):
-        known = word in ("String", "FixedString", "UUID") or word in _WIDE or (word in _BY_SERVER and not kind.nullable)
+        known = word in ("String", "FixedString", "UUID") or word in WIDE or (word in _BY_SERVER and not kind.nullable)
         return arrow if known else _decimal(kind)
     return arrow if word in ("String", "FixedString") else None
 
@@ -180,7 +180,7 @@ def fitted(values: pa.Array, kind: Kind, wanted: pa.DataType) -> pa.Array:
         raise ValueError("null in a column that is not Nullable")
     if values.null_count == len(values):
         return values
-    if kind.word in _WIDE or kind.word == "UUID":
+    if kind.word in WIDE or kind.word == "UUID":
         _check_text(values, kind)
     elif kind.word in ("Date", "DateTime"):
         _check_time(values, kind)
@@ -220,7 +220,7 @@ def _check_text(values: pa.Array, kind: Kind) -> None:
     if kind.word == "UUID":
         sound = pc.match_substring_regex(values, _UUID)
     else:
-        word, bits = _WIDE[kind.word]
+        word, bits = WIDE[kind.word]
         sign = "-?" if word == "Int" else ""
         sound = pc.match_substring_regex(values, f"^{sign}[0-9]+$")
         limit = str(2 ** (bits - (word == "Int")) - (word == "UInt"))

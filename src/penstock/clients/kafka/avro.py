@@ -8,8 +8,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from penstock.clients.kafka.records import VALUE, Decoded
+from penstock.clients.kafka.records import VALUE, Decoded, Made
 from penstock.clients.spark_expressions import tried
+from penstock.clients.wide.avro import as_read, fields_of
 
 _HEAD: Final = 5
 _MARK: Final = "is not known yet: schema "
@@ -25,16 +26,16 @@ class AvroSchemas:
     unknown: frozenset[int] = frozenset()
 
 
-def avro_value(schemas: AvroSchemas, at: str = VALUE) -> Decoded:
+def avro_value(schemas: AvroSchemas, at: str = VALUE, within: tuple[str, ...] = ()) -> Decoded:
     """Every record by its own writer's schema, as the reader's wants it. A number that is new stops the query.
 
-    It is found in the column `at`.
+    It is found in the column `at`. The row is the record itself, or one of its fields, which are then named.
     """
     from pyspark.sql import functions as f
     from pyspark.sql.avro.functions import from_avro
 
     begins, body = f.substring("value", 1, _HEAD), f.expr(f"substring(value, {_HEAD + 1})")
-    options = {"mode": "FAILFAST", "avroSchema": schemas.reader}
+    options = {"mode": "FAILFAST", "avroSchema": as_read(schemas.reader)}
 
     value = f.lit(None)
     for number, writer in schemas.writers.items():
@@ -46,7 +47,9 @@ def avro_value(schemas: AvroSchemas, at: str = VALUE) -> Decoded:
         .when(begins.isin([head(number) for number in schemas.unknown]), "schema-id-unknown")
         .otherwise(f.raise_error(f.concat(f.lit(_MARK), f.hex(f.substring("value", 2, 4)))))
     )
-    return Decoded(value, f.col(at).isNotNull(), fault)
+    carried = fields_of(schemas.reader, within)
+    made = {name: Made(how.function, how.kind, how.scale) for name, how in carried.items()}
+    return Decoded(value, f.col(at).isNotNull(), fault, made=made)
 
 
 def narrowed(schema: str, names: Collection[str]) -> str:

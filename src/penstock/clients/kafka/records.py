@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.clients.formats import JSON_OPTIONS
 from penstock.clients.spark_expressions import tried
+from penstock.clients.wide.columns import as_number
+from penstock.clients.wide.functions import know_wide_numbers
 from penstock.keyed.operators import OP, ORDER
 from penstock.sql.dialects import quoted
+from penstock.sql.wide_types import FIELDS, Wide, wide_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -29,6 +32,8 @@ VALUE: Final = "_decoded"
 """The column that has a value while rows are made of it."""
 ENVELOPE: Final = "_envelope"
 """The column that has what a value stands in, where it does."""
+ROW_AT: Final = ("after", "before")
+"""Where the row is in that."""
 
 FAULTS: Final[Mapping[str, str]] = {
     "not-text": "its value is not text in UTF-8",
@@ -58,13 +63,36 @@ class Decoded:
     fault: Column
     envelope: Column | None = None
     operation: Column | None = None
+    made: Mapping[str, Made] = field(default_factory=dict)
+    """The columns that are made of what a value has under their name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A column that is made by a function of what was read, and the kind of wide number that it is."""
+
+    function: str
+    kind: Wide | None = None
+    scale: int | None = None
+
+    def of(self, read: Column) -> Column:
+        """The column; null for what it cannot be made of."""
+        from pyspark.sql import functions as f
+
+        more = () if self.scale is None else (f.lit(self.scale),)
+        raw = tried(f.call_function(self.function, read, *more))
+        return raw if self.kind is None else as_number(raw, self.kind)
+
+    def of_key(self, text: Column) -> Column:
+        """The column of a row that is gone, of which only the key is known."""
+        return text if self.kind is None else Made(f"penstock_to_{FIELDS[self.kind]}", self.kind).of(text)
 
 
 def json_value(columns: Mapping[str, str]) -> Decoded:
     """JSON objects. A field that is not there is null; one that does not fit its type is a fault."""
     from pyspark.sql import functions as f
 
-    return _json(f.col("value").cast("string"), _fields(columns), VALUE)
+    return _json(f.col("value").cast("string"), _fields(columns), VALUE, _made_of_text(columns))
 
 
 def json_in_envelope(columns: Mapping[str, str]) -> Decoded:
@@ -74,7 +102,8 @@ def json_in_envelope(columns: Mapping[str, str]) -> Decoded:
     text = f.col("value").cast("string")
     row = f"STRUCT<{_fields(columns)}>"
     within = f.coalesce(f.get_json_object(text, "$.payload"), text)
-    return out_of_envelope(_json(within, f"before {row}, after {row}, op STRING", ENVELOPE))
+    schema = f"before {row}, after {row}, op STRING"
+    return out_of_envelope(_json(within, schema, ENVELOPE, _made_of_text(columns)))
 
 
 def out_of_envelope(whole: Decoded) -> Decoded:
@@ -89,14 +118,22 @@ def out_of_envelope(whole: Decoded) -> Decoded:
         whole.fault,
         f.when(said.isNotNull() & operation.isNull(), "unknown-operation").when(f.col(VALUE).isNull(), "no-row"),
     )
-    return Decoded(value, sound, fault, whole.value, f.coalesce(operation, f.lit("i")))
+    return Decoded(value, sound, fault, whole.value, f.coalesce(operation, f.lit("i")), whole.made)
 
 
 def _fields(columns: Mapping[str, str]) -> str:
-    return ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items())
+    """The columns as they are read: wide numbers as text, of which they are made."""
+    return ", ".join(
+        f"{quoted(name)} {kind if wide_name(kind) is None else 'STRING'}" for name, kind in columns.items()
+    )
 
 
-def _json(text: Column, schema: str, at: str) -> Decoded:
+def _made_of_text(columns: Mapping[str, str]) -> dict[str, Made]:
+    kinds = {name: kind for name, text in columns.items() if (kind := wide_name(text)) is not None}
+    return {name: Made(f"penstock_to_{FIELDS[kind]}", kind) for name, kind in kinds.items()}
+
+
+def _json(text: Column, schema: str, at: str, made: Mapping[str, Made]) -> Decoded:
     """A text as a struct that is found in the column `at`."""
     from pyspark.sql import functions as f
 
@@ -107,7 +144,7 @@ def _json(text: Column, schema: str, at: str) -> Decoded:
     fault = f.when(~f.is_valid_utf8(text), "not-text").when(
         wrong, f.when(is_object, "field-mismatch").otherwise("not-json")
     )
-    return Decoded(value, ~wrong & f.is_valid_utf8(text), fault)
+    return Decoded(value, ~wrong & f.is_valid_utf8(text), fault, made=made)
 
 
 def raw_value() -> Decoded:
@@ -154,14 +191,22 @@ def rows(records: DataFrame, decoded: Decoded, shape: Shape, fault: str, kept: S
     if shape.operation and decoded.operation is None:
         wrong = f.coalesce(wrong, f.when(said.isNull(), "unknown-operation"))
     keys = _key_parts(shape.key) if deletes else {}
-    columns = [
-        (
-            f.when(gone, keys[name].cast(types[name])).otherwise(f.col(f"{VALUE}.{quoted(name)}"))
-            if name in keys
-            else f.col(f"{VALUE}.{quoted(name)}")
-        ).alias(name)
-        for name in types
-    ]
+    made = {name: how for name, how in decoded.made.items() if name in types}
+    if made:
+        know_wide_numbers(records.sparkSession)
+
+    def column(name: str) -> Column:
+        read = f.col(f"{VALUE}.{quoted(name)}")
+        found = made[name].of(read) if name in made else read
+        if name not in keys:
+            return found.alias(name)
+        key = made[name].of_key(keys[name]) if name in made else keys[name].cast(types[name])
+        return f.when(gone, key).otherwise(found).alias(name)
+
+    columns = [column(name) for name in types]
+    for name, how in made.items():
+        read = f.col(f"{VALUE}.{quoted(name)}")
+        wrong = f.coalesce(wrong, f.when(~gone & read.isNotNull() & how.of(read).isNull(), "field-mismatch"))
     if shape.operation and OP not in types:
         columns.append((f.when(gone, "d").otherwise(said) if deletes else said).alias(OP))
     if shape.metadata:

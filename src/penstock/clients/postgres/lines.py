@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from penstock.clients.wide.columns import wide_kind
 from penstock.sql.dialects import quoted
+from penstock.sql.wide_types import FIELDS
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField
@@ -30,6 +32,8 @@ def line(fields: Sequence[StructField], more: Sequence[str] = ()) -> str:
 
 def _cell(field: StructField) -> str:
     value, kind = quoted(field.name), field.dataType.simpleString()
+    if (wide := wide_kind(field.dataType)) is not None:
+        return f"penstock_{FIELDS[wide]}_text({value}.{FIELDS[wide]})"
     if kind.startswith(_PLAIN):
         return f"cast({value} AS string)"
     if kind == "binary":

@@ -18,6 +18,8 @@ from penstock.clients.batches import BatchRef
 from penstock.clients.postgres.lines import line
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.tables import LOCK, TableName, columns_of, listed, quoted
+from penstock.clients.wide.columns import wide_columns
+from penstock.clients.wide.functions import know_wide_numbers
 from penstock.errors import PenstockError, QueryFailed, ServiceError
 
 if TYPE_CHECKING:
@@ -90,7 +92,10 @@ class Stage:
     def fill(self, rows: DataFrame, gone: str, server: PostgresServer) -> Staged:
         """Copy rows there from where they are, or fetch them if they are few. What is gone is said in SQL."""
         token = secrets.randbits(62)
-        fields = [field for field in rows.schema if field.name in self.columns]
+        schema = rows.schema
+        fields = [field for field in schema if field.name in self.columns]
+        if wide_columns(schema):
+            know_wide_numbers(rows.sparkSession)
         more = ("cast(monotonically_increasing_id() AS string)", f"cast({gone} AS string)", f"'{token}'")
         names = listed([*(field.name for field in fields), *_OWN])
         copier = Copier(server, f"COPY {self.table} ({names}) FROM STDIN", self.parts.among_parameters, token)

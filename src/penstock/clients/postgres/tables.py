@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from penstock.clients.wide.columns import wide_kind
 from penstock.errors import ServiceError
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ _NESTED: Final = ("struct", "array", "map", "variant")
 def postgres_type(kind: DataType) -> str:
     """The type of a column for values of a type of Spark."""
     spoken = kind.simpleString()
+    if wide_kind(kind) is not None:
+        return "numeric(78,0)"
     if spoken.startswith("decimal("):
         return spoken.replace("decimal", "numeric")
     return "jsonb" if spoken.startswith(_NESTED) else _TYPES.get(spoken, "text")

@@ -1,0 +1,1 @@
+"""Whole numbers of 256 bits, which Spark has no type for."""

@@ -1,0 +1,233 @@
+"""Spark SQL over wide numbers, in words that Spark knows: bytes inside of expressions, structs where values go on."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+from sqlglot import exp, parse_one
+from sqlglot.optimizer.annotate_types import annotate_types
+from sqlglot.optimizer.qualify import qualify
+from sqlglot.schema import MappingSchema
+
+from penstock.errors import PlanRefused
+from penstock.sql.dialects import SPARK
+from penstock.sql.types import Columns, data_type
+from penstock.sql.wide_types import FIELDS, GIVES, LIMITS, TAKES, Wide, as_bytes, wide_name, wide_of
+from penstock.sql.wide_typing import ARITHMETIC, CHOICES, COMPARISONS, ENDS, literal_of, tell_wide
+
+_NUMBER: Final = "wide"
+_WORDS: Final[Mapping[type[exp.Expr], str]] = dict(
+    zip(ARITHMETIC, ("add", "sub", "mul", "div", "div", "mod"), strict=True)
+)
+_COMPARED: Final[Sequence[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Sequence[str]]]] = (
+    (exp.Between, ("this", "low", "high")),
+    (exp.In, ("this", "expressions")),
+    (exp.Is, ("this",)),
+    (COMPARISONS, ("this", "expression")),
+)
+"""Nodes that compare their operands, and where these are."""
+
+
+@lru_cache(maxsize=512)
+def rewritten(sql: str, inputs: tuple[tuple[str, Columns], ...]) -> str:
+    """A query over these tables, of which some have wide numbers. PlanRefused where these are used wrongly."""
+    tree = parse_one(sql, read=SPARK)
+    assert isinstance(tree, exp.Query)
+    found = _Rewriting(_kinds(tree, inputs))
+    return found.value(tree).sql(SPARK, identify=True, comments=False)
+
+
+def rewritten_condition(condition: str, columns: Columns) -> str:
+    """What rows with these columns must meet."""
+    tree = parse_one(rewritten(f"SELECT 1 FROM rows_ WHERE {condition}", (("rows_", columns),)), read=SPARK)
+    where: exp.Expr = tree.args["where"].this
+    return where.sql(SPARK, identify=True, comments=False)
+
+
+def _kinds(tree: exp.Query, inputs: tuple[tuple[str, Columns], ...]) -> dict[int, Wide]:
+    """The nodes that are wide numbers, by a number that is written to each."""
+    for number, node in enumerate(tree.walk()):
+        node.meta[_NUMBER] = number
+    known: dict[str, object] = {
+        name.lower(): {c.name.lower(): data_type(wide_name(c.type) or c.type or "unknown") for c in columns}
+        for name, columns in inputs
+    }
+    schema = MappingSchema(known, dialect=SPARK, normalize=False)
+    qualified = qualify(
+        tree.copy(),
+        schema=schema,
+        dialect=SPARK,
+        allow_partial_qualification=True,
+        expand_alias_refs=False,
+        validate_qualify_columns=False,
+        quote_identifiers=False,
+    )
+    typed = annotate_types(qualified, schema=schema, dialect=SPARK)
+    for problem in tell_wide(typed):
+        raise PlanRefused(problem.code, problem.message, hint=problem.hint)
+    return {
+        node.meta[_NUMBER]: kind
+        for node in typed.walk()
+        if _NUMBER in node.meta and (kind := wide_of(node.type)) is not None
+    }
+
+
+class _Rewriting:
+    """Takes a tree apart and puts it together again."""
+
+    def __init__(self, kinds: Mapping[int, Wide]) -> None:
+        self._kinds = kinds
+
+    def kind(self, node: object) -> Wide | None:
+        return self._kinds.get(node.meta.get(_NUMBER, -1)) if isinstance(node, exp.Expr) else None
+
+    def value(self, node: exp.Expr) -> exp.Expr:
+        """A node as it goes on: a wide number as a struct."""
+        kind = self.kind(node)
+        if kind is not None and not isinstance(node, exp.Column | exp.Dot | exp.Alias | exp.Query):
+            return _struct(self.raw(node, kind), kind)
+        if isinstance(node, exp.Anonymous) and node.name.lower() in TAKES:
+            return self._called(node)
+        if isinstance(node, exp.Cast) and (own := self.kind(node.this)) is not None:
+            return self._cast(node, own)
+        if isinstance(node, exp.Case):
+            return self._case(node, None)
+        compared = self._compared(node)
+        for place, given in list(node.args.items()):
+            if compared is not None and place in compared[0]:
+                self._rawly(node, place, compared[1])
+            elif isinstance(given, exp.Expr):
+                node.set(place, self.value(given))
+            elif isinstance(given, list):
+                node.set(place, [self.value(part) if isinstance(part, exp.Expr) else part for part in given])
+        return node
+
+    def _compared(self, node: exp.Expr) -> tuple[Sequence[str], Wide] | None:
+        """The places of a node whose operands are compared, if a wide number is among them, and its kind."""
+        places = next((places for cls, places in _COMPARED if isinstance(node, cls)), ())
+        kind = self._kind_among([operand for place in places for operand in _listed(node.args.get(place))])
+        return None if kind is None else (places, kind)
+
+    def _kind_among(self, operands: Iterable[object]) -> Wide | None:
+        return next((kind for operand in operands if (kind := self.kind(operand)) is not None), None)
+
+    def _rawly(self, node: exp.Expr, place: str, kind: Wide) -> None:
+        given = node.args.get(place)
+        if isinstance(given, list):
+            node.set(place, [self.raw(operand, kind) for operand in given])
+        elif isinstance(given, exp.Expr):
+            node.set(place, self.raw(given, kind))
+
+    def raw(self, node: exp.Expr, kind: Wide) -> exp.Expr:
+        """A node as the bytes of a wide number of this kind."""
+        own, field = self.kind(node), FIELDS[kind]
+        if own is None:
+            return self._coerced(node, kind)
+        if isinstance(node, exp.Paren):
+            return exp.Paren(this=self.raw(node.this, kind))
+        if isinstance(node, ARITHMETIC):
+            word = next(word for cls, word in _WORDS.items() if isinstance(node, cls))
+            return _call(f"penstock_{field}_{word}", self.raw(node.this, kind), self.raw(node.expression, kind))
+        if isinstance(node, exp.Neg | exp.Abs):
+            inner = self.raw(node.this, kind)
+            signed = kind == "INT256"
+            word = "neg" if isinstance(node, exp.Neg) else "abs"
+            return _call(f"penstock_{field}_{word}", inner) if signed else inner
+        if isinstance(node, exp.Cast):
+            return self._made(node.this, kind)
+        if isinstance(node, exp.Anonymous) and GIVES.get(node.name.lower()) == kind:
+            return self._called(node)
+        if isinstance(node, CHOICES):
+            for place in ("this", "expression", "expressions"):
+                self._rawly(node, place, kind)
+            return node
+        if isinstance(node, ENDS):
+            self._rawly(node, "this", kind)
+            return node
+        if isinstance(node, exp.Case):
+            return self._case(node, kind)
+        if isinstance(node, exp.If):
+            node.set("this", self.value(node.this))
+            for place in ("true", "false"):
+                self._rawly(node, place, kind)
+            return node
+        whole = self.value(node)
+        held = whole if isinstance(whole, exp.Column | exp.Dot) else exp.Paren(this=whole)
+        return exp.Dot(this=held, expression=exp.to_identifier(field, quoted=True))
+
+    def _case(self, node: exp.Case, kind: Wide | None) -> exp.Expr:
+        """A CASE, as bytes if it comes to a wide number of this kind."""
+        compared = None
+        if node.this is not None:
+            compared = self._kind_among([node.this, *(branch.this for branch in node.args["ifs"])])
+            node.set("this", self._either(node.this, compared))
+        for branch in node.args["ifs"]:
+            branch.set("this", self._either(branch.this, compared))
+            branch.set("true", self._either(branch.args["true"], kind))
+        if (default := node.args.get("default")) is not None:
+            node.set("default", self._either(default, kind))
+        return node
+
+    def _either(self, node: exp.Expr, kind: Wide | None) -> exp.Expr:
+        return self.value(node) if kind is None else self.raw(node, kind)
+
+    def _coerced(self, node: exp.Expr, kind: Wide) -> exp.Expr:
+        """Something else as a wide number. What fits is known for what is written here, and found out for the rest."""
+        number = literal_of(node)
+        if number is not None and LIMITS[kind][0] <= number <= LIMITS[kind][1]:
+            return exp.HexString(this=as_bytes(number, kind), is_integer=False)
+        if isinstance(node, exp.Null):
+            return exp.cast(exp.null(), "BINARY", dialect=SPARK)
+        return _call(f"penstock_to_{FIELDS[kind]}", self.value(node))
+
+    def _made(self, node: exp.Expr, kind: Wide) -> exp.Expr:
+        """Whatever there is, as a wide number of this kind."""
+        own = self.kind(node)
+        if own is None or own == kind:
+            return self.raw(node, kind)
+        return _call(f"penstock_{FIELDS[own]}_as_{FIELDS[kind]}", self.raw(node, own))
+
+    def _called(self, node: exp.Anonymous) -> exp.Expr:
+        """A function over wide numbers, which refuses what is null. Its answer is bytes if it is a wide number."""
+        name = node.name.lower()
+        kind = TAKES[name][1]
+        match name:
+            case "to_u256" | "to_i256":
+                found = self._made(node.expressions[0], "UINT256" if name == "to_u256" else "INT256")
+            case "to_int64":
+                own = self.kind(node.expressions[0]) or "INT256"
+                found = _call(f"penstock_{FIELDS[own]}_long", self.raw(node.expressions[0], own))
+            case "u256_to_string" | "i256_to_string":
+                assert kind is not None
+                found = _call(f"penstock_{FIELDS[kind]}_text", self.raw(node.expressions[0], kind))
+            case _:
+                assert kind is not None
+                found = _call(f"penstock_{name}", *(self.raw(argument, kind) for argument in node.expressions))
+        if isinstance(found, exp.HexString):
+            return found
+        said = exp.Literal.string(f"[WIDE_NUMBER] {name} is given NULL. SQLSTATE: 22004")
+        return exp.Coalesce(this=found, expressions=[_call("RAISE_ERROR", said)])
+
+    def _cast(self, node: exp.Cast, own: Wide) -> exp.Expr:
+        """A wide number as something else: as text, and what Spark makes of that. What does not fit is an error."""
+        text = _call(f"penstock_{FIELDS[own]}_text", self.raw(node.this, own))
+        if node.to.this in exp.DataType.TEXT_TYPES:
+            return text
+        whole = node.to.this in (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
+        held = _call(f"penstock_{FIELDS[own]}_long", self.raw(node.this, own)) if whole else text
+        return exp.Cast(this=held, to=node.to.copy())
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value]
+
+
+def _call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
+    return exp.Anonymous(this=name, expressions=list(arguments))
+
+
+def _struct(raw: exp.Expr, kind: Wide) -> exp.Expr:
+    held = _call("NAMED_STRUCT", exp.Literal.string(FIELDS[kind]), raw)
+    if isinstance(raw, exp.HexString):
+        return held
+    return exp.If(this=exp.Is(this=raw.copy(), expression=exp.null()), true=exp.null(), false=held)
