@@ -49,8 +49,8 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "spark.sql.json.filterPushdown.enabled": "false",
     "spark.sql.csv.filterPushdown.enabled": "false",
     "spark.sql.parquet.filterPushdown": "false",
-    # Without a bound in bytes: to keep it, Spark asks for the size of every column at every row, which is half of the time
-    # that rows take to Python. So few rows that even the largest records of Kafka (1 MB) fit into a column of Arrow.
+    # Without a bound in bytes: to keep it, Spark asks for the size of every column at every row, half of the time that
+    # rows take to Python. So few rows that even the largest records of Kafka (1 MB) fit into a column of Arrow.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     **dict.fromkeys(
