@@ -31,10 +31,14 @@ bench: setup ## Run the benchmarks
 bench-kafka: setup ## Run the benchmarks of Kafka, beside plain Spark and Flink
 	@$(BIN)/python bench/kafka.py && $(BIN)/python bench/latency.py
 
+bench-sinks: setup ## Run the benchmarks of sinks and of sources that fill up, on real services
+	@$(BIN)/python bench/postgres.py && $(BIN)/python bench/clickhouse.py && $(BIN)/python bench/webhook.py
+	@$(BIN)/python bench/fan_out.py && $(BIN)/python bench/hybrid.py
+
 chaos: setup ## Kill a running project again and again, then count its rows
 	@$(BIN)/python tests/chaos/kill_rounds.py
 
 lock: setup ## Pin the development packages anew
 	@$(BIN)/pip freeze --exclude-editable | grep -v '^penstock' > requirements.lock
 
-.PHONY: help setup demo test quick format docs bench bench-kafka chaos lock
+.PHONY: help setup demo test quick format docs bench bench-kafka bench-sinks chaos lock

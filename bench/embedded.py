@@ -65,7 +65,9 @@ def plain(spark: SparkSession) -> SparkSession:
     """A session as Spark comes, without our settings."""
     session = spark.newSession()
     for key in DEFAULTS:
-        if key.startswith("spark.sql.") and not key.endswith("timeZone"):
+        if key.startswith("spark.sql.execution."):
+            session.conf.unset(key)
+        elif key.startswith("spark.sql.") and not key.endswith("timeZone"):
             session.conf.set(key, SPARK_DEFAULTS.get(key, "true"))
     return session
 

@@ -61,10 +61,10 @@ class Others:
     """What share of the machine's cores others had since it was made: with much of it, times say little."""
 
     def __init__(self) -> None:
-        self._at, self._busy, self._own = time.monotonic(), _busy_secs(), _own_secs()
+        self._at, self._busy, self._own = time.monotonic(), _busy_secs(), core_secs()
 
     def __str__(self) -> str:
-        taken = _busy_secs() - self._busy - (_own_secs() - self._own)
+        taken = _busy_secs() - self._busy - (core_secs() - self._own)
         share = taken / (time.monotonic() - self._at) / (os.cpu_count() or 1)
         return f"others had {max(0.0, share):.0%} of the cores"
 
@@ -76,9 +76,13 @@ def _busy_secs() -> float:
     return (user + nice + system + irq + soft_irq + steal) / _TICKS
 
 
-def _own_secs() -> float:
-    """The time that this process and all below it have had, with those that have ended."""
-    return sum(sum(map(int, fields[11:15])) for fields in map(_stat, _tree(os.getpid())) if fields) / _TICKS
+def core_secs(*services: int) -> float:
+    """The time of cores that this process and all below it have had, with those that have ended, and services too.
+
+    Beside others on the machine, it says more than the time that has passed.
+    """
+    pids = {pid for root in (os.getpid(), *services) for pid in _tree(root)}
+    return sum(sum(map(int, fields[11:15])) for fields in map(_stat, pids) if fields) / _TICKS
 
 
 def _stat(pid: int) -> list[str]:

@@ -149,7 +149,9 @@ def plain(spark: SparkSession) -> SparkSession:
     kept = ("timeZone", "providerClass", "changelogCheckpointing.enabled")
     session.conf.unset("spark.sql.streaming.checkpointFileManagerClass")
     for key in DEFAULTS:
-        if key.startswith("spark.sql.") and not key.endswith((*kept, "FileManagerClass")):
+        if key.startswith("spark.sql.execution."):
+            session.conf.unset(key)
+        elif key.startswith("spark.sql.") and not key.endswith((*kept, "FileManagerClass")):
             off = key.endswith(("enableSourceEvolution",))
             session.conf.set(key, "1" if key.endswith("formatVersion") else "false" if off else "true")
     return session

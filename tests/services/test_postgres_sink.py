@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from penstock.clients.clusters import Clusters
 from penstock.clients.postgres import connections
 from penstock.clients.postgres.connections import kept
+from penstock.clients.postgres.merging import Merge
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.staging import Copier, Stage, Staged
 from penstock.connectors.postgres import PostgresSink
@@ -99,6 +100,25 @@ def test_order_holds_over_many_rows_of_a_key(given: Given) -> None:
     rows = [(n % 7, n) for n in range(10_000)]
     given.write("id INT, n INT", *rows)
     assert given.rows() == [(str(key), str(max(n for k, n in rows if k == key))) for key in range(7)]
+
+
+def test_many_rows_for_an_empty_table_end_as_they_would_in_one_with_rows(given: Given) -> None:
+    columns = "id INT, n INT, _gs_op STRING"
+    rows = [(n % 1500, n, "d" if n % 1500 == 7 and n >= 1500 else "i") for n in range(3000)]
+    given.write(columns, *rows)
+    expected = [(str(key), str(key + 1500)) for key in range(1500) if key != 7]
+    assert given.rows() == expected
+    given.write(columns, *rows)
+    assert given.rows() == expected
+
+
+def test_a_row_that_comes_from_elsewhere_into_an_empty_table_is_replaced(
+    given: Given, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given.write("id INT, n INT", (5, 0))
+    monkeypatch.setattr(Merge, "_size", lambda *_: 0)  # as if it had come right after the look at the table
+    given.write("id INT, n INT", *((n, n) for n in range(2000)))
+    assert given.rows() == [(str(n), str(n)) for n in range(2000)]
 
 
 def test_rows_that_are_there_can_be_left_alone(given: Given) -> None:

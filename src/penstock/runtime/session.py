@@ -51,6 +51,15 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "spark.sql.json.filterPushdown.enabled": "false",
     "spark.sql.csv.filterPushdown.enabled": "false",
     "spark.sql.parquet.filterPushdown": "false",
+    # Without a bound in bytes: to keep it, Spark asks for the size of every column at every row, half of the time that
+    # rows take to Python. So few rows that even the largest records of Kafka (1 MB) fit into a column of Arrow.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+    **dict.fromkeys(
+        # Arrow checks every access to a buffer otherwise. Spark's writers grow their buffers before they write.
+        ("spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions"),
+        "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false",
+    ),
 }
 
 

@@ -43,50 +43,58 @@ class Merge:
         if self.has_deletes and db.execute(f"SELECT EXISTS (SELECT {_rows(staged)} AND {GONE})").fetchone() == (True,):
             gone = f"SELECT DISTINCT {listed(self.key)} {_rows(staged)} AND {GONE}"
             db.execute(f"DELETE FROM {self.table} AS kept USING ({gone}) AS last WHERE {self._same}")
-        if not (self._is_for_a_join(db, staged) and self._joined(db, staged)):
+        if not (self._is_for_a_join(db, staged) and self._at_once(db, staged)):
             self._one_by_one(db, staged)
 
     def _is_for_a_join(self, db: Database, staged: Staged) -> bool:
         if staged.rows < _MANY or db.info.server_version < _HAS_MERGE:
             return False
-        sizes = db.execute(
-            "SELECT coalesce((SELECT sum(pg_relation_size(relid)) FROM pg_partition_tree(t)), pg_relation_size(t)),"
-            " pg_relation_size(to_regclass(%s)) FROM to_regclass(%s) AS t",
-            (str(staged.table), str(self.table)),
-        ).fetchone()
-        assert sizes is not None
-        return bool(sizes[0] <= _LARGER * sizes[1])
+        arrived = db.execute("SELECT pg_relation_size(to_regclass(%s))", (str(staged.table),)).fetchone()
+        assert arrived is not None
+        return self._size(db) <= _LARGER * int(arrived[0])
 
-    def _joined(self, db: Database, staged: Staged) -> bool:
-        """Merge by a join. It does not work where somebody else inserts a row of the same key meanwhile."""
+    def _size(self, db: Database) -> int:
+        """How many bytes the rows of the table take, with those of its partitions."""
+        found = db.execute(
+            "SELECT coalesce((SELECT sum(pg_relation_size(relid)) FROM pg_partition_tree(t)), pg_relation_size(t))"
+            " FROM to_regclass(%s) AS t",
+            (str(self.table),),
+        ).fetchone()
+        assert found is not None
+        return int(found[0])
+
+    def _at_once(self, db: Database, staged: Staged) -> bool:
+        """Merge as a whole. It does not work where somebody else inserts a row of the same key meanwhile."""
         from psycopg.errors import UniqueViolation
 
-        matched = "THEN DO NOTHING" if self._leaves else f"{self._newer('last')}THEN UPDATE SET {self._changes('last')}"
-        values = ", ".join(f"last.{quoted(name)}" for name in self.columns)
         try:
             with db.transaction():
-                db.execute(f"ANALYZE {staged.table} ({listed([*self.key, TOKEN])})")
-                db.execute("SET LOCAL enable_nestloop = off")
-                db.execute(
-                    f"MERGE INTO {self.table} AS kept"
-                    f" USING (SELECT * FROM ({self._last(staged)}) AS each WHERE NOT {GONE}) AS last"
-                    f" ON {self._same} WHEN MATCHED {matched}"
-                    f" WHEN NOT MATCHED THEN INSERT ({listed(self.columns)}) VALUES ({values})"
-                )
-                db.execute("SET LOCAL enable_nestloop = on")
+                if self._size(db) == 0:
+                    db.execute(f"{self._insert} {self._present(staged)}")
+                else:
+                    self._join(db, staged)
         except UniqueViolation:
             return False
         return True
+
+    def _join(self, db: Database, staged: Staged) -> None:
+        matched = "THEN DO NOTHING" if self._leaves else f"{self._newer('last')}THEN UPDATE SET {self._changes('last')}"
+        values = ", ".join(f"last.{quoted(name)}" for name in self.columns)
+        db.execute(f"ANALYZE {staged.table} ({listed([*self.key, TOKEN])})")
+        db.execute("SET LOCAL enable_nestloop = off")
+        db.execute(
+            f"MERGE INTO {self.table} AS kept USING ({self._present(staged)}) AS last"
+            f" ON {self._same} WHEN MATCHED {matched}"
+            f" WHEN NOT MATCHED THEN INSERT ({listed(self.columns)}) VALUES ({values})"
+        )
+        db.execute("SET LOCAL enable_nestloop = on")
 
     def _one_by_one(self, db: Database, staged: Staged) -> None:
         """Merge by the index."""
         action = (
             "NOTHING" if self._leaves else f"UPDATE SET {self._changes('EXCLUDED')} {self._newer('EXCLUDED', 'WHERE')}"
         )
-        db.execute(
-            f"{self._insert} SELECT {listed(self.columns)} FROM ({self._last(staged)}) AS last WHERE NOT {GONE}"
-            f" ON CONFLICT ({listed(self.key)}) DO {action}"
-        )
+        db.execute(f"{self._insert} {self._present(staged)} ON CONFLICT ({listed(self.key)}) DO {action}")
 
     @property
     def _insert(self) -> str:
@@ -114,6 +122,10 @@ class Merge:
             f"{word if not n else 'AND'} {new}.{quoted(name)} {sign} kept.{quoted(name)} "
             for n, (name, sign) in enumerate(self._compared)
         )
+
+    def _present(self, staged: Staged) -> str:
+        """The last row of each key, unless it is gone."""
+        return f"SELECT {listed(self.columns)} FROM ({self._last(staged)}) AS each WHERE NOT {GONE}"
 
     def _last(self, staged: Staged) -> str:
         """The last row of each key. They come in the order of the key, in which an index is filled fastest.
