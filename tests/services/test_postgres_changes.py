@@ -541,6 +541,11 @@ def test_changes_of_other_tables_make_batches_only_when_the_log_grows(
         assert slots.check(shop.db, following.followed, following.at) == following.at
         follower.next(moved, None)
         assert slots.check(shop.db, following.followed, slots.lsn_of(moved)) == slots.lsn_of(moved)
+        shop.do(
+            f"ALTER PUBLICATION {following.followed.publication} DROP TABLE orders", "INSERT INTO orders VALUES (1)"
+        )
+        with pytest.raises(ServiceError, match="does not have the table"):
+            follower.next(moved, None)
     finally:
         follower.close()
 

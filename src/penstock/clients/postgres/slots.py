@@ -60,26 +60,30 @@ def publish(db: Database, followed: Followed) -> Published:
     """Make the publication, unless it is there. ServiceError if it does not tell of everything that is read."""
     import psycopg
 
-    name, table = quoted(followed.publication), followed.table
-    wanted = f"CREATE PUBLICATION {name} FOR TABLE {table}"
-    found = db.execute(
-        "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_publication WHERE pubname = %s",
-        (followed.publication,),
-    ).fetchone()
-    if found is None:
+    there = db.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (followed.publication,)).fetchone()
+    if there is None:
         if followed.keeps_slot and _exists(db, followed.slot):
             text = f"the slot `{followed.slot}` is there, and the publication `{followed.publication}` is not"
             hint = f"SELECT pg_drop_replication_slot('{followed.slot}'): a slot must be made after its publication"
             raise ServiceError("replication-refused", text, hint=hint)
+        wanted = f"CREATE PUBLICATION {quoted(followed.publication)} FOR TABLE {followed.table}"
         try:
             db.execute(wanted)
         except psycopg.errors.InsufficientPrivilege as error:
-            text = (
-                f"there is no publication `{followed.publication}`, and it cannot be made: {error.diag.message_primary}"
-            )
+            said = error.diag.message_primary
+            text = f"there is no publication `{followed.publication}`, and it cannot be made: {said}"
             raise ServiceError("replication-refused", text, hint=f"as the owner of the table: {wanted}") from None
-        return Published()
-    if found != (True,):
+    return published(db, followed)
+
+
+def published(db: Database, followed: Followed) -> Published:
+    """Refuse a publication that does not tell of everything that is read: changes would be left out in silence."""
+    name = quoted(followed.publication)
+    found = db.execute(
+        "SELECT pubinsert AND pubupdate AND pubdelete AND pubtruncate FROM pg_publication WHERE pubname = %s",
+        (followed.publication,),
+    ).fetchone()
+    if found == (False,):
         text = f"the publication `{followed.publication}` does not tell of every kind of change"
         hint = f"ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate')"
         raise ServiceError("replication-refused", text, hint=hint)

@@ -44,6 +44,7 @@ class _Follower:
             end = there if target is None else target
             if end <= begin or self._nothing == (begin, end):
                 return start
+            slots.published(db, self._followed)
             ahead = slots.ahead(db, self._followed, end)
         if not ahead.changes and ahead.end == end and end - begin < _UNCONFIRMED_BYTES:
             self._nothing = (begin, end)
