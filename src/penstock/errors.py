@@ -12,7 +12,8 @@ Anything else that escapes is a bug: exit 70, with its traceback.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
@@ -238,6 +239,15 @@ class ServiceError(PenstockError):
             return None
         told, _ = json.JSONDecoder().raw_decode(text, begin + len(_CONVEYED))
         return cls(told["code"], told["message"], hint=told["hint"], retriable=told["retriable"])
+
+
+@contextmanager
+def conveying() -> Iterator[None]:
+    """Raise errors as those do who hand on nothing of an error but its text."""
+    try:
+        yield
+    except ServiceError as error:
+        raise RuntimeError(error.conveyed) from None
 
 
 class QueryFailed(PenstockError):

@@ -24,6 +24,8 @@ EXAMPLES: dict[tuple[str, str], dict[str, Any]] = {
         "unbounded_source": {"source_type": "kafka", "topic": "orders"},
     },
     ("source", "postgres"): {"table": "orders", "user": "me", "database": "db", "password": "secret"},
+    ("source", "postgres_cdc"): {"table": "shop.orders", "user": "me", "database": "db", "password": "secret"},
+    ("source", "postgres_cdc_source"): {"table": "orders", "user": "me", "database": "db", "slot_name": "ours"},
     ("sink", "jdbc-sink"): {"from": "a", "connection.url": "jdbc:postgresql://db/shop", "connection.user": "me"},
     ("source", "kafka"): {"topic": "orders", "data_format": "json", "schema": {"id": "int64"}},
     ("source", "topic"): {"topic": "orders"},
@@ -63,7 +65,8 @@ def test_every_built_in_is_found_under_its_type() -> None:
 
 
 def test_types_are_listed_in_order() -> None:
-    assert registry.types("source") == ("clickhouse", "file", "generator", "hybrid", "kafka", "postgres", "topic")
+    databases = ("postgres", "postgres_cdc", "postgres_cdc_source")
+    assert registry.types("source") == ("clickhouse", "file", "generator", "hybrid", "kafka", *databases, "topic")
     assert registry.types("sink") == (
         "blackhole",
         "clickhouse",

@@ -62,6 +62,7 @@ def test_records_that_are_gone_are_named_by_their_ranges() -> None:
 
 def test_what_passes_by_itself_and_what_does_not() -> None:
     assert is_passing(Exception("org.apache.kafka.common.errors.TimeoutException: no metadata"))
+    assert is_passing(Exception("Python worker failed to connect back."))
     assert not is_passing(Exception("org.apache.kafka.common.errors.SaslAuthenticationException: no"))
     assert is_for_lost_records(Exception("Some data may have been lost because they are not available"))
     assert not is_for_lost_records(Exception("division by zero"))

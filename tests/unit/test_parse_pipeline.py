@@ -93,7 +93,7 @@ def test_an_unknown_type_is_reported_with_the_nearest_and_all_there_are(pipeline
         "did you mean `sql`?",
         "did you mean `blackhole`?",
     ]
-    there = "clickhouse, file, generator, hybrid, kafka, topic"
+    there = "clickhouse, file, generator, hybrid, kafka, postgres_cdc, postgres_cdc_source, topic"
     assert f"`pulsar` is not available as a source; there are {there}" in found[1].message
 
 

@@ -195,6 +195,10 @@ class Source(Connector):
         plans for one batch. None if it is not, or is not known."""
         return None
 
+    def keeping_in(self, directory: Path) -> Self:
+        """The same source, which may keep there what it must remember as long as the checkpoint of its reader lasts."""
+        return self
+
     @property
     def poll_ms(self) -> int:
         """How long to wait before looking again when there was nothing new."""

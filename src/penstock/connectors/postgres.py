@@ -13,7 +13,7 @@ from pydantic import Field, PrivateAttr, SecretStr, field_validator
 from penstock.clients.batches import BatchRef
 from penstock.clients.clusters import Clusters
 from penstock.clients.jars import Package
-from penstock.clients.postgres.login import Login, SslMode
+from penstock.clients.postgres.login import Address, Login
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.tables import TableName, columns_of
 from penstock.clients.postgres.writing import TableWriter
@@ -93,7 +93,7 @@ class PostgresSink(Login, Sink):
         )
 
 
-class PostgresTable(Source):
+class PostgresTable(Address, Source):
     """Reads a table of PostgreSQL, for streams that look rows up in it. Every batch sees it as it is then."""
 
     type: Literal["postgres"] = "postgres"
@@ -104,18 +104,6 @@ class PostgresTable(Source):
     """The table's name."""
     schema_: str = Field("public", alias="schema", min_length=1)
     """The schema it is in."""
-    host: str = "127.0.0.1"
-    """The server."""
-    port: Whole = Field(5432, ge=1, le=65535)
-    """Its port."""
-    user: str
-    """The user."""
-    password: Secret = SecretStr("")
-    """The password; never shown again."""
-    database: str
-    """The database."""
-    sslmode: SslMode = "prefer"
-    """How the connection is secured."""
 
     def read(self, spark: SparkSession, name: str) -> DataFrame:
         raise PlanRefused("not-runnable-here", "a table of PostgreSQL is looked up, and no stream")
@@ -130,14 +118,9 @@ class PostgresTable(Source):
 
     def check(self) -> None:
         """Spark would say it with a hundred lines, and leave out the reason."""
-        with self._server.connected() as db:
+        with self.server.connected() as db:
             if not columns_of(db, TableName(self.schema_, self.table)):
-                raise ServiceError("table-mismatch", f"{self._server} has no table {self.schema_}.{self.table}")
-
-    @property
-    def _server(self) -> PostgresServer:
-        password = self.password.get_secret_value()
-        return PostgresServer(self.host, self.port, self.user, password, self.database, self.sslmode)
+                raise ServiceError("table-mismatch", f"{self.server} has no table {self.schema_}.{self.table}")
 
 
 _ADDRESS: Final = re.compile(

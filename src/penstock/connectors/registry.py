@@ -28,6 +28,8 @@ BUILT_INS: Final = (
     BuiltIn("source", "hybrid", "penstock.connectors.hybrid", "HybridSource"),
     BuiltIn("source", "kafka", "penstock.connectors.kafka", "KafkaSource"),
     BuiltIn("source", "postgres", "penstock.connectors.postgres", "PostgresTable"),
+    BuiltIn("source", "postgres_cdc", "penstock.connectors.postgres_cdc", "PostgresCdcSource"),
+    BuiltIn("source", "postgres_cdc_source", "penstock.connectors.postgres_cdc", "PostgresCdcPlugin"),
     BuiltIn("source", "topic", "penstock.connectors.topic", "TopicSource"),
     BuiltIn("sink", "blackhole", "penstock.connectors.blackhole", "BlackholeSink"),
     BuiltIn("sink", "clickhouse", "penstock.connectors.clickhouse_sink", "ClickHouseSink"),

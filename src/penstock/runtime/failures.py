@@ -106,8 +106,10 @@ _STATE: Final = re.compile(r"SQLSTATE: (\w+)")
 _PASSING: Final = re.compile(
     r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|BrokerNotAvailable|NotLeaderOrFollower|"
     r"LeaderNotAvailable|CoordinatorNotAvailable|CoordinatorLoadInProgress|NotEnoughReplicas\w*|KafkaStorage)Exception"
+    r"|Python worker failed to connect back"
 )
-"""What Kafka's client says of things that pass by themselves: a broker that restarts, a network that is gone."""
+"""What Kafka's client says of things that pass by themselves: a broker that restarts, a network that is gone. And what
+Spark says of a machine that is so busy that a process of Python did not begin within ten seconds."""
 
 
 _LOST: Final = re.compile(r"failOnDataLoss|data may have been lost|OffsetOutOfRange", re.IGNORECASE)

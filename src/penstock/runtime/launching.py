@@ -33,6 +33,8 @@ from penstock.runtime.progress import ProgressBoard
 from penstock.runtime.state import StateNotes
 from penstock.runtime.writing import Writing
 
+_KEPT: Final = "kept"
+"""Where in a checkpoint sources keep what they must remember."""
 Shape: TypeAlias = Literal["batches", "observed", "bare"]
 _AHEAD: Final = {
     "asyncProgressTrackingEnabled": "true",
@@ -113,7 +115,8 @@ class Launcher:
         if phases.over:
             return None
         spec = self._outside.resumed(phases.now(), checkpoint)
-        sources = self._frames.sources(spec)
+        kept = [checkpoint / _KEPT / entry.name for entry in spec.inputs]
+        sources = [source.keeping_in(at) for source, at in zip(self._frames.sources(spec), kept, strict=True)]
         streams_of = [source for entry, source in zip(spec.inputs, sources, strict=True) if not entry.static]
         ends = drain or phases.to_an_end or all(source.bounded for source in streams_of)
         poll_ms = min(source.poll_ms for source in streams_of)

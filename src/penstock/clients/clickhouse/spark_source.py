@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from penstock.clients.clickhouse.reading import Reading
-from penstock.errors import ServiceError
+from penstock.errors import conveying
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSource
@@ -73,7 +72,7 @@ def data_source(label: str, table: Table) -> type[DataSource]:
 
         def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
             assert isinstance(partition, Keys)
-            with _conveying():
+            with conveying():
                 arrow = to_arrow_schema(self.schema, timezone="UTC")
                 yield from table.reading.batches(partition.begin, partition.end, arrow)
 
@@ -83,11 +82,11 @@ def data_source(label: str, table: Table) -> type[DataSource]:
         end: int | None = None
 
         def initialOffset(self) -> dict[str, str]:
-            with _conveying():
+            with conveying():
                 return {"key": str(table.first)}
 
         def prepareForTriggerAvailableNow(self) -> None:
-            with _conveying():
+            with conveying():
                 self.end = table.end
 
         def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
@@ -95,7 +94,7 @@ def data_source(label: str, table: Table) -> type[DataSource]:
                 self.prepareForTriggerAvailableNow()
             assert self.end is not None
             begin = int(start["key"])
-            with _conveying():
+            with conveying():
                 return start if begin >= self.end else {"key": str(table.reading.page_end(begin, self.end))}
 
         def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
@@ -103,7 +102,7 @@ def data_source(label: str, table: Table) -> type[DataSource]:
 
     class Whole(Rows, DataSourceReader):
         def partitions(self) -> Sequence[InputPartition]:
-            with _conveying():
+            with conveying():
                 return [Keys(*part) for part in cut(*table.span)]
 
     class TableSource(DataSource):
@@ -121,15 +120,6 @@ def data_source(label: str, table: Table) -> type[DataSource]:
             return Whole(schema)
 
     return TableSource
-
-
-@contextmanager
-def _conveying() -> Iterator[None]:
-    """Spark hands on nothing of an error but its text."""
-    try:
-        yield
-    except ServiceError as error:
-        raise RuntimeError(error.conveyed) from None
 
 
 def _key(position: str) -> int:

@@ -1,8 +1,8 @@
-"""What a sink can say itself of the database that it writes."""
+"""What connectors can say of the database that they read or write."""
 
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, SecretStr
 
 from penstock.clients.postgres.server import PostgresServer
 from penstock.config import Frozen, Secret, Whole
@@ -37,3 +37,25 @@ class Login(Frozen):
             "sslmode": self.sslmode,
         }
         return usual.changed({name: value for name, value in said.items() if value is not None})
+
+
+class Address(Frozen):
+    """A server, and as whom it is entered, for those that no settings are for."""
+
+    host: str = "127.0.0.1"
+    """The server."""
+    port: Whole = Field(5432, ge=1, le=65535)
+    """Its port."""
+    user: str
+    """The user."""
+    password: Secret = SecretStr("")
+    """The password; never shown again."""
+    database: str
+    """The database."""
+    sslmode: SslMode = "prefer"
+    """How the connection is secured."""
+
+    @property
+    def server(self) -> PostgresServer:
+        password = self.password.get_secret_value()
+        return PostgresServer(self.host, self.port, self.user, password, self.database, self.sslmode)

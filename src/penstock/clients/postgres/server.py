@@ -88,8 +88,8 @@ class PostgresServer:
         with self.entered() as connection, self.in_our_words():
             yield connection
 
-    def entered(self) -> Database:
-        """A new connection."""
+    def entered(self, *, replicating: bool = False) -> Database:
+        """A new connection, for statements or, if it is `replicating`, for commands of replication."""
         try:
             import psycopg
 
@@ -101,11 +101,14 @@ class PostgresServer:
                 hint="pip install 'penstock[postgres]'",
             ) from error
         options = f"-c lock_timeout={self.lock_seconds}s -c timezone=UTC -c client_min_messages=warning"
+        if replicating:
+            options += " -c idle_in_transaction_session_timeout=0"
         try:
             return watching.entered(
                 self,
                 connect_timeout=self.patience_seconds,
                 application_name="penstock",
+                replication="database" if replicating else None,
                 options=options,
                 autocommit=True,
                 client_encoding="utf8",

@@ -1,0 +1,231 @@
+"""The messages by which PostgreSQL tells of changes (`pgoutput`, version 1), as columns.
+
+There is no loop over messages: all of a kind are walked through together, a column at a time. Only what tells of a
+table, which is rare, is read by itself.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Numbers: TypeAlias = np.ndarray[Any, Any]
+
+_BEGIN, _RELATION, _INSERT, _UPDATE, _DELETE, _TRUNCATE = b"BRIUDT"
+_KEY, _OLD = b"KO"
+_TEXT, _UNCHANGED = b"tu"
+_CHANGES: Final = np.frombuffer(b"IUD", np.uint8)
+_SPARE: Final = bytes(16)
+"""So that numbers may be read behind the last message."""
+_OPERATIONS: Final = pa.array(["i", "u", "d"])
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A table, as it was when the changes behind this were made."""
+
+    number: int
+    schema: str
+    name: str
+    columns: tuple[str, ...]
+    types: tuple[tuple[int, int], ...]
+    """The number of each column's type, and what modifies it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of a table, as texts by column, with what became of them: `i`, `u` or `d`.
+
+    A change of the key is a row that goes and one that comes. `lacking` are columns of which some rows do not have the
+    value, because it did not change and PostgreSQL keeps it elsewhere.
+    """
+
+    operations: pa.Array
+    columns: dict[str, pa.Array]
+    lacking: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Truncated:
+    """All rows of the table were taken out at once."""
+
+
+class Reader:
+    """Reads messages in their order, some at a time, of the transactions that were committed within a range."""
+
+    def __init__(
+        self, schema: str, table: str, begin: int, end: int, key: Sequence[str], heard: Callable[[Relation], None]
+    ) -> None:
+        """Without a `key`, a row is known by all its values. `heard` is told of the table whenever it is described."""
+        self._place = (schema, table)
+        self._range = (begin, end)
+        self._key = key
+        self._heard = heard
+        self._within = False
+        self._relation: Relation | None = None
+
+    def read(self, messages: Sequence[bytes]) -> Iterator[Rows | Truncated]:
+        lengths = np.fromiter(map(len, messages), np.int64, len(messages))
+        data = np.frombuffer(b"".join([*messages, _SPARE]), np.uint8)
+        starts = np.cumsum(lengths) - lengths
+        kinds = data[starts]
+        wanted = self._wanted(data, starts, kinds)
+        described = [at for at in _places(kinds, _RELATION) if self._describes(messages[at])]
+        for begin, end in zip([0, *described], [*described, len(messages)], strict=True):
+            if begin in described:
+                self._relation = relation(messages[begin])
+                self._heard(self._relation)
+            if self._relation is not None:
+                part = slice(begin, end)
+                yield from self._part(self._relation, data, starts[part], np.where(wanted[part], kinds[part], 0))
+
+    def _wanted(self, data: Numbers, starts: Numbers, kinds: Numbers) -> Numbers:
+        """Whether messages are of a transaction that was committed within the range."""
+        begins = np.flatnonzero(kinds == _BEGIN)
+        committed = _long(data, starts[begins] + 1)
+        within = np.concatenate([[self._within], (committed >= self._range[0]) & (committed < self._range[1])])
+        self._within = bool(within[-1])
+        found: Numbers = within[np.searchsorted(begins, np.arange(len(starts)), "right")]
+        return found
+
+    def _describes(self, message: bytes) -> bool:
+        schema, table, _ = message[5:].split(b"\0", 2)
+        return ((schema.decode() or "pg_catalog"), table.decode()) == self._place
+
+    def _part(self, table: Relation, data: Numbers, starts: Numbers, kinds: Numbers) -> Iterator[Rows | Truncated]:
+        cleared = [
+            at
+            for at in _places(kinds, _TRUNCATE)
+            if table.number in _int(data, starts[at] + 6 + 4 * np.arange(int(_int(data, starts[at] + 1))))
+        ]
+        for begin, end in zip([0, *cleared], [*cleared, len(kinds)], strict=True):
+            if begin in cleared:
+                yield Truncated()
+            changes = np.isin(kinds[begin:end], _CHANGES)
+            at = starts[begin:end][changes]
+            ours = _int(data, at + 1) == table.number
+            if ours.any():
+                yield self._rows(table, data, at[ours], kinds[begin:end][changes][ours])
+
+    def _rows(self, table: Relation, data: Numbers, at: Numbers, kinds: Numbers) -> Rows:
+        mark = data[at + 5]
+        has_old, has_new = (mark == _KEY) | (mark == _OLD), kinds != _DELETE
+        old_row, new_row = np.cumsum(has_old) - 1, np.cumsum(has_new) - 1
+        olds, ends = _walk(data, at[has_old] + 6, len(table.columns))
+        places = at + 6
+        places[has_old] = ends + 1
+        news, _ = _walk(data, places[has_new], len(table.columns))
+        both = np.flatnonzero(has_old & has_new)
+        for old, new in zip(olds, news, strict=True):
+            new.fill(old, old_row[both], new_row[both])
+        source = pa.py_buffer(data)
+        left = np.zeros(len(at), bool)
+        left[both] = self._moved(table, source, olds, news, old_row[both], new_row[both])
+        gone = np.flatnonzero(~has_new | left)
+        came = np.flatnonzero(has_new)
+        order = pa.array(np.argsort(np.concatenate([2 * gone, 2 * came + 1]), kind="stable"))
+        codes = np.where((kinds[came] == _UPDATE) & ~left[came], 1, 0)
+        operations = _OPERATIONS.take(pa.array(np.concatenate([np.full(len(gone), 2), codes])))
+        columns = {
+            name: pa.concat_arrays([old.texts(source, old_row[gone]), new.texts(source)])
+            for name, old, new in zip(table.columns, olds, news, strict=True)
+        }
+        lacking = [name for name, new in zip(table.columns, news, strict=True) if new.is_lacking]
+        if not len(gone):
+            return Rows(operations, columns, tuple(lacking))
+        return Rows(operations.take(order), {n: texts.take(order) for n, texts in columns.items()}, tuple(lacking))
+
+    def _moved(
+        self,
+        table: Relation,
+        source: pa.Buffer,
+        olds: Sequence["Cells"],
+        news: Sequence["Cells"],
+        old_row: Numbers,
+        new_row: Numbers,
+    ) -> Numbers:
+        """Which updates changed what a row is known by."""
+        if not self._key:
+            return np.ones(len(old_row), bool)
+        found = np.zeros(len(old_row), bool)
+        for name in self._key:
+            at = table.columns.index(name)
+            before, after = olds[at].texts(source, old_row), news[at].texts(source, new_row)
+            same = pc.fill_null(pc.equal(before, after), False)
+            neither = pc.and_(pc.is_null(before), pc.is_null(after))
+            found |= ~pc.or_(same, neither).to_numpy(zero_copy_only=False)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """The values of a column: what they are, and where in the messages they stand."""
+
+    kinds: Numbers
+    starts: Numbers
+    lengths: Numbers
+
+    @property
+    def is_lacking(self) -> bool:
+        return bool((self.kinds == _UNCHANGED).any())
+
+    def fill(self, old: "Cells", old_row: Numbers, new_row: Numbers) -> None:
+        """Take values that did not change from the old rows, as far as those have them."""
+        lacking = (self.kinds[new_row] == _UNCHANGED) & (old.kinds[old_row] == _TEXT)
+        to, of = new_row[lacking], old_row[lacking]
+        self.kinds[to], self.starts[to], self.lengths[to] = old.kinds[of], old.starts[of], old.lengths[of]
+
+    def texts(self, source: pa.Buffer, rows: Numbers | None = None) -> pa.Array:
+        """The values themselves. They stand apart, so what is between them is taken for values too, and left out."""
+        chosen = slice(None) if rows is None else rows
+        starts, lengths, kinds = self.starts[chosen], self.lengths[chosen], self.kinds[chosen]
+        count = len(starts)
+        if not count:
+            return pa.array([], pa.binary())
+        places = np.empty(2 * count + 1, np.int32)
+        places[0:-1:2], places[1::2] = starts, starts + lengths
+        places[-1] = places[-2]
+        every = pa.Array.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(places), source])
+        return every.take(pa.array(np.arange(0, 2 * count, 2), mask=kinds != _TEXT))
+
+
+def relation(message: bytes) -> Relation:
+    """What a message says of a table."""
+    number = int.from_bytes(message[1:5])
+    schema, table, rest = message[5:].split(b"\0", 2)
+    names, types, at = [], [], 3
+    for _ in range(int.from_bytes(rest[1:3])):
+        end = rest.index(b"\0", at + 1)
+        names.append(rest[at + 1 : end].decode())
+        types.append((int.from_bytes(rest[end + 1 : end + 5]), int.from_bytes(rest[end + 5 : end + 9], signed=True)))
+        at = end + 9
+    return Relation(number, schema.decode() or "pg_catalog", table.decode(), tuple(names), tuple(types))
+
+
+def _places(kinds: Numbers, kind: int) -> list[int]:
+    found: list[int] = np.flatnonzero(kinds == kind).tolist()
+    return found
+
+
+def _walk(data: Numbers, at: Numbers, count: int) -> tuple[list[Cells], Numbers]:
+    """The columns of rows that begin at these places, and where the rows end."""
+    at, found = at + 2, []
+    for _ in range(count):
+        kinds = data[at].copy()
+        written = kinds == _TEXT
+        lengths = np.where(written, _int(data, at + 1), 0)
+        found.append(Cells(kinds, np.where(written, at + 5, at), lengths))
+        at = at + 1 + np.where(written, 4 + lengths, 0)
+    return found, at
+
+
+def _int(data: Numbers, at: Numbers) -> Numbers:
+    found: Numbers = sum(data[at + byte].astype(np.int64) << (24 - 8 * byte) for byte in range(4))
+    return found
+
+
+def _long(data: Numbers, at: Numbers) -> Numbers:
+    return (_int(data, at) << 32) | _int(data, at + 4)

@@ -1,0 +1,144 @@
+"""Tables of PostgreSQL that are followed: their rows first, and then every change."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
+
+from pydantic import Field, PrivateAttr
+
+from penstock.clients.batches import PartRead
+from penstock.clients.postgres.login import Address
+from penstock.clients.postgres.tables import TableName
+from penstock.config import Names, Whole
+from penstock.connectors.contract import Source
+from penstock.keyed.operators import ORDER
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from penstock.clients.postgres.followed import Followed
+
+_FORMAT: Final = "penstock_postgres_cdc"
+_LONGEST_NAME: Final = 63
+_POLL_MS: Final = 200
+
+
+class PostgresCdcSource(Address, Source):
+    """Follows a table of PostgreSQL: first the rows that it has, then every insert, update and delete, for ever.
+
+    It uses logical replication, with a slot and a publication that are made if they are not there. Rows have their
+    operation in `_gs_op`: `i`, `u` or `d`.
+    """
+
+    type: Literal["postgres_cdc"] = "postgres_cdc"
+    own_labels: ClassVar = frozenset({"table"})
+    table: str = Field(min_length=1)
+    """The table's name; with its schema before a dot, unless `schema` has it."""
+    schema_: str | None = Field(None, alias="schema", min_length=1)
+    """The schema it is in; `public` if nobody says it."""
+    columns: Names = ()
+    """The columns to read, separated by commas. Default: all. They must have those of the key."""
+    as_text: Names = ()
+    """Columns that are read as text, as PostgreSQL writes it: for values that Spark has none for."""
+    slot_name: str | None = Field(None, pattern=f"^[a-z0-9_]{{1,{_LONGEST_NAME}}}$")
+    """The replication slot; one of its own if left out. It is made if it is not there."""
+    publication_name: str | None = Field(None, min_length=1, max_length=_LONGEST_NAME)
+    """The publication; one for the table if left out. It is made if it is not there."""
+    snapshot: Literal["initial", "never"] = "initial"
+    """Whether the rows come first that the table has when it begins to be followed."""
+    on_truncate: Literal["stop", "skip"] = "stop"
+    """What to do when all rows are taken out by TRUNCATE, which tells of none of them: stop, or pass over it."""
+    max_rows_per_trigger: Whole = Field(100_000, ge=1)
+    """About how many rows a batch has. Transactions are never cut, so it may have more."""
+    _directory: Path | None = PrivateAttr(None)
+
+    @property
+    def poll_ms(self) -> int:
+        return _POLL_MS
+
+    def keeping_in(self, directory: Path) -> Self:
+        found = self.model_copy()
+        found._directory = directory
+        return found
+
+    def check(self) -> None:
+        self._followed()
+
+    def read(self, spark: SparkSession, name: str) -> DataFrame:
+        from penstock.clients.postgres.spark_source import data_source
+
+        label = f"{_FORMAT}_{zlib.crc32(name.encode()):08x}"
+        spark.dataSource.register(data_source(label, self._followed()))
+        return spark.readStream.name(name).format(label).load()
+
+    def read_in_order(self, spark: SparkSession, name: str) -> DataFrame:
+        """In the order of the server's log. The rows that come first have no order, and each key once."""
+        return _in_order(self.read(spark, name))
+
+    def read_again(
+        self, spark: SparkSession, name: str, parts: Mapping[str, PartRead], *, ordered: bool = False
+    ) -> DataFrame | None:
+        from penstock.clients.postgres.snapshots import noted
+
+        part, begun = parts.get(name), None if self._directory is None else noted(self._directory)
+        if part is None or part.after is None or begun is None:
+            return None
+        rows = self._rows(spark, (part.before or json.dumps(begun.first), part.after))
+        return _in_order(rows) if ordered else rows
+
+    def peek(self, spark: SparkSession) -> DataFrame:
+        return self._rows(spark)
+
+    def _rows(self, spark: SparkSession, within: tuple[str, str] | None = None) -> DataFrame:
+        from penstock.clients.postgres.spark_source import data_source
+
+        spark.dataSource.register(data_source(_FORMAT, self._followed(), within))
+        return spark.read.format(_FORMAT).load()
+
+    def _followed(self) -> Followed:
+        from penstock.clients.postgres.followed import Followed, described
+        from penstock.clients.postgres.snapshots import noted
+
+        schema, _, table = (self.table if self.schema_ is None else "").rpartition(".")
+        name = TableName(self.schema_ or schema or "public", table or self.table)
+        found = described(self.server, name, self.columns, self.as_text, self.primary_key)
+        begun = None if self._directory is None else noted(self._directory)
+        return Followed(
+            server=self.server,
+            table=name,
+            columns=found.columns,
+            key=found.key,
+            are_all=found.are_all,
+            slot=self.slot_name or (begun.slot if begun is not None else _own_name(self.table, str(self._directory))),
+            publication=self.publication_name or _own_name(self.table, str(name)),
+            keeps_slot=self.slot_name is not None,
+            with_rows=self.snapshot == "initial",
+            passes_truncate=self.on_truncate == "skip",
+            most_rows=self.max_rows_per_trigger,
+            directory=self._directory,
+        )
+
+
+class PostgresCdcPlugin(PostgresCdcSource):
+    """The same under the name of a plugin."""
+
+    type: Literal["postgres_cdc_source"] = "postgres_cdc_source"  # type: ignore[assignment]
+
+
+def _own_name(table: str, of: str) -> str:
+    """A name for people to recognise, that nothing else has."""
+    words = re.sub("[^a-z0-9]+", "_", table.lower()).strip("_")[:40]
+    return f"penstock_{words}_{hashlib.sha256(of.encode()).hexdigest()[:8]}"
+
+
+def _in_order(rows: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    zero = f.lit(0).cast("bigint")
+    return rows.withColumns(dict(zip(ORDER, (zero, f.lit(""), f.monotonically_increasing_id(), zero), strict=True)))
