@@ -6,9 +6,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from penstock.clients.clickhouse.refusals import Refused, failing, unpacked
 from penstock.clients.clickhouse.rows import Packing, chunks, latest
 from penstock.clients.clickhouse.server import name
 from penstock.clients.clickhouse.types import Kind, column_type, kind_of, target
+from penstock.errors import QueryFailed
 
 I8 = pa.int8()
 
@@ -114,3 +116,23 @@ def test_bodies_are_packed_as_the_header_says() -> None:
 
 def test_names_are_quoted_whatever_is_in_them() -> None:
     assert name("a`b\\c") == "`a\\`b\\\\c`"
+
+
+def test_rows_that_are_refused_come_back_with_what_was_said() -> None:
+    refused = Refused()
+    refused.add(pa.table({"id": [1, 2, 3], "a b": ["x", "y", None]}), {2: "no", 0: "never"})
+    told = pa.RecordBatch.from_pylist(
+        list(refused.letters()), pa.schema([("letters", pa.binary()), ("message", pa.string())])
+    )
+    found = [row for batch in unpacked([told]) for row in batch.to_pylist()]
+    assert found == [{"c0": 3, "c1": None, "said": "no"}, {"c0": 1, "c1": "x", "said": "never"}]
+
+
+def test_rows_that_fail_are_found_by_halving() -> None:
+    def attempt(begin: int, end: int) -> None:
+        if wrong := {3, 90}.intersection(range(begin, end)):
+            raise QueryFailed("rows-refused", f"{sorted(wrong)}")
+
+    assert list(failing(100, attempt, 0)) == [(3, "[3]"), (90, "[90]")]
+    with pytest.raises(QueryFailed, match="more than 100 rows"):
+        list(failing(100, attempt, 99))

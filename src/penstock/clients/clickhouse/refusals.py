@@ -35,8 +35,8 @@ def unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Rows that were refused, each with what was said of it in a last column; made of `letters` and `message`."""
     for batch in batches:
         for letters, said in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            with pa.ipc.openstream(letters) as stream:
-                for rows in stream:
+            with pa.ipc.open_stream(letters) as packed:
+                for rows in packed:
                     yield rows.append_column("said", pa.array([said] * len(rows), pa.string()))
 
 
