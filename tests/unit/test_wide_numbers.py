@@ -71,6 +71,7 @@ def test_types_are_known_through_queries_within() -> None:
     [
         ("a + d", "UINT256 and DOUBLE do not go together: digits would be lost"),
         ("i < 1.5", "INT256 and DECIMAL(2, 1) do not go together: a wide number has no digits behind its point"),
+        ("a + cast(1 as double precision)", "UINT256 and DOUBLE do not go together: digits would be lost"),
         ("a = s", "UINT256 and STRING do not go together"),
         ("a - i", "UINT256 and INT256 do not go together"),
         ("case when n > 0 then a else i end", "UINT256 and INT256 do not go together"),

@@ -178,7 +178,9 @@ def _outside(value: int, kind: Wide) -> tuple[str, str]:
 def literal_of(node: exp.Expr) -> int | None:
     """The whole number that is written here, as a number or in quotes."""
     match node:
-        case exp.Paren() | exp.Cast(this=exp.Literal(is_string=False)):
+        case exp.Paren():
+            return literal_of(node.this)
+        case exp.Cast(this=exp.Literal()) if _keeps(node):
             return literal_of(node.this)
         case exp.Neg():
             found = literal_of(node.this)
@@ -190,6 +192,17 @@ def literal_of(node: exp.Expr) -> int | None:
 
 
 _LONGEST: Final = 1000
+
+
+def _keeps(cast: exp.Cast) -> bool:
+    """Whether a number stays what it is: so are those marked that are longer than an INT."""
+    if cast.to.this is exp.DType.BIGINT:
+        return len(cast.this.name) <= _BIGINT_DIGITS
+    sizes = [int(size.name) for size in cast.to.expressions] if cast.to.this is exp.DType.DECIMAL else []
+    return len(sizes) == 2 and sizes[1] == 0 and len(cast.this.name) <= sizes[0]
+
+
+_BIGINT_DIGITS: Final = 18
 
 
 def _cast(node: exp.Cast) -> Iterator[Problem]:
