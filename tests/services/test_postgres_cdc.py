@@ -150,10 +150,10 @@ def test_a_run_that_is_killed_again_and_again_loses_and_doubles_nothing(database
 def _killed_again_and_again(pipeline: Pipeline) -> None:
     shop, root = pipeline.shop, pipeline.running.root
     shop.do("CREATE TABLE orders (id int PRIMARY KEY, name text, n int)")
-    shop.do("INSERT INTO orders SELECT n, 'n' || n, 0 FROM generate_series(1, 2000) n")
+    shop.do("INSERT INTO orders SELECT n, 'n' || n, 0 FROM generate_series(1, 5000) n")
     copied = {"type": "postgres", "from": "orders", "table": "copied", **shop.login}
     log = {"type": "file", "from": "orders", "path": "out", "format": "json"}
-    pipeline._write({"primary_key": "id", "max_rows_per_trigger": 400}, {"copied": copied, "log": log})
+    pipeline._write({"primary_key": "id", "max_rows_per_trigger": 2000}, {"copied": copied, "log": log})
     stop = threading.Event()
     writer = threading.Thread(target=_write_on, args=(shop.address, stop))
     writer.start()
@@ -194,7 +194,7 @@ def _count(shop: Shop) -> int:
 def _write_on(address: str, stop: threading.Event) -> None:
     with psycopg.connect(address, autocommit=True) as db:
         number = 10_000
-        while not stop.wait(0.02):
+        while not stop.wait(0.1):
             number += 1
             db.execute("INSERT INTO orders VALUES (%s, 'new', 0)", (number,))
             db.execute("UPDATE orders SET n = n + 1, name = 'u' || n WHERE id = %s", (number % 2000 + 1,))
