@@ -20,7 +20,7 @@ from pyspark.sql import functions as f
 from penstock.clients.batches import BatchRef
 from penstock.connectors.contract import Sink
 from penstock.errors import PenstockError, QueryFailed
-from penstock.runtime.failures import _PASSING, SPARK_ERRORS, failure_in_python
+from penstock.runtime.failures import SPARK_ERRORS, failure_in_python
 from penstock.testing.lines import LINES, OF_A_PROCESS, OF_VALUES
 from penstock.testing.values import VALUES, same, schema_of
 
@@ -163,7 +163,7 @@ class SinkContract:
             finally:
                 self.service.resume()
         assert error is not None
-        assert _may_pass(error), error
+        assert failure_in_python(error).retriable, error
         self._until_written(self.many(2), second)
         self._has(range(MANY + 10))
 
@@ -199,7 +199,7 @@ class SinkContract:
                 self.sink.write(rows, ref)
                 return
             except (*SPARK_ERRORS, PenstockError) as error:
-                if not _may_pass(error) or time.monotonic() > ends:
+                if not failure_in_python(error).retriable or time.monotonic() > ends:
                     raise
                 time.sleep(0.2)
 
@@ -210,10 +210,6 @@ class SinkContract:
             assert set(found) == set(ids)
         else:
             assert sorted(found) == sorted(ids)
-
-
-def _may_pass(error: Exception) -> bool:
-    return failure_in_python(error).retriable or _PASSING.search(str(error)) is not None
 
 
 class _Writing:
