@@ -3,9 +3,10 @@
 from typing import Any
 
 import pytest
+from pyspark.errors import PySparkException
 
 from penstock.clients.letters import Delivered, Letter, outstanding
-from penstock.runtime.failures import is_for_lost_records, is_passing
+from penstock.runtime.failures import failure_of, is_for_lost_records, is_passing
 from penstock.runtime.positions import gone_records, positions_in
 
 
@@ -61,8 +62,11 @@ def test_records_that_are_gone_are_named_by_their_ranges() -> None:
 
 
 def test_what_passes_by_itself_and_what_does_not() -> None:
-    assert is_passing(Exception("org.apache.kafka.common.errors.TimeoutException: no metadata"))
-    assert is_passing(Exception("Python worker failed to connect back."))
-    assert not is_passing(Exception("org.apache.kafka.common.errors.SaslAuthenticationException: no"))
+    def passes(said: str) -> bool:
+        return is_passing(failure_of(PySparkException(said)))
+
+    assert passes("org.apache.kafka.common.errors.TimeoutException: no metadata")
+    assert passes("Python worker failed to connect back.")
+    assert not passes("org.apache.kafka.common.errors.SaslAuthenticationException: no")
     assert is_for_lost_records(Exception("Some data may have been lost because they are not available"))
     assert not is_for_lost_records(Exception("division by zero"))
