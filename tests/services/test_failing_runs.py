@@ -2,6 +2,7 @@
 
 import json
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -104,10 +105,11 @@ def test_postgres_that_is_down_for_a_while_is_tried_again_and_one_that_hangs_is_
         (checkpoint,) = (project / ".penstock" / "pipeline.p" / "default" / "checkpoints").iterdir()
 
         def under_way() -> bool:
-            begun, done = ({f.name for f in (checkpoint / log).iterdir()} for log in ("offsets", "commits"))
+            begun, done = ({f.name for f in (checkpoint / log).glob("[0-9]*")} for log in ("offsets", "commits"))
             return bool(begun - done)
 
-        wait_until(under_way, "a batch that hangs", timeout=PATIENCE)
+        wait_until(under_way, "a batch that begins", timeout=PATIENCE)
+        time.sleep(3)  # by now it waits for the server
         runner.send_signal(signal.SIGTERM)
         said, _ = runner.communicate(timeout=120)
         wait_until(lambda: not any(map(alive, workers)), "the end of everybody")

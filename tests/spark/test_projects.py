@@ -353,7 +353,7 @@ def test_a_row_that_is_not_what_was_declared_stops_the_query_and_names_it(runnin
     running.drop("orders.v1", "a.jsonl", [order(1), {"id": "not a number"}])
     with pytest.raises(QueryFailed) as failed:
         running.run()
-    assert failed.value.code == "query-failed"
+    assert failed.value.code == "file-unreadable"
     assert failed.value.chain[:-1] == ["query `large` stopped", "batch 0 was not written to model `large`"]
     assert (failed.value.node, failed.value.internal, failed.value.retriable) == ("large", False, False)
     assert "a.jsonl" in failed.value.message

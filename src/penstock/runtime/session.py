@@ -33,6 +33,8 @@ DEFAULTS: Final[Mapping[str, str]] = {
     # A checkpoint begun without these two can never take another set of sources.
     "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true",
     "spark.sql.streaming.offsetLog.formatVersion": "2",
+    # A process that ends while it notes its first batch leaves a file, over which no later run could begin.
+    "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),

@@ -285,6 +285,8 @@ class Run:
         if error is None:
             record_query(self._store, self._place, self.plan.manifest.revision, live.spec)
             if not live.phases.next():
+                if live.extent is not None:
+                    self.board.reached(live.spec.name, 1.0, 0, None)
                 self.board.ended(live.spec.name, "finished")
                 return
         try:

@@ -56,7 +56,9 @@ def _answers(db: Database, patience_seconds: float) -> bool:
 
     try:
         db.pgconn.send_query(b"")
-        if not select.select([db.pgconn.socket], [], [], patience_seconds)[0]:
+        poll = select.poll()
+        poll.register(db.pgconn.socket, select.POLLIN)
+        if not poll.poll(patience_seconds * 1000):
             return False
         db.pgconn.consume_input()
         answer = db.pgconn.get_result()
