@@ -149,7 +149,7 @@ def plain(spark: SparkSession) -> SparkSession:
     kept = ("timeZone", "providerClass", "changelogCheckpointing.enabled")
     session.conf.unset("spark.sql.streaming.checkpointFileManagerClass")
     for key in DEFAULTS:
-        if key.startswith("spark.sql.execution."):
+        if key.startswith(("spark.sql.execution.", "spark.sql.streaming.stopTimeout")):
             session.conf.unset(key)
         elif key.startswith("spark.sql.") and not key.endswith((*kept, "FileManagerClass")):
             off = key.endswith(("enableSourceEvolution",))
