@@ -59,7 +59,7 @@ ELSEWHERE = {
     "rule-failed": "tests/spark/test_row_rules.py",
     "http-refused": "tests/spark/test_webhook.py",
     "http-failed": "tests/spark/test_webhook.py",
-    "query-failed": "tests/spark/test_projects.py",
+    "query-failed": "tests/unit/test_errors.py",
     "batch-conflict": "tests/spark/test_projects.py",
     "not-text": "tests/services/test_kafka_projects.py",
     "not-json": "tests/services/test_kafka_projects.py",
