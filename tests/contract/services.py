@@ -2,6 +2,7 @@
 
 import os
 import signal
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from penstock.dev import clickhouse, kafka, postgres, processes
 from tests.endpoint import HANG, Endpoint, Says
 
 
-class Mortal:
+class Mortal(ABC):
     """A service of `penstock dev`."""
 
     def __init__(self, home: Path) -> None:
@@ -17,8 +18,9 @@ class Mortal:
         self.port = processes.free_port()
         self.up()
 
+    @abstractmethod
     def up(self) -> None:
-        raise NotImplementedError
+        """Start it, at its port and with the data it has."""
 
     def restart(self) -> None:
         processes.stop(self.home)

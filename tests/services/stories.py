@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 
 from penstock.cli.line import check, compiled, planned
 from penstock.dev import processes
-from penstock.runtime.start import Run, start
+from penstock.runtime.run import Run
+from penstock.runtime.start import start
 from tests.spark.running import Running
 
 Step: TypeAlias = Callable[[Run], Any]

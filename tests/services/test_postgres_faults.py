@@ -10,7 +10,7 @@ import pytest
 
 from penstock.dev import postgres as dev
 from penstock.dev import processes
-from penstock.runtime.start import Run
+from penstock.runtime.run import Run
 from tests.services import postgres
 from tests.services.postgres import Database
 from tests.services.stories import done, live

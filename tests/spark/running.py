@@ -14,7 +14,8 @@ from penstock.cli.line import check, compiled, planned
 from penstock.plan.place import Place
 from penstock.runtime.peek import peek
 from penstock.runtime.progress import QueryProgress
-from penstock.runtime.start import Run, start
+from penstock.runtime.run import Run
+from penstock.runtime.start import start
 
 ORDERS = """
 sources:

@@ -6,7 +6,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from penstock.clients.letters import Delivered, Letter, outstanding
-from penstock.runtime.failures import failure_of, is_for_lost_records, is_passing
+from penstock.runtime.failures import failure_of, is_for_lost_records
 from penstock.runtime.positions import gone_records, positions_in
 
 
@@ -63,7 +63,7 @@ def test_records_that_are_gone_are_named_by_their_ranges() -> None:
 
 def test_what_passes_by_itself_and_what_does_not() -> None:
     def passes(said: str) -> bool:
-        return is_passing(failure_of(PySparkException(said)))
+        return failure_of(PySparkException(said)).retriable
 
     assert passes("org.apache.kafka.common.errors.TimeoutException: no metadata")
     assert passes("Python worker failed to connect back.")

@@ -30,7 +30,7 @@ from penstock.plan.stores import StateStore
 
 if TYPE_CHECKING:
     from penstock.runtime.progress import ProgressBoard
-    from penstock.runtime.start import DrainPolicy, Run
+    from penstock.runtime.run import DrainPolicy, Run
 
 BEAT_SECS = 1.0
 

@@ -120,11 +120,6 @@ def is_for_lost_records(error: Exception) -> bool:
     return _LOST.search(str(error)) is not None
 
 
-def is_passing(error: PenstockError) -> bool:
-    """Whether what ended a query may be over when it begins again."""
-    return error.retriable
-
-
 def _messages(error: PySparkException | Py4JError) -> Iterator[str]:
     causes = list(_causes(error))
     if not causes:

@@ -1,17 +1,12 @@
-"""start: Plan -> Run. Carries out the steps of a plan and keeps the queries."""
+"""start: Plan -> Run. Carries out the steps of a plan that come before its queries."""
 
 import os
-import threading
-import time
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, suppress
-from typing import Final, Literal, TypeAlias, assert_never
+from typing import assert_never
 
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.clients.clusters import EMBEDDED, Clusters
-from penstock.errors import PenstockError, PlanRefused, QueryFailed, ServiceError
+from penstock.errors import PenstockError, PlanRefused
 from penstock.manifest.model import QuerySpec
 from penstock.plan.place import Place
 from penstock.plan.state import (
@@ -19,7 +14,6 @@ from penstock.plan.state import (
     forget_query,
     forget_virtual_topic,
     record_connector,
-    record_query,
     record_virtual_topic,
 )
 from penstock.plan.steps import (
@@ -42,315 +36,14 @@ from penstock.plan.steps import (
     StartQuery,
 )
 from penstock.plan.stores import StateStore
-from penstock.plan.waves import waves
 from penstock.project.variables import Environ
 from penstock.runtime.checkpoint import discard, set_aside
-from penstock.runtime.draining import begin_no_other, is_at_rest
-from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_lost_records, is_passing
+from penstock.runtime.failures import SPARK_ERRORS, failure_of
 from penstock.runtime.filling import Filling
 from penstock.runtime.frames import Frames
-from penstock.runtime.launching import Launcher, Live
 from penstock.runtime.outside import Outside
 from penstock.runtime.progress import ProgressBoard
-from penstock.runtime.retries import Retries
-
-AT_ONCE: Final = max(2, os.cpu_count() or 2)
-"""How many queries are drained at a time."""
-DrainPolicy: TypeAlias = Literal["auto", "drain", "fast"]
-
-
-class Run:
-    """The live queries of one plan."""
-
-    def __init__(
-        self,
-        plan: Plan,
-        spark: SparkSession,
-        place: Place,
-        store: StateStore,
-        board: ProgressBoard,
-        environ: Environ,
-        now_ms: int | None,
-        clusters: Clusters,
-    ) -> None:
-        self.plan = plan
-        self.board = board
-        self._place = place
-        self._store = store
-        kept_in = store if plan.manifest.project.format == "pipeline" else None
-        self._outside = Outside(clusters, place, environ, kept_in)
-        self._frames = Frames(
-            plan.manifest, place.root, spark, Filling(place.root, environ, clusters), now_ms, place.beats
-        )
-        self._launcher = Launcher(self._frames, self._outside, place, board)
-        self._live: dict[str, Live] = {}
-        self._retries = Retries()
-        self._recorded: set[str] = set()
-        self._failed_alone: list[PenstockError] = []
-        self._stopping = threading.Event()
-        self._abandoned = False
-
-    def prepare(self) -> None:
-        """Everything that must be so before the first query starts."""
-        for query in self.plan.queries:
-            if query.asks:
-                self._try(query)
-        for step in self.plan.steps:
-            match step:
-                case PutSchema(schema):
-                    self._outside.put_schema(schema)
-                case CreateTopic(topic):
-                    self._outside.create_topic(topic)
-                case ChangeTopic(topic, partitions, config):
-                    self._outside.change_topic(topic, partitions, config)
-                case RebuildQuery(query):
-                    set_aside(self._place.checkpoint(query.name))
-                    self._outside.forget_offsets(query)
-                case StartQuery(query) if not self._store.lasts:
-                    discard(self._place.checkpoint(query.name))
-                case RetireQuery(name):
-                    forget_query(self._store, self._place, name)
-                case CreateConnector(connector) | ChangeConnector(connector):
-                    cluster = self._outside.put_connector(connector)
-                    record_connector(self._store, self._place, connector.name, cluster)
-                case RestartConnector(connector):
-                    self._outside.restart_connector(connector)
-                case DeleteConnector(name, cluster):
-                    self._outside.delete_connector(name, cluster)
-                    forget_connector(self._store, self._place, name)
-                case CreateVirtualTopic(rule, cluster) | ChangeVirtualTopic(rule, cluster):
-                    record_virtual_topic(self._store, self._place, rule.virtual_topic, cluster)
-                    self._outside.put_virtual_topic(rule)
-                case DeleteVirtualTopic(name, cluster):
-                    self._outside.delete_virtual_topic(name, cluster)
-                    forget_virtual_topic(self._store, self._place, name)
-                case LeaveTopic() | StartQuery() | ResumeQuery() | RestartQuery():
-                    pass
-                case _:
-                    assert_never(step)
-
-    def run_once(self, idle: Callable[[], None]) -> None:
-        """Process what is there, wave by wave: a query begins when those it reads from are done.
-
-        Only a few run at a time: each wants cores, and some want Python processes that must answer in time. One that
-        fails keeps those back that read from it, and no others; the first failure is raised at the end.
-        """
-        failures: dict[str, PenstockError] = {}
-        for wave in waves(self.plan.queries):
-            for query in wave:
-                self._wait(idle, failures, until_fewer_than=AT_ONCE)
-                if self._stopping.is_set() or self._reads_from(query, failures):
-                    continue
-                try:
-                    self._begin(query, drain=True)
-                except PenstockError as failure:
-                    self._fail(query, failure, failures)
-            self._wait(idle, failures)
-        if failures:
-            raise next(iter(failures.values()))
-
-    def _reads_from(self, query: QuerySpec, failures: Collection[str]) -> bool:
-        """Whether a query reads what one of these was to write, by whatever way."""
-        writers = [self.plan.manifest.producer(entry.node) for entry in query.inputs]
-        found = [w for w in writers if w is not None]
-        return any(w.name in failures or self._reads_from(w, failures) for w in found)
-
-    def _fail(self, spec: QuerySpec, failure: PenstockError, failures: dict[str, PenstockError] | None = None) -> None:
-        """Close the books of a query that failed. It is raised at once where nobody collects failures, unless
-        the others are to go on without it."""
-        failure.during(f"query `{spec.name}` stopped", node=spec.name)
-        self.board.ended(spec.name, "failed", error=failure.fault)
-        if failures is not None:
-            failures[spec.name] = failure
-        elif spec.isolated:
-            self._failed_alone.append(failure)
-        else:
-            raise failure
-
-    def run_on(self, idle: Callable[[], None]) -> None:
-        """Run all queries until `stop`, or until all of them came to an end by themselves.
-
-        What one fails over is raised at once, or at the end if it reads for itself.
-        """
-        for query in self.plan.queries:
-            try:
-                self._begin(query, drain=False)
-            except PenstockError as failure:
-                self._fail(query, failure)
-        self._wait(idle)
-        if self._failed_alone:
-            raise self._failed_alone[0]
-
-    def stop(self) -> None:
-        """Let `run_once` or `run_on` come to an end. What is under way stays so until `drain` or `close`."""
-        self._stopping.set()
-
-    def drain(self, idle: Callable[[], None], until: float, policy: DrainPolicy = "auto") -> dict[str, PenstockError]:
-        """Finish the batches that are under way, and begin no others. Those that were not done in time, and why.
-
-        `until` is a moment of the monotonic clock. A batch that fails for a reason that does not pass is raised, when
-        the others are done. Queries that are not to be waited for are left to `close`.
-        """
-        undone = self._retries.failures()
-        waited_for = {name: live for name, live in self._live.items() if _is_waited_for(live, policy)}
-        failures: dict[str, PenstockError] = {}
-        for name, live in waited_for.items():
-            with _spark_lives():
-                begin_no_other(live.query)
-            self.board.stopping(name)
-        while waited_for and time.monotonic() < until:
-            with _spark_lives():
-                rested = [name for name, live in waited_for.items() if is_at_rest(live.query)]
-            for name in rested:
-                self._rest(waited_for.pop(name), undone, failures)
-            idle()
-        for name in waited_for:
-            undone[name] = QueryFailed("not-drained", "its batch was not done in time", retriable=True)
-        if failures:
-            raise next(iter(failures.values()))
-        return undone
-
-    def _rest(self, live: Live, undone: dict[str, PenstockError], failures: dict[str, PenstockError]) -> None:
-        """Close the books of a query that was drained, or failed meanwhile."""
-        name = live.spec.name
-        del self._live[name]
-        with _spark_lives():
-            live.stop()
-            error = live.query.exception() or next(iter(live.failures), None)
-        self._record(live.spec)
-        if error is None:
-            self.board.ended(name, "stopped")
-            return
-        failure = self._failure(live, error)
-        if is_passing(failure):
-            self.board.ended(name, "stopped", error=failure.fault)
-            undone[name] = failure
-        else:
-            self._fail(live.spec, failure, failures)
-
-    def abandon(self) -> None:
-        """Close the books of what was not done in time. Spark is not asked any more: it may not answer."""
-        for name in (*self._live, *self._retries.clear()):
-            self.board.ended(name, "stopped")
-        self._live.clear()
-        self._abandoned = True
-
-    def close(self) -> None:
-        """End whatever still runs. A batch that is under way is thrown away and done again next time."""
-        for live in self._live.values():
-            for output in live.spec.outputs:
-                self._frames.filling.sink(output.sink, output.node).let_go()
-        for name, live in self._live.items():
-            with suppress(*SPARK_ERRORS, OSError):  # Spark may be gone, and the query with it
-                live.stop()
-            self.board.ended(name, "stopped")
-            self._record(live.spec)
-        self._live.clear()
-        for name in self._retries.clear():
-            self.board.ended(name, "stopped")
-        if not self._abandoned:
-            self._outside.close()
-
-    def _wait(
-        self,
-        idle: Callable[[], None],
-        failures: dict[str, PenstockError] | None = None,
-        until_fewer_than: int = 1,
-    ) -> None:
-        while len(self._live) + len(self._retries) >= until_fewer_than and not self._stopping.is_set():
-            self._begin_again()
-            for name, live in list(self._live.items()):
-                ended = live.is_lost or not _is_active(live.query)
-                self._record(live.spec)
-                if not ended and live.idle is not None:
-                    live.idle.look(live.query)
-                if live.has_enough:
-                    self.stop()
-                if not ended and live.extent is not None and (reached := live.extent.look(live.query)):
-                    self.board.reached(name, reached.part, reached.rows, reached.left_secs)
-                if ended:
-                    del self._live[name]
-                    self._settle(live, failures)
-            idle()
-
-    def _record(self, spec: QuerySpec) -> None:
-        """Remember a definition once it has proved to run: a batch of it is committed."""
-        if spec.name not in self._recorded and self.board.batches(spec.name):
-            self._recorded.add(spec.name)
-            record_query(self._store, self._place, self.plan.manifest.revision, spec)
-
-    def _settle(self, live: Live, failures: dict[str, PenstockError] | None) -> None:
-        live.stop()
-        error = live.query.exception() or next(iter(live.failures), None)
-        if error is None:
-            record_query(self._store, self._place, self.plan.manifest.revision, live.spec)
-            if not live.phases.next():
-                if live.extent is not None:
-                    self.board.reached(live.spec.name, 1.0, 0, None)
-                self.board.ended(live.spec.name, "finished")
-                return
-        try:
-            if error is None or self._outside.learned(str(error)) or self._launcher.goes_on(live, error):
-                self._start(live.spec, drain=live.drain)
-                return
-            failure = self._failure(live, error)
-        except PenstockError as another:
-            failure = another
-        if not live.drain and is_passing(failure):
-            self._put_off(live.spec, failure)
-        else:
-            self._fail(live.spec, failure, failures)
-
-    def _failure(self, live: Live, error: Exception) -> PenstockError:
-        """What ended a query, in our own words where we have some."""
-        if is_for_lost_records(error):
-            try:
-                self._outside.check_positions(live.spec, self._place.checkpoint(live.spec.name))
-            except PenstockError as failure:
-                return failure
-        if live.failures:
-            return live.failures[0]
-        return error if isinstance(error, PenstockError) else failure_of(error)
-
-    def _put_off(self, spec: QuerySpec, failure: PenstockError) -> None:
-        attempt, wait_secs = self._retries.add(spec, self.board.batches(spec.name), failure)
-        self.board.put_off(spec.name, failure.fault, attempt, wait_secs)
-
-    def _begin_again(self) -> None:
-        """Start the queries that have waited long enough."""
-        for spec in self._retries.due():
-            try:
-                self._start(spec, drain=False)
-            except PenstockError as failure:
-                if is_passing(failure):
-                    self._put_off(spec, failure)
-                else:
-                    self._fail(spec, failure)
-
-    def _try(self, spec: QuerySpec) -> None:
-        """Compare what the models of a query take and give with its SQL, before anything is changed."""
-        try:
-            self._frames.tried(spec)
-        except PenstockError as error:
-            error.during(f"query `{spec.name}` cannot be started", node=spec.name)
-            raise
-        except SPARK_ERRORS as error:
-            raise failure_of(error).during(f"query `{spec.name}` cannot be started", node=spec.name) from error
-
-    def _begin(self, spec: QuerySpec, *, drain: bool) -> None:
-        """Start a query if nothing is gone of what it was to read."""
-        self._outside.check_positions(spec, self._place.checkpoint(spec.name))
-        self._start(spec, drain=drain)
-
-    def _start(self, spec: QuerySpec, *, drain: bool) -> None:
-        try:
-            live = self._launcher.launch(spec, drain=drain)
-        except SPARK_ERRORS as error:
-            raise failure_of(error) from error
-        if live is not None:
-            self._live[spec.name] = live
-        else:
-            self.board.ended(spec.name, "finished")
+from penstock.runtime.run import Run
 
 
 def start(
@@ -371,32 +64,59 @@ def start(
     if plan.refusals:
         raise PlanRefused.because(plan.refusals)
     board = board or ProgressBoard([q.name for q in plan.queries])
-    run = Run(plan, spark, place, store, board, environ, now_ms, clusters)
-    run.prepare()
-    return run
+    outside = Outside(clusters, place, environ, store if plan.manifest.project.format == "pipeline" else None)
+    filling = Filling(place.root, environ, clusters)
+    frames = Frames(plan.manifest, place.root, spark, filling, now_ms, place.beats)
+    _prepare(plan, frames, outside, place, store)
+    return Run(plan, frames, outside, place, store, board)
 
 
-def _is_waited_for(live: Live, policy: DrainPolicy) -> bool:
-    """Whether a stop lets a query finish its batch. What comes to an end by itself always may."""
-    match policy:
-        case "auto":
-            return not live.in_real_time
-        case "drain":
-            return True
-        case "fast":
-            return live.ends
+def _prepare(plan: Plan, frames: Frames, outside: Outside, place: Place, store: StateStore) -> None:
+    """Everything that must be so before the first query starts."""
+    for query in plan.queries:
+        if query.asks:
+            _try(query, frames)
+    for step in plan.steps:
+        match step:
+            case PutSchema(schema):
+                outside.put_schema(schema)
+            case CreateTopic(topic):
+                outside.create_topic(topic)
+            case ChangeTopic(topic, partitions, config):
+                outside.change_topic(topic, partitions, config)
+            case RebuildQuery(query):
+                set_aside(place.checkpoint(query.name))
+                outside.forget_offsets(query)
+            case StartQuery(query) if not store.lasts:
+                discard(place.checkpoint(query.name))
+            case RetireQuery(name):
+                forget_query(store, place, name)
+            case CreateConnector(connector) | ChangeConnector(connector):
+                cluster = outside.put_connector(connector)
+                record_connector(store, place, connector.name, cluster)
+            case RestartConnector(connector):
+                outside.restart_connector(connector)
+            case DeleteConnector(name, cluster):
+                outside.delete_connector(name, cluster)
+                forget_connector(store, place, name)
+            case CreateVirtualTopic(rule, cluster) | ChangeVirtualTopic(rule, cluster):
+                record_virtual_topic(store, place, rule.virtual_topic, cluster)
+                outside.put_virtual_topic(rule)
+            case DeleteVirtualTopic(name, cluster):
+                outside.delete_virtual_topic(name, cluster)
+                forget_virtual_topic(store, place, name)
+            case LeaveTopic() | StartQuery() | ResumeQuery() | RestartQuery():
+                pass
+            case _:
+                assert_never(step)
 
 
-def _is_active(query: StreamingQuery) -> bool:
-    with _spark_lives():
-        return query.isActive
-
-
-@contextmanager
-def _spark_lives() -> Iterator[None]:
-    """Calls that fail only when Spark is gone."""
+def _try(spec: QuerySpec, frames: Frames) -> None:
+    """Compare what the models of a query take and give with its SQL, before anything is changed."""
     try:
-        yield
-    except (*SPARK_ERRORS, OSError) as error:
-        text = "Spark ended while queries ran"
-        raise ServiceError("spark-lost", text, hint="its log is in .penstock/logs", internal=True) from error
+        frames.tried(spec)
+    except PenstockError as error:
+        error.during(f"query `{spec.name}` cannot be started", node=spec.name)
+        raise
+    except SPARK_ERRORS as error:
+        raise failure_of(error).during(f"query `{spec.name}` cannot be started", node=spec.name) from error
