@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,16 @@ def test_a_file_that_came_after_the_start_has_to_fit_the_types_of_the_others(pip
     pipeline.run_on(stop)
     assert ids() == [1, 2, 5]
     assert sorted((x["value"], x["code"]) for x in letters(pipeline)) == [("3,many", "not-csv"), ("4", "not-csv")]
+
+
+def test_a_batch_that_is_done_again_has_the_types_that_it_had(pipeline: Running) -> None:
+    test_a_file_that_came_after_the_start_has_to_fit_the_types_of_the_others(pipeline)
+    shutil.rmtree(pipeline.root / ".penstock" / "topics" / "rows.errors")
+    pipeline.uncommit("rows", 1)
+    pipeline.run()
+    assert sorted(x["value"] for x in letters(pipeline)) == ["3,many", "4"]
+    pipeline.write({"in/c.csv": "id,n\n6,some\n"}).run()
+    assert ids() == [1, 2, 5, 6]
 
 
 def test_a_line_that_is_to_stop_the_query_does_and_its_file_is_named(pipeline: Running) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from penstock.clients.formats import Format
@@ -72,6 +74,20 @@ def _of_parquet(reader: DataFrameReader, root: str, files: Sequence[str]) -> Str
         return reduce(widened, halves) if halves else None
 
     return of(files, root)
+
+
+def note(path: Path, columns: StructType) -> None:
+    """Write columns down, for `noted`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    staged = path.with_suffix(".new")
+    staged.write_text(columns.json(), encoding="utf-8")
+    staged.replace(path)
+
+
+def noted(path: Path) -> StructType | None:
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
 
 
 def widened(one: StructType, other: StructType) -> StructType:

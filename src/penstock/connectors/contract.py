@@ -168,8 +168,11 @@ class Source(Connector):
     def peek(self, spark: SparkSession) -> DataFrame:
         """What is there now, as a finite table."""
 
-    def as_of_now(self, spark: SparkSession) -> Self:
-        """The same source with the columns that it has now, so that all batches of a run are read alike."""
+    def as_of_now(self, spark: SparkSession, *, again: bool) -> Self:
+        """The same source with the columns that it has now, so that all batches of a run are read alike.
+
+        If a batch is to be done `again`, what could not be read of it then cannot be read now.
+        """
         return self
 
     def in_any_order(self) -> Self:

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr
 
 from penstock.clients import hadoop, places
 from penstock.clients.batches import BatchRef, PartRead, publish
-from penstock.clients.file_columns import columns_in
+from penstock.clients.file_columns import columns_in, note, noted
 from penstock.clients.formats import (
     FORMATS,
     JSON_OPTIONS,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 _LINE: Final = "_unreadable_line"
 """The column that has what a line was, where no row can be made of it."""
+_NOTES: Final = "columns.json"
 _SMALLEST: Final = -(2**31)
 
 
@@ -99,6 +100,8 @@ class FileSource(_Files, Source):
     mode: Bounded | Continuous = Field(Continuous(type="continuous"), discriminator="type")
     """`{type: bounded}` or `{type: continuous, poll_interval: 5s}`."""
     _found: _Found | None = PrivateAttr(None)
+    _notes: Path | None = PrivateAttr(None)
+    """The columns that the last run has found."""
 
     @property
     def bounded(self) -> bool:
@@ -113,9 +116,20 @@ class FileSource(_Files, Source):
     def poll_ms(self) -> int:
         return self.mode.poll_interval if isinstance(self.mode, Continuous) else 200
 
-    def as_of_now(self, spark: SparkSession) -> Self:
+    def keeping_in(self, directory: Path) -> Self:
+        found = self.model_copy()
+        found._notes = directory / _NOTES
+        return found
+
+    def as_of_now(self, spark: SparkSession, *, again: bool) -> Self:
         fixed = self.model_copy()
         fixed._found = self._look(spark)
+        if self._notes is None or not self.has_records:
+            return fixed
+        if again and (columns := noted(self._notes)) is not None:
+            fixed._found = fixed._found._replace(columns=columns)
+        else:
+            note(self._notes, fixed._found.columns)
         return fixed
 
     def read(self, spark: SparkSession, name: str) -> DataFrame:

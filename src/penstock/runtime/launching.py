@@ -21,7 +21,7 @@ from penstock.manifest.model import Every, Output, QuerySpec, RealTime
 from penstock.plan.place import Place
 from penstock.runtime.afterwards import Afterwards
 from penstock.runtime.beats import IdleWatch
-from penstock.runtime.checkpoint import place_of, reached_ms, state_partitions
+from penstock.runtime.checkpoint import place_of, reached_ms, state_partitions, unfinished_batch
 from penstock.runtime.extent import Extent
 from penstock.runtime.failures import is_for_input
 from penstock.runtime.frames import Frames, shared_read
@@ -121,7 +121,8 @@ class Launcher:
         ends = drain or phases.to_an_end or all(source.bounded for source in streams_of)
         poll_ms = min(source.poll_ms for source in streams_of)
         session = self._frames.session(poll_ms, state_partitions(checkpoint), spec.conf)
-        sources = [source.as_of_now(session) for source in sources]
+        again = unfinished_batch(checkpoint) is not None
+        sources = [source.as_of_now(session, again=again) for source in sources]
         keeping = Keeping(spec, sources, self._frames, self._board, self._outside.errors)
         shape, failures = self._shape(spec, streams_of), list[PenstockError]()
         afterwards = Afterwards(keeping, checkpoint, failures)
