@@ -9,7 +9,7 @@ import pytest
 from penstock.cli.line import Target, check
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.schema_registry import Registry
-from penstock.errors import ProjectInvalid, ServiceError
+from penstock.errors import ProjectInvalid, QueryFailed, ServiceError
 from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
 from tests.spark.running import Running
 from tests.support import only
@@ -118,6 +118,18 @@ def test_the_topic_of_a_sink_is_made_and_left_alone(given: Given) -> None:
     admin, name = KafkaAdmin(given.broker.plain), f"{given.topic}.out"
     assert admin.topics()[name].partitions == 4
     assert admin.chosen_config([name])[name] == {"retention.ms": "-1", "cleanup.policy": "compact"}
+
+
+@pytest.mark.parametrize("deduplicate", [True, False])
+def test_a_record_that_the_broker_refuses_is_told_of_its_sink(given: Given, *, deduplicate: bool) -> None:
+    KafkaAdmin(given.broker.plain).create(f"{given.topic}.out", 1, 1, {"max.message.bytes": "1000"})
+    given.written(deduplicate=deduplicate).sent({"id": 1, "name": "".join(map(chr, range(33, 3000)))})
+    with pytest.raises(QueryFailed) as caught:
+        given.running.run()
+    assert caught.value.node == "out"
+    assert caught.value.context[-1] == "query `events` stopped"
+    assert "was not written to sink `out`" in caught.value.context[0]
+    assert caught.value.message.startswith("The request included a message larger than the max message size")
 
 
 def test_metadata_of_records(given: Given) -> None:

@@ -17,7 +17,10 @@ from penstock.errors import PenstockError, QueryFailed, ServiceError
 SPARK_ERRORS: Final = (PySparkException, Py4JError)
 """What a call into Spark can raise. Errors that pyspark has no class for arrive as those of py4j."""
 
-_NOISE: Final = re.compile(r"\s*SQLSTATE: \w+|^(?:[\w.$]+(?:Exception|Error): )+|;?\s*$")
+_NOISE: Final = re.compile(
+    r"\s*SQLSTATE: \w+|;?\s*$"
+    r"|^(?:Job aborted due to stage failure: .*?\(TID \d+\) \([^)]*\): )?(?:[\w.$]+(?:Exception|Error): )*"
+)
 _TRACEBACK: Final = "Traceback (most recent call last):"
 _LONGEST: Final = 600
 _RAISED: Final = re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<code>[a-z0-9-]+): (?P<text>.*)")
@@ -118,6 +121,19 @@ _LOST: Final = re.compile(r"failOnDataLoss|data may have been lost|OffsetOutOfRa
 def is_for_lost_records(error: Exception) -> bool:
     """Whether Spark says that records are gone which it was to read."""
     return _LOST.search(str(error)) is not None
+
+
+_WRITING: Final = re.compile(
+    r"org\.apache\.kafka\.common\.errors\.(?:Record(?:Batch)?TooLarge|InvalidTopic|InvalidRecord|NotEnoughReplicas\w*|"
+    r"InvalidRequiredAcks|ProducerFenced|InvalidProducerEpoch|OutOfOrderSequence|UnknownProducerId)Exception"
+    r"|Expiring \d+ record|not present in metadata after"
+)
+"""What only producers say: no line of the program that failed is known, since another thread hears of it."""
+
+
+def is_for_writing(error: Exception) -> bool:
+    """Whether Spark, which writes by itself, could not."""
+    return _WRITING.search(str(error)) is not None
 
 
 def _messages(error: PySparkException | Py4JError) -> Iterator[str]:

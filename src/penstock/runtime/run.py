@@ -17,7 +17,7 @@ from penstock.plan.steps import Plan
 from penstock.plan.stores import StateStore
 from penstock.plan.waves import waves
 from penstock.runtime.draining import begin_no_other, is_at_rest
-from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_lost_records
+from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_lost_records, is_for_writing
 from penstock.runtime.frames import Frames
 from penstock.runtime.launching import Launcher, Live
 from penstock.runtime.outside import Outside
@@ -230,7 +230,11 @@ class Run:
                 return failure
         if live.failures:
             return live.failures[0]
-        return error if isinstance(error, PenstockError) else failure_of(error)
+        failure = error if isinstance(error, PenstockError) else failure_of(error)
+        if is_for_writing(error):
+            kind, _, name = live.spec.outputs[0].node.partition(".")
+            failure.during(f"a batch was not written to {kind} `{name}`", node=name)
+        return failure
 
     def _put_off(self, spec: QuerySpec, failure: PenstockError) -> None:
         attempt, wait_secs = self._retries.add(spec, self.board.batches(spec.name), failure)
