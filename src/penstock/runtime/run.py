@@ -226,8 +226,8 @@ class Run:
         if is_for_lost_records(error):
             try:
                 self._outside.check_positions(live.spec, self._place.checkpoint(live.spec.name))
-            except PenstockError as failure:
-                return failure
+            except PenstockError as lost:
+                return lost
         if live.failures:
             return live.failures[0]
         failure = error if isinstance(error, PenstockError) else failure_of(error)
