@@ -5,21 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 from urllib.parse import parse_qsl
 
-from pydantic import Field, PrivateAttr, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator
 
 from penstock.clients.batches import BatchRef
-from penstock.clients.clusters import Clusters
 from penstock.clients.jars import Package
-from penstock.clients.postgres.login import Address, Login
+from penstock.clients.postgres.login import Address
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.tables import TableName, columns_of
 from penstock.clients.postgres.writing import TableWriter
 from penstock.clients.spark_packages import POSTGRES
 from penstock.config import Names, Secret, Whole
 from penstock.connectors.contract import Sink, Source
+from penstock.connectors.table_sink import TableSink
 from penstock.errors import PlanRefused, ServiceError
 from penstock.keyed.operators import OP
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class PostgresSink(Login, Sink):
+class PostgresSink(TableSink):
     """Writes a table of PostgreSQL, which is made if it is not there.
 
     With a primary key, rows replace those of the same key, and rows marked as deletes take them out; of several rows of
@@ -35,15 +35,8 @@ class PostgresSink(Login, Sink):
     """
 
     type: Literal["postgres"] = "postgres"
-    own_labels: ClassVar = frozenset({"table"})
     keyed = True
-    takes_wide = True
     delivery = "exactly once: rows, and a note of their batch in `penstock_ledger`, are one transaction"
-    inert: ClassVar[Mapping[str, str]] = {
-        "batch_size": "the rows of a task travel in one COPY",
-        "parallelism": "every task of a batch copies its own rows",
-        "deduplicate": "the last row of a key always wins",
-    }
 
     table: str = Field(min_length=1)
     """The table's name."""
@@ -57,29 +50,10 @@ class PostgresSink(Login, Sink):
     """What to do with a column that the table does not have: stop, add it to the table, or leave it out."""
     deduplicate: bool = True
     """Whether only the last row of a key in a batch is written. It changes nothing here."""
-    _server: PostgresServer = PrivateAttr(PostgresServer())
 
     @property
     def columns_named(self) -> Mapping[str, str]:
         return {f"update_where.{name}": name for name in self.update_where}
-
-    def reaching(self, clusters: Clusters) -> Self:
-        found = self.model_copy()
-        found._server = self.entering(clusters.postgres)
-        return found
-
-    def check(self) -> None:
-        with self._server.connected():
-            pass
-
-    def write(self, batch: DataFrame, ref: BatchRef) -> int:
-        return self._writer.write(batch, ref)
-
-    def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
-        self._writer.rehearse(rows, ref)
-
-    def let_go(self) -> None:
-        self._server.let_go()
 
     @property
     def _writer(self) -> TableWriter:

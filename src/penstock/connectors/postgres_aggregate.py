@@ -7,22 +7,18 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
-from pydantic import Field, PrivateAttr, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from penstock.clients.batches import BatchRef
-from penstock.clients.clusters import Clusters
 from penstock.clients.postgres.aggregates import Figure, Group
 from penstock.clients.postgres.aggregating import COUNTER, SENTINEL, Aggregation
-from penstock.clients.postgres.login import Login
-from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.tables import TableName
 from penstock.clients.postgres.writing import TableWriter
 from penstock.config import Frozen
-from penstock.connectors.contract import Sink
+from penstock.connectors.table_sink import TableSink
 from penstock.errors import PlanRefused
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    pass
 
 _TYPE: Final = re.compile(r'[A-Za-z_][\w ."]*(\(\s*\d+\s*(,\s*-?\d+\s*)?\)[\w ]*)?(\[\])*')
 
@@ -65,7 +61,7 @@ class Aggregated(Grouped):
             yield Figure(name, self.fn, source, self.type or ("numeric" if self.fn == "sum" else None))
 
 
-class PostgresAggregateSink(Login, Sink):
+class PostgresAggregateSink(TableSink):
     """Writes rows to one table of PostgreSQL and keeps another one with their sums, counts and so on.
 
     The first has the last row of every key. Triggers count every change of it in the second, so inserts, updates and
@@ -76,14 +72,7 @@ class PostgresAggregateSink(Login, Sink):
     delivery = (
         "exactly once: rows, what they change, and a note of their batch in `penstock_ledger`, are one transaction"
     )
-    own_labels: ClassVar = frozenset({"table"})
-    takes_wide = True
     wants_key: ClassVar[str | None] = "primary key is required for Postgres aggregation sink"
-    inert: ClassVar[Mapping[str, str]] = {
-        "batch_size": "the rows of a task travel in one COPY",
-        "parallelism": "every task of a batch copies its own rows",
-        "deduplicate": "the last row of a key always wins",
-    }
 
     schema_: str = Field("public", alias="schema", min_length=1)
     """The schema of both tables; made if it is not there."""
@@ -99,7 +88,6 @@ class PostgresAggregateSink(Login, Sink):
     """What to do with a column that the table of the rows does not have: stop, add it, or leave it out."""
     deduplicate: bool = True
     """Whether only the last row of a key in a batch is written. It changes nothing here."""
-    _server: PostgresServer = PrivateAttr(PostgresServer())
 
     @field_validator("group_by", mode="before")
     @classmethod
@@ -124,24 +112,6 @@ class PostgresAggregateSink(Login, Sink):
         groups = {f"group_by.{name}": said.from_ or name for name, said in self.group_by.items()}
         made = {f"aggregate.{name}": said.from_ or name for name, said in self.aggregate.items() if said.reads}
         return {**groups, **made}
-
-    def reaching(self, clusters: Clusters) -> Self:
-        found = self.model_copy()
-        found._server = self.entering(clusters.postgres)
-        return found
-
-    def check(self) -> None:
-        with self._server.connected():
-            pass
-
-    def write(self, batch: DataFrame, ref: BatchRef) -> int:
-        return self._writer.write(batch, ref)
-
-    def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
-        self._writer.rehearse(rows, ref)
-
-    def let_go(self) -> None:
-        self._server.let_go()
 
     @property
     def _figures(self) -> tuple[Figure, ...]:

@@ -1,0 +1,55 @@
+"""What sinks that write tables of PostgreSQL have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from pydantic import PrivateAttr
+
+from penstock.clients.batches import BatchRef
+from penstock.clients.clusters import Clusters
+from penstock.clients.postgres.login import Login
+from penstock.clients.postgres.server import PostgresServer
+from penstock.clients.postgres.writing import TableWriter
+from penstock.connectors.contract import Sink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class TableSink(Login, Sink):
+    """Writes to the server of the settings, or to one of its own."""
+
+    own_labels: ClassVar = frozenset({"table"})
+    takes_wide = True
+    inert: ClassVar[Mapping[str, str]] = {
+        "batch_size": "the rows of a task travel in one COPY",
+        "parallelism": "every task of a batch copies its own rows",
+        "deduplicate": "the last row of a key always wins",
+    }
+    _server: PostgresServer = PrivateAttr(PostgresServer())
+
+    @property
+    @abstractmethod
+    def _writer(self) -> TableWriter:
+        """Who brings rows into the table."""
+
+    def reaching(self, clusters: Clusters) -> Self:
+        found = self.model_copy()
+        found._server = self.entering(clusters.postgres)
+        return found
+
+    def check(self) -> None:
+        with self._server.connected():
+            pass
+
+    def write(self, batch: DataFrame, ref: BatchRef) -> int:
+        return self._writer.write(batch, ref)
+
+    def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
+        self._writer.rehearse(rows, ref)
+
+    def let_go(self) -> None:
+        self._server.let_go()
