@@ -2,7 +2,7 @@
 
 import json
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -19,6 +19,7 @@ from penstock.connectors.clickhouse_sink import ClickHouseSink
 from penstock.connectors.contract import Written
 from penstock.dev import processes
 from penstock.errors import PenstockError, QueryFailed, ServiceError
+from penstock.runtime.writing import Writing
 from penstock.testing.contract import FIRST
 from tests.services import clickhouse
 from tests.spark.running import Running
@@ -143,6 +144,12 @@ def test_without_append_only_mode_rows_are_deleted(database: Database, spark: Sp
     sink.write(rows, batch(1))
     assert database.rows("SELECT * FROM t FINAL ORDER BY id") == [(2, "b"), (3, "c")]
     assert database.types() == {"id": "Int64", "name": "String"}
+
+
+def test_a_key_that_is_deleted_and_inserted_again_is_there(database: Database, spark: SparkSession) -> None:
+    sink = database.sink(append_only_mode=False, deduplicate=False)
+    sink.write(frame(spark, CHANGES, (1, "a", "i"), (1, "a", "d"), (1, "b", "i")), batch(0))
+    assert database.rows("SELECT id, name FROM t FINAL") == [(1, "b")]
 
 
 def test_a_version_decides_which_row_is_the_newest(database: Database, spark: SparkSession) -> None:
@@ -450,3 +457,35 @@ def test_a_pipeline_writes_changes_and_ends_by_itself(
     entered.uncommit("numbers", 0)
     entered.run()
     assert database.rows("SELECT id, n, is_deleted FROM kept ORDER BY id") == [(1, 2, 0), (2, 3, 1)]
+
+
+def test_of_large_files_the_last_row_of_a_key_is_the_newest(
+    database: Database, running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STREAMLING__CLICKHOUSE_SINK__URL", database.server.url)
+    monkeypatch.setenv("STREAMLING__CLICKHOUSE_SINK__DATABASE", database.server.database)
+    lines = "".join(f'{{"id": {n % 50}, "n": {n}}}\n' for n in range(20_000))
+    running.write(
+        {
+            "in/a.json": lines,
+            "pipeline.yml": """
+            sources:
+              numbers: {type: file, path: in, format: json, mode: {type: bounded}}
+            transforms: {}
+            sinks:
+              kept: {type: clickhouse, from: numbers, table: kept, primary_key: id, batch_size: 500}
+            """,
+        }
+    )
+    monkeypatch.setattr(Writing, "__call__", _in_small_pieces(Writing.__call__))
+    replace(running, entry="pipeline.yml").run()
+    assert database.rows("SELECT count(), min(n) FROM kept FINAL") == [(50, 19_950)]
+
+
+def _in_small_pieces(write: Callable[[Writing, DataFrame, int], None]) -> Callable[[Writing, DataFrame, int], None]:
+    """A batch as of files so large that Spark reads them in pieces."""
+
+    def pieces(writing: Writing, rows: DataFrame, batch_id: int) -> None:
+        write(writing, rows.repartitionByRange(4, "n").sortWithinPartitions("n"), batch_id)
+
+    return pieces

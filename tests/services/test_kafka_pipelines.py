@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.cli.errors import letters_of
 from penstock.cli.line import Target, check
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.schema_registry import Registry
@@ -130,6 +131,27 @@ def test_a_record_that_the_broker_refuses_is_told_of_its_sink(given: Given, *, d
     assert caught.value.context[-1] == "query `events` stopped"
     assert "was not written to sink `out`" in caught.value.context[0]
     assert caught.value.message.startswith("The request included a message larger than the max message size")
+
+
+def test_a_letter_is_not_confused_by_the_headers_of_its_record(given: Given) -> None:
+    own = [("node", b"app-7"), ("offset", b"abc"), ("trace", b"\xff\x01")]
+    given.written().sent((b"k", b"gibberish", own)).running.run()
+    (letter,) = letters_of(check(given.running.root / "pipeline.yml"), None)
+    assert (letter.node, letter.about["offset"], letter.value, letter.headers) == (
+        "sink.out",
+        0,
+        b"gibberish",
+        tuple(own),
+    )
+
+
+def test_what_a_source_keeps_does_not_stop_a_sink_that_would_stop(given: Given) -> None:
+    given.written().sent({"id": 1, "name": "a"}, b"gibberish", {"id": 2, "name": "b"})
+    text = (given.running.root / "pipeline.yml").read_text(encoding="utf-8")
+    nothing = "sinks: {nothing: {type: blackhole, from: named, on_error: stop}}\n"
+    given.running.write({"pipeline.yml": text[: text.index("sinks:")] + nothing})
+    progress = given.running.run()["events"]
+    assert (progress.rows_out, progress.rejected) == (2, 1)
 
 
 def test_metadata_of_records(given: Given) -> None:

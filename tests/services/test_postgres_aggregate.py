@@ -1,5 +1,6 @@
 """Aggregates that a real PostgreSQL keeps: after any changes they are what one query over the rows would say."""
 
+import os
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -482,20 +483,31 @@ sinks:
 """
 
 
-def test_a_pipeline_counts_each_batch_once_and_keeps_what_cannot_be_summed_up(
-    running: Running, given: Given, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def pipeline(running: Running, given: Given, monkeypatch: pytest.MonkeyPatch) -> Running:
     monkeypatch.setenv("PENSTOCK__POSTGRES_SINK_CONNECTIONS__BALANCES__PORT", str(given.database.port))
     monkeypatch.setenv("PENSTOCK__POSTGRES_SINK__USER", dev.USER)
     monkeypatch.setenv("PENSTOCK__POSTGRES_SINK__PASS", dev.PASSWORD)
     monkeypatch.setenv("PENSTOCK__POSTGRES_SINK__DB", dev.DATABASE)
     running.write({"pipeline.yml": PIPELINE.format(schema=given.schema)})
-    running = Running(running.root, running.spark, "pipeline.yml")
+    return Running(running.root, running.spark, "pipeline.yml")
+
+
+def test_of_several_files_in_a_batch_the_last_that_came_is_counted(pipeline: Running, given: Given) -> None:
+    for name, amount in {"small": 1, "large": 2}.items():
+        padding = "".join(f'{{"id": {n}, "account": "b", "amount": 0}}\n' for n in range(100, 100 + 300 * amount))
+        pipeline.write({f"in/{name}.json": f'{padding}{{"id": 1, "account": "a", "amount": {amount}}}\n'})
+        os.utime(pipeline.root / "in" / f"{name}.json", (1_700_000_000 + amount, 1_700_000_000 + amount))
+    pipeline.run()
+    assert given.kept("account, total") == [("a", "2"), ("b", "0")]
+
+
+def test_a_pipeline_counts_each_batch_once_and_keeps_what_cannot_be_summed_up(pipeline: Running, given: Given) -> None:
     amounts = [f'{{"id": {n}, "account": "a", "amount": "{"much" if n == 7 else n}"}}\n' for n in range(10)]
-    running.write({"in/1.json": "".join(amounts)})
-    progress = running.run()
+    pipeline.write({"in/1.json": "".join(amounts)})
+    progress = pipeline.run()
     assert progress["transfers"].rejected == 1
     assert given.kept("account, total") == [("a", "38")]
-    running.uncommit("transfers", 0)
-    running.run()
+    pipeline.uncommit("transfers", 0)
+    pipeline.run()
     assert given.kept("account, total") == [("a", "38")]

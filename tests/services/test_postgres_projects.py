@@ -113,3 +113,18 @@ def test_other_databases_need_kafka_connect(project: Running, database: Database
     written(project, database, SINK.replace("jdbc:postgresql:", "jdbc:mysql:"))
     with pytest.raises(ProjectInvalid, match="only PostgreSQL"):
         check(project.root)
+
+
+def test_of_several_batches_of_a_topic_the_last_row_of_a_key_wins(project: Running, database: Database) -> None:
+    database.rows("DROP SCHEMA IF EXISTS jdbc CASCADE")
+    passed = SINK.replace(
+        'SELECT country, COUNT(*) AS n, SUM(amount) AS total FROM {{{{ source("orders") }}}} GROUP BY country',
+        'SELECT country, amount AS n FROM {{{{ source("orders") }}}}',
+    )
+    written(project, database, passed)
+    for number, count in enumerate((1, 3000, 5)):
+        rows = [order(n, country=f"C{n}", amount=number) for n in range(1, count)]
+        project.drop("orders.v1", f"{number}.json", [*rows, order(0, country="DE", amount=number)])
+        project.run(select=["per_country"])
+    project.run()
+    assert database.rows("SELECT n FROM jdbc.totals WHERE country = 'DE'") == [("2",)]

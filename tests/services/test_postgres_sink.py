@@ -1,5 +1,6 @@
 """Tables of a real PostgreSQL, written batch by batch: each exactly once, and nothing that does not fit."""
 
+import json
 import os
 import re
 import signal
@@ -24,6 +25,7 @@ from penstock.clients.postgres.staging import Copier, Stage, Staged
 from penstock.connectors.postgres import PostgresSink
 from penstock.dev import postgres as dev
 from penstock.errors import PenstockError, QueryFailed, ServiceError
+from penstock.runtime.error_output import DirectoryErrors
 from penstock.testing.contract import FIRST
 from tests.services.postgres import Database
 from tests.spark.running import Running
@@ -516,3 +518,24 @@ def test_rows_that_are_refused_become_letters(running: Running, given: Given, mo
     progress = running.run()
     assert len(given.rows()) == 19
     assert progress["orders"].rejected == 1
+    assert [json.loads(row["value"])["id"] for row in running.topic("kept.errors")] == [7]
+
+
+def test_a_letter_that_could_not_be_written_is_written_when_the_batch_is_done_again(
+    running: Running, given: Given, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = pipeline(running, given, monkeypatch)
+    given.database.rows(f"CREATE SCHEMA {given.schema}")
+    given.database.rows(f"CREATE TABLE {given.name} (id BIGINT PRIMARY KEY, v BIGINT CHECK (v > 0))")
+    running.write({"in/1.json": '{"id": 1, "v": 1}\n{"id": 2, "v": -1}\n'})
+
+    def full(*_: Any) -> int:
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DirectoryErrors, "write", full)
+        with pytest.raises(QueryFailed, match="no space left"):
+            running.run()
+    running.run()
+    assert given.rows() == [("1", "1")]
+    assert [json.loads(row["value"])["id"] for row in running.topic("kept.errors")] == [2]

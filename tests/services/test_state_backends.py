@@ -113,6 +113,22 @@ def test_one_process_at_a_time_runs_a_pipeline_whose_state_is_in_a_database(in_p
         pass
 
 
+def test_a_lock_that_is_lost_is_taken_again_unless_somebody_has_it(in_postgres: Kept, database: Database) -> None:
+    checked = check(in_postgres.running.root / "pipeline.yml")
+    place, store = checked.place, checked.store
+    ended = "SELECT count(pg_terminate_backend(pid)) FROM pg_locks WHERE locktype = 'advisory'"
+    with store.held(place.namespace) as still_held:
+        still_held()
+        assert database.rows(ended) == [("1",)]
+        still_held()
+        with pytest.raises(PlanRefused), store.held(place.namespace):
+            pytest.fail("two hold one lock")
+        assert database.rows(ended) == [("1",)]
+        with store.held(place.namespace), pytest.raises(PlanRefused) as refused:
+            still_held()
+    assert refused.value.code == "already-running"
+
+
 def test_a_database_that_is_not_there_is_named(in_postgres: Kept, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STREAMLING__STATE_BACKEND__POSTGRES__PORT", "1")
     with pytest.raises(PenstockError) as caught:

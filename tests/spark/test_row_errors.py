@@ -151,18 +151,37 @@ def test_what_a_query_with_state_does_not_compute_keeps_no_row_out(running: Runn
     assert [progress[name].rejected for name in ("by_country", "shares")] == [0, 0]
 
 
-def test_rows_are_delivered_again_when_the_sql_is_mended(running: Running) -> None:
+def mended(running: Running, tests: str = "") -> Replayed:
+    """What becomes of letters when the SQL is mended, beside these tests."""
     given(running, "dead_letter")
     running.run()
     waiting = letters_of(check(running.root), None)
     assert [letter.about["code"] for letter in waiting] == ["row-failed", "row-failed"]
-    mended = MODEL.replace("(id - 2)", "NULLIF(id - 2, 0)").replace("CAST(", "TRY_CAST(")
-    running.write({"stream_project.yml": f"project: {{name: p}}\n{ORDERS}{mended.format(on_error='dead_letter')}"})
+    model = MODEL.replace("(id - 2)", "NULLIF(id - 2, 0)").replace("CAST(", "TRY_CAST(").format(on_error="dead_letter")
+    running.write({"stream_project.yml": f"project: {{name: p}}\n{ORDERS}{model}{tests}"})
     checked = check(running.root)
     manifest, store = compiled(checked), checked.store
-    done = replayed(
+    return replayed(
         manifest, "model.shares", waiting, running.spark, checked.place, store, checked.environ, checked.clusters
     )
-    assert done == Replayed(2, 0)
+
+
+def test_rows_are_delivered_again_when_the_sql_is_mended(running: Running) -> None:
+    assert mended(running) == Replayed(2, 0)
     assert len(running.topic("shares")) == 200
     assert letters_of(check(running.root), None) == []
+
+
+def test_rows_that_are_delivered_again_meet_the_tests_of_their_model(running: Running) -> None:
+    test = """
+tests:
+  - name: numbered
+    model: shares
+    type: continuous
+    assertions: [{not_null: {columns: [number]}}]
+    on_failure: [{dlq: {}}]
+"""
+    assert mended(running, test) == Replayed(1, 1)
+    assert len(running.topic("shares")) == 199
+    (letter,) = letters_of(check(running.root), None)
+    assert json.loads(letter.about["value"])["id"] == 5

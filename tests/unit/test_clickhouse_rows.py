@@ -105,6 +105,12 @@ def test_with_versions_the_last_row_of_the_highest_is_kept() -> None:
     assert latest(rows, ["k"], "v")["n"].to_pylist() == [1, 4]
 
 
+def test_of_numbers_as_text_those_without_one_come_last() -> None:
+    rows = table(k=[1, 1, 1], v=["9", None, "10"], n=[0, 1, 2])
+    assert latest(rows, ["k"], "v", as_numbers=True)["n"].to_pylist() == [1]
+    assert latest(rows.slice(0, 1), ["k", "k"], "v", as_numbers=True)["n"].to_pylist() == [0]
+
+
 def test_bodies_are_packed_as_the_header_says() -> None:
     body = pa.py_buffer(b"row " * 1000)
     assert (Packing("none", 6).packed(body), Packing("none", 6).encoding) == (body.to_pybytes(), None)

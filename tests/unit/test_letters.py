@@ -7,7 +7,7 @@ from pyspark.errors import PySparkException
 
 from penstock.clients.letters import Delivered, Letter, outstanding
 from penstock.runtime.failures import failure_of, is_for_lost_records
-from penstock.runtime.positions import gone_records, positions_in
+from penstock.runtime.positions import farthest_back, gone_records, positions_in
 
 
 def letter(place: int, offset: int | None, *, node: str = "model.m", part: str = "0", code: str = "not-json") -> Letter:
@@ -59,6 +59,11 @@ def test_records_that_are_gone_are_named_by_their_ranges() -> None:
         "a/2 ends at 3, and was read up to 5: it was made anew",
         "b/0 is gone, of which the records up to 5 were read",
     ]
+
+
+def test_of_several_readers_the_one_farthest_back_counts() -> None:
+    told: list[dict[tuple[str, int], int]] = [{("a", 0): 5, ("a", 1): 9}, {("a", 0): 7, ("b", 0): 1}, {("a", 1): 2}]
+    assert farthest_back(told) == {("a", 0): 5, ("a", 1): 2, ("b", 0): 1}
 
 
 def test_what_passes_by_itself_and_what_does_not() -> None:

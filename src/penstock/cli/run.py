@@ -76,7 +76,7 @@ def _host(checked: Checked, plan: Plan, *, once: bool, quiet: bool) -> dict[str,
 
     place = checked.place
     store = checked.store
-    with run_lock(place.lock_file), store.held(place.namespace):
+    with run_lock(place.lock_file), store.held(place.namespace) as still_held:
         find_java()
         jars = fetched(packages_of(plan.manifest, checked.environ))
         output.say("Starting Spark …")
@@ -85,7 +85,7 @@ def _host(checked: Checked, plan: Plan, *, once: bool, quiet: bool) -> dict[str,
         from penstock.runtime.start import start
 
         board = ProgressBoard([query.name for query in plan.queries])
-        heartbeat = _Heartbeat(board, store, place, plan.manifest.revision)
+        heartbeat = _Heartbeat(board, store, still_held, place, plan.manifest.revision)
         heartbeat.write()
 
         with spark_session(plan.manifest.spark, place.logs, jars) as spark:
@@ -147,7 +147,7 @@ def _settle(
 ) -> None:
     """Finish what is under way, within the budget. What is not done then is given up, and raised unless the run failed
     for another reason already."""
-    if because is not None and because.code == "spark-lost":
+    if because is not None and because.code in ("spark-lost", "already-running"):
         return
     undone = run.drain(idle, signals.until, policy)
     if any(failure.code == "not-drained" for failure in undone.values()):
@@ -166,11 +166,19 @@ def _tell_left_aside(board: "ProgressBoard") -> None:
 
 
 class _Heartbeat:
-    """Writes the progress of the run where `status` finds it, once a second."""
+    """Writes the progress of the run where `status` finds it, once a second, and sees that no other runs the same."""
 
-    def __init__(self, board: "ProgressBoard", store: StateStore, place: Place, revision: str) -> None:
+    def __init__(
+        self,
+        board: "ProgressBoard",
+        store: StateStore,
+        still_held: Callable[[], None],
+        place: Place,
+        revision: str,
+    ) -> None:
         self._board = board
         self._store = store
+        self._still_held = still_held
         self._place = place
         self._about: dict[str, Any] = {"pid": os.getpid(), "started_at": time.time(), "revision": revision}
         self._due = 0.0
@@ -188,6 +196,7 @@ class _Heartbeat:
         """A store that cannot be reached for a while is told later: nobody's rows depend on it."""
         progress = {row.query: row.to_json() for row in self._board.snapshot()}
         try:
+            self._still_held()
             record_progress(self._store, self._place, {**self._about, "heartbeat_at": time.time()}, progress)
         except ServiceError as error:
             if not error.retriable:

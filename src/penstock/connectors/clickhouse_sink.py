@@ -69,6 +69,10 @@ class ClickHouseSink(Sink):
     _target: Target = PrivateAttr(Target())
 
     @property
+    def by_arrival(self) -> bool:
+        return self.version_column_name is None
+
+    @property
     def columns_named(self) -> Mapping[str, str]:
         types = {f"schema_override.{name}": name for name in self.schema_override}
         return types if self.version_column_name is None else {"version_column_name": self.version_column_name, **types}

@@ -92,6 +92,8 @@ class Source(Connector):
 
     has_positions: ClassVar[bool] = False
     """Whether it is read by positions in topics, so that a stream of it can be looked through afterwards."""
+    loses_order: ClassVar[bool] = False
+    """Whether Spark may mix up the rows of a batch that stood in several files."""
     has_files: ClassVar[bool] = False
     """Whether it reads files that come one by one: some may not be readable, and Spark reads them in any order."""
     filter_at: ClassVar[tuple[str, ...]] = ("filter",)
@@ -261,6 +263,16 @@ class Sink(Connector):
     """Whether it reads for itself: where it is slow or fails, the other sinks go on without it."""
     on_error: OnError = "dead_letter"
     """What becomes of a row that the SQL fails over, or that is not taken here: keep it as a letter, `stop`, `skip`."""
+
+    @property
+    def by_order(self) -> bool:
+        """Whether the last of several rows counts, so that they must come in their order."""
+        return self.keyed
+
+    @property
+    def by_arrival(self) -> bool:
+        """Whether it is the row that arrives last that counts, whatever its place: tasks write at the same time."""
+        return False
 
     @property
     def last_by(self) -> tuple[str, ...]:

@@ -96,6 +96,7 @@ class FileSource(_Files, Source):
 
     type: Literal["file"] = "file"
     own_labels: ClassVar = frozenset({"path"})
+    loses_order = True
     has_files = True
     mode: Bounded | Continuous = Field(Continuous(type="continuous"), discriminator="type")
     """`{type: bounded}` or `{type: continuous, poll_interval: 5s}`."""

@@ -35,7 +35,6 @@ class PostgresSink(TableSink):
     """
 
     type: Literal["postgres"] = "postgres"
-    keyed = True
     delivery = "exactly once: rows, and a note of their batch in `penstock_ledger`, are one transaction"
 
     table: str = Field(min_length=1)
@@ -169,6 +168,10 @@ class JdbcSink(Sink):
                 " configure `runtime.connect` for other databases"
             )
         return url
+
+    @property
+    def by_order(self) -> bool:
+        return self.insert_mode == "upsert"
 
     def check(self) -> None:
         with self._writer.server.connected():

@@ -23,6 +23,7 @@ class TableSink(Login, Sink):
     """Writes to the server of the settings, or to one of its own."""
 
     own_labels: ClassVar = frozenset({"table"})
+    keyed = True
     takes_wide = True
     inert: ClassVar[Mapping[str, str]] = {
         "batch_size": "the rows of a task travel in one COPY",

@@ -34,6 +34,7 @@ from penstock.sql.dialects import quoted
 from penstock.sql.types import Column, Columns
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame, SparkSession
 
 TOPICS: Final = Path(".penstock") / "topics"
@@ -67,6 +68,7 @@ class TopicSource(_Topic, Source):
     type: Literal["topic"] = "topic"
     own_labels: ClassVar = frozenset({"topic"})
     on_this_machine = True
+    loses_order = True
     columns: tuple[TopicColumn, ...] = ()
     """The columns of a row; found in the files when left out."""
     formats: tuple[Literal["json", "csv", "parquet"], ...] = ("json", "csv", "parquet")
@@ -107,14 +109,19 @@ class TopicSource(_Topic, Source):
     def read_again(
         self, spark: SparkSession, name: str, parts: Mapping[str, PartRead], *, ordered: bool = False
     ) -> DataFrame | None:
+        from pyspark.sql import functions as f
+
         schema = self._schema(spark)
         tables = [
-            spark.read.format(f.name).schema(schema).options(**f.read_options).load(list(map(from_address, part.files)))
-            for f in self._formats()
-            if (part := parts.get(f"{name}_{f.name}")) is not None and part.files
+            spark.read.format(form.name)
+            .schema(schema)
+            .options(**form.read_options)
+            .load(list(map(from_address, part.files)))
+            for form in self._formats()
+            if (part := parts.get(f"{name}_{form.name}")) is not None and part.files
         ]
         if ordered:
-            tables = list(map(_in_order, tables))
+            tables = [_in_order(table, f.monotonically_increasing_id()) for table in tables]
         return reduce(lambda one, other: one.unionByName(other), tables) if tables else None
 
     def rows_of(self, records: DataFrame) -> DataFrame | None:
@@ -187,13 +194,14 @@ class TopicSink(_Topic, Sink):
         return publish(self.path(), ref, batch, FORMATS["parquet"])
 
 
-def _in_order(rows: DataFrame) -> DataFrame:
-    """The rows with the columns of `ORDER`, by what Spark knows of their files."""
+def _in_order(rows: DataFrame, place: SparkColumn | None = None) -> DataFrame:
+    """The rows with the columns of `ORDER`, by what Spark knows of their files, and their place there if it is told."""
     from pyspark.sql import functions as f
 
     came = f.unix_micros(f.col("_metadata.file_modification_time"))
-    places = (came, f.col("_metadata.file_path"), f.col("_metadata.file_block_start"))
-    return rows.withColumns(dict(zip(ORDER, (*places, f.lit(0).cast("bigint")), strict=True)))
+    last = f.lit(0).cast("bigint") if place is None else place
+    places = (came, f.col("_metadata.file_path"), f.col("_metadata.file_block_start"), last)
+    return rows.withColumns(dict(zip(ORDER, places, strict=True)))
 
 
 def _table(spark: SparkSession, path: Path, file_format: Format, schema: str | None) -> DataFrame:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.tables import LOCK, TableName, make_schema, quoted
 from penstock.errors import PlanRefused, ServiceError
 from penstock.plan.place import Place
 from penstock.settings import StateBackend
+
+if TYPE_CHECKING:
+    from penstock.clients.postgres.server import Database
 
 
 class StateStore(Protocol):
@@ -26,8 +29,11 @@ class StateStore(Protocol):
     def get(self, namespace: str, prefix: str) -> Mapping[str, Any]: ...
     def put(self, namespace: str, documents: Mapping[str, Any]) -> None: ...
     def remove(self, namespace: str, keys: list[str]) -> None: ...
-    def held(self, namespace: str) -> AbstractContextManager[None]:
-        """Keep others who share the store from running the same as long as the block lasts."""
+    def held(self, namespace: str) -> AbstractContextManager[Callable[[], None]]:
+        """Keep others who share the store from running the same as long as the block lasts.
+
+        What it gives is to be called now and then: it raises if somebody else runs the same after all.
+        """
 
 
 class SqliteStore:
@@ -69,8 +75,8 @@ class SqliteStore:
                 f"DELETE FROM {self._table} WHERE namespace = ? AND key = ?", [(namespace, k) for k in keys]
             )
 
-    def held(self, namespace: str) -> AbstractContextManager[None]:
-        return nullcontext()
+    def held(self, namespace: str) -> AbstractContextManager[Callable[[], None]]:
+        return nullcontext(_nothing)
 
     def _make_directory(self) -> None:
         try:
@@ -154,18 +160,35 @@ class PostgresStore:
             )
 
     @contextmanager
-    def held(self, namespace: str) -> Iterator[None]:
-        """The lock is the database's, so it dies with the process that holds it, on whatever machine that was."""
-        with closing(self.server.entered()) as db:
-            with self.server.in_our_words():
-                asked = db.execute(
-                    "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", (f"{self._table} {namespace}",)
-                )
-                is_ours = asked.fetchone() == (True,)
-            if not is_ours:
-                text = f"this pipeline is already running: another process holds its lock in {self}"
-                raise PlanRefused("already-running", text, hint="stop that one, or set another `application_id`")
-            yield
+    def held(self, namespace: str) -> Iterator[Callable[[], None]]:
+        """The lock is the database's, so it dies with the process that holds it, on whatever machine that was.
+
+        It dies with the database, too: then it is taken again, unless somebody else has it by now.
+        """
+        with ExitStack() as connections:
+            db = self._locked(namespace, connections)
+
+            def still() -> None:
+                nonlocal db
+                try:
+                    with self.server.in_our_words():
+                        db.execute("SELECT 1")
+                except ServiceError:
+                    connections.close()
+                    db = self._locked(namespace, connections)
+
+            yield still
+
+    def _locked(self, namespace: str, connections: ExitStack) -> Database:
+        """A new connection that holds the lock."""
+        db = connections.enter_context(closing(self.server.entered()))
+        with self.server.in_our_words():
+            asked = "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))"
+            is_ours = db.execute(asked, (f"{self._table} {namespace}",)).fetchone() == (True,)
+        if not is_ours:
+            text = f"this pipeline is already running: another process holds its lock in {self}"
+            raise PlanRefused("already-running", text, hint="stop that one, or set another `application_id`")
+        return db
 
 
 class MemoryStore:
@@ -187,8 +210,8 @@ class MemoryStore:
         for key in keys:
             self._documents.pop((namespace, key), None)
 
-    def held(self, namespace: str) -> AbstractContextManager[None]:
-        return nullcontext()
+    def held(self, namespace: str) -> AbstractContextManager[Callable[[], None]]:
+        return nullcontext(_nothing)
 
 
 def state_store(said: StateBackend, place: Place) -> StateStore:
@@ -205,3 +228,7 @@ def state_store(said: StateBackend, place: Place) -> StateStore:
             password = at.password.get_secret_value()
             server = PostgresServer(at.host, at.port, at.user, password, at.db, at.sslmode)
             return PostgresStore(server, TableName(at.state_schema_name, at.state_table_name))
+
+
+def _nothing() -> None:
+    pass

@@ -7,7 +7,7 @@ so that nothing is forgotten when the process dies in between.
 import json
 import queue
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -40,7 +40,7 @@ class Afterwards:
     def begin(self) -> None:
         """Look through what was committed when nobody looked any more, and begin to listen."""
         self.catch_up()
-        self._note(_reached(self._checkpoint))
+        self._note(_reached(self._checkpoint, min))
         self._thread = threading.Thread(target=self._work, name=f"after {self._keeping.spec.name}", daemon=True)
         self._thread.start()
 
@@ -50,7 +50,7 @@ class Afterwards:
         done = last_number(self._checkpoint / "commits")
         if mark.is_file() and done is not None:
             seen: Offsets = json.loads(mark.read_text(encoding="utf-8"))
-            reached = _reached(self._checkpoint)
+            reached = _reached(self._checkpoint, max)
             if _is_behind(seen, reached):
                 self._look(seen, reached, None, done, last_batch_time(self._checkpoint))
         mark.unlink(missing_ok=True)
@@ -75,9 +75,9 @@ class Afterwards:
 
     def _look_at(self, batch: Committed) -> None:
         found = {name: int(next(iter(counted.values())) or 0) for name, counted in batch.observed.items()}
-        after = _merged(batch.ends)
-        self._look(_merged(batch.starts), after, found, batch.batch_id, BatchTime(batch.began_ms, 0))
-        self._note(after)
+        before, after = _merged(batch.starts, min), _merged(batch.ends, max)
+        self._look(before, after, found, batch.batch_id, BatchTime(batch.began_ms, 0))
+        self._note(_merged(batch.ends, min))
 
     def _look(
         self, before: Offsets, after: Offsets, found: Mapping[str, int] | None, batch_id: int, time: BatchTime
@@ -111,15 +111,20 @@ class Afterwards:
         new.replace(self._checkpoint / _MARK)
 
 
-def _merged(told: Iterable[Offsets | None]) -> dict[str, Mapping[str, int]]:
-    """The positions of several readers together. Before its first batch, a reader has none."""
-    return {topic: places for positions in told if positions for topic, places in positions.items()}
+def _merged(told: Iterable[Offsets | None], of_several: Callable[[int, int], int]) -> dict[str, dict[str, int]]:
+    """The positions of all readers. Those of one topic are seldom at the same place; before its first batch, a reader
+    has none."""
+    found: dict[str, dict[str, int]] = {}
+    for topic, number, at in (each for positions in told if positions for each in _flat(positions)):
+        places = found.setdefault(topic, {})
+        places[number] = of_several(at, places.get(number, at))
+    return found
 
 
-def _reached(checkpoint: Path) -> dict[str, Mapping[str, int]]:
+def _reached(checkpoint: Path, of_several: Callable[[int, int], int]) -> dict[str, dict[str, int]]:
     """How far readers of topics have come. Readers of something else, in a phase before, tell nothing of that."""
     told = (json.loads(offset) for offset in last_offsets(checkpoint))
-    return _merged(offsets for offsets in told if positions_of(offsets))
+    return _merged((offsets for offsets in told if positions_of(offsets)), of_several)
 
 
 def _is_behind(seen: Offsets, reached: Offsets) -> bool:

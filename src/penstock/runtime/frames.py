@@ -8,9 +8,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, StructField, StructType
 
-from penstock.clients.wide.columns import has_wide_numbers
+from penstock.clients.wide.columns import has_wide_numbers, with_texts
 from penstock.clients.wide.functions import know_wide_numbers
-from penstock.connectors.contract import Source
+from penstock.connectors.contract import Sink, Source
 from penstock.keyed.operators import CLOCK, OP, ORDER, SIGN, WAS
 from penstock.manifest.model import Check, EventTimeSpec, Input, KeyedStep, LateRows, Manifest, Output, QuerySpec, Step
 from penstock.runtime import beats, checks
@@ -142,21 +142,26 @@ class Frames:
         views = {*(i.view for i in query.inputs), *(s.view for s in query.steps)}
         return {view: session.table(quoted(view)) for view in views}
 
-    def worked(
-        self, query: QuerySpec, sources: Sequence[Source], entry: Input, rows: DataFrame, session: SparkSession
-    ) -> dict[str, DataFrame]:
-        """Every view of a query made from these rows of one input; its other inputs are tables."""
-        return self.worked_from(query, sources, {entry.view: rows}, session)
-
     def worked_from(
-        self, query: QuerySpec, sources: Sequence[Source], rows: Mapping[str, DataFrame], session: SparkSession
+        self,
+        query: QuerySpec,
+        sources: Sequence[Source],
+        rows: Mapping[str, DataFrame],
+        session: SparkSession,
+        *,
+        untimed: bool = False,
     ) -> dict[str, DataFrame]:
-        """Every view of a query made from these rows of its inputs, by their views; the others are tables."""
+        """Every view of a query made from these rows of its inputs, by their views; the others are tables.
+
+        What the stream keeps out is kept out, but rows whose time is at fault only if they are not wanted.
+        """
         for entry, source in zip(query.inputs, sources, strict=True):
             if entry.static:
                 source.peek(session).createOrReplaceTempView(quoted(entry.view))
             elif entry.view in rows:
-                _registered(entry, prepared(plain(sound(rows[entry.view])), entry))
+                found = plain(sound(rows[entry.view]))
+                usable = prepared(found, entry) if untimed else self._usable(query, entry, found)
+                _registered(entry, self._sound(query, entry.view, usable))
         return self.run_steps(query, session)
 
     def failing_rows(self, query: QuerySpec, check: Check, rows: DataFrame) -> DataFrame:
@@ -259,6 +264,14 @@ def settled(rows: DataFrame, output: Output) -> DataFrame:
     return rows if output.fold is None else folded(rows, output.fold)
 
 
+def as_wanted(rows: DataFrame, output: Output, sink: Sink, *, spread: bool = False) -> DataFrame:
+    """The rows of a batch as a sink wants them. If they are `spread`, those of a key stand in several tasks."""
+    found = last_of_each(rows, sink.last_by) if sink.last_by else settled(rows, output)
+    if spread and sink.by_arrival:
+        found = one_by_one(found, sink.primary_key)
+    return found if sink.takes_wide else with_texts(found)
+
+
 def last_of_each(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     """The last row of each key. Rows of a batch are where they were read, and in that order, as long as nobody has
     grouped or joined them."""
@@ -266,6 +279,13 @@ def last_of_each(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     placed = rows.select(f.struct(*map(quoted, rows.columns)).alias("_row"), place.alias("_place"))
     keys = [f.col(f"_row.{quoted(name)}").alias(f"_key_{at}") for at, name in enumerate(key)]
     return placed.groupBy(*keys).agg(f.max_by("_row", "_place").alias("_row")).select("_row.*")
+
+
+def one_by_one(rows: DataFrame, key: Sequence[str]) -> DataFrame:
+    """All rows of a key in one task, in the order that they have."""
+    placed = rows.withColumn("_penstock_place", f.monotonically_increasing_id())
+    together = placed.repartition(*map(quoted, key)).sortWithinPartitions("_penstock_place")
+    return together.drop("_penstock_place")
 
 
 def _latest(rows: DataFrame, key: Sequence[str]) -> DataFrame:

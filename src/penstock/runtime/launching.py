@@ -23,7 +23,7 @@ from penstock.runtime.afterwards import Afterwards
 from penstock.runtime.beats import IdleWatch
 from penstock.runtime.checkpoint import place_of, reached_ms, state_partitions, unfinished_batch
 from penstock.runtime.extent import Extent
-from penstock.runtime.failures import is_for_input
+from penstock.runtime.failures import is_for_input, is_for_rows
 from penstock.runtime.frames import Frames, shared_read
 from penstock.runtime.keeping import Keeping
 from penstock.runtime.listening import QueryListener
@@ -103,7 +103,10 @@ class Launcher:
 
     def goes_on(self, live: Live, error: Exception) -> bool:
         """Whether a query that ended is to go on in batches, which keep what it stopped at."""
-        if live.shape == "batches" or not is_for_input(error) or live.spec.outputs[0].on_error == "stop":
+        if live.shape == "batches" or not is_for_input(error):
+            return False
+        wanted = live.spec.outputs if is_for_rows(error) else live.spec.inputs
+        if all(part.on_error == "stop" for part in wanted):
             return False
         self._careful.add(live.spec.name)
         return True

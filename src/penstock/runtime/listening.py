@@ -15,7 +15,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from penstock.runtime.keyed import turned_view
-from penstock.runtime.positions import Positions, positions_of
+from penstock.runtime.positions import Positions, farthest_back, positions_of
 from penstock.runtime.progress import ProgressBoard
 from penstock.runtime.state import Counted, StateNotes
 
@@ -112,8 +112,7 @@ class QueryListener:
             self._board.written(self._query, batch.rows_out)
         self._board.batch(self._query, batch.batch_id, batch.rows_in, batch.batch_ms, batch.rows_per_second, batch.late)
         if self._tell is not None:
-            for place in batch.ends:
-                self._tell(positions_of(place))
+            self._tell(farthest_back(map(positions_of, batch.ends)))
 
     def _idle(self) -> None:
         self._board.idle(self._query)

@@ -22,7 +22,7 @@ from penstock.plan.workers import filled_settings
 from penstock.project.variables import Environ, resolved
 from penstock.runtime.checkpoint import last_number, last_offsets
 from penstock.runtime.error_output import DirectoryErrors, ErrorOutput, KafkaErrors
-from penstock.runtime.positions import Positions, PositionTeller, gone_records, positions_in
+from penstock.runtime.positions import Positions, PositionTeller, farthest_back, gone_records, positions_in
 
 
 class Outside:
@@ -132,7 +132,7 @@ class Outside:
         if source is None or all(entry.topic is None for entry in spec.inputs):
             return
         begun = last_offsets(checkpoint)
-        reached = {place: at for offset in begun for place, at in positions_in(offset).items()}
+        reached = farthest_back(map(positions_in, begun))
         if not begun:
             reached = {(topic, n): at for topic, places in self._kept(spec).items() for n, at in places.items()}
         topics = {topic for topic, _ in reached}
@@ -196,8 +196,11 @@ class Outside:
         """How far a query has read topics by what was kept, by topic and partition."""
         if self._offsets is None:
             return {}
-        found = {topic: self._offsets.of(reader, topic) for reader, topic in readers(spec)}
-        return {topic: places for topic, places in found.items() if places}
+        told = ((topic, self._offsets.of(reader, topic)) for reader, topic in readers(spec))
+        found: dict[str, dict[int, int]] = {}
+        for (topic, number), at in farthest_back({(t, n): at for n, at in of.items()} for t, of in told).items():
+            found.setdefault(topic, {})[number] = at
+        return found
 
     def learned(self, failure: str) -> bool:
         """Whether a query failed for a schema that nobody had asked for, and that was asked for now."""

@@ -3,7 +3,7 @@ and to the store of a pipeline."""
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from penstock.errors import ServiceError
@@ -61,6 +61,14 @@ def positions_of(told: Any) -> dict[tuple[str, int], int]:
     if not isinstance(told, dict) or not all(isinstance(ends, dict) for ends in told.values()):
         return {}
     return {(topic, int(number)): int(end) for topic, ends in told.items() for number, end in ends.items()}
+
+
+def farthest_back(told: Iterable[Positions]) -> dict[tuple[str, int], int]:
+    """How far all readers together are: what one of them has not read is not read."""
+    found: dict[tuple[str, int], int] = {}
+    for place, at in (each for positions in told for each in positions.items()):
+        found[place] = min(at, found.get(place, at))
+    return found
 
 
 def gone_records(reached: Positions, begins: Positions, ends: Positions) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -20,12 +20,12 @@ from penstock.plan.place import Place
 from penstock.plan.state import read_delivered, record_delivered
 from penstock.plan.stores import StateStore
 from penstock.project.variables import Environ
-from penstock.runtime import rejects
+from penstock.runtime import rejects, rules
 from penstock.runtime.decoding import sound
 from penstock.runtime.error_output import ErrorOutput
 from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_rows
 from penstock.runtime.filling import Filling
-from penstock.runtime.frames import Frames, settled
+from penstock.runtime.frames import Frames, as_wanted
 from penstock.runtime.outside import Outside
 from penstock.runtime.rescue import faulty, only, without
 
@@ -59,7 +59,7 @@ class Replay:
     """Delivers letters of one query again. What fails once more is kept once more."""
 
     def __init__(self, query: QuerySpec, frames: Frames, filling: Filling, errors: ErrorOutput) -> None:
-        self._query = query
+        self._query = query.model_copy(update={"checks": ()})  # rows that fail are found here one by one, and kept
         self._frames = frames
         self._errors = errors
         self._entry: Input = next(entry for entry in query.inputs if not entry.static)
@@ -88,17 +88,32 @@ class Replay:
             failed += letters_again.count() and self._errors.write(self._entry.node, letters_again, ref)
         rows = sound(found)
         try:
-            return Replayed(self._sink.write(self._worked(rows), ref), failed)
+            written, broken = self._write(self._worked(rows), ref)
+            return Replayed(written, failed + broken)
         except (*SPARK_ERRORS, QueryFailed) as error:
             if not is_for_rows(error):
                 raise
         numbered, wrong = faulty(rows, lambda some: self._sink.rehearse(self._worked(some), ref))
         try:
-            written = self._sink.write(self._worked(without(numbered, list(wrong))), ref)
             kept = rejects.failed(only(numbered, wrong).drop(*ORDER), self._entry, node)
-            return Replayed(written, failed + self._errors.write(node, kept, ref))
+            failed += self._errors.write(node, kept, ref)
+            written, broken = self._write(self._worked(without(numbered, list(wrong))), ref)
+            return Replayed(written, failed + broken)
         finally:
             numbered.unpersist()
+
+    def _write(self, rows: DataFrame, ref: BatchRef) -> tuple[int, int]:
+        """Write the rows that meet the rules of the output, and keep the others. How many these and those were."""
+        output = self._output
+        if not output.rules:
+            return self._sink.write(rows, ref), 0
+        marked = rules.marked(rows, output.rules).persist()
+        try:
+            breaking = rejects.breaking(rules.breaking(marked), output.node)
+            broken = breaking.count() and self._errors.write(output.node, breaking, replace(ref, batch_id=1))
+            return self._sink.write(rules.meeting(marked), ref), broken
+        finally:
+            marked.unpersist()
 
     def _worked(self, rows: DataFrame) -> DataFrame:
         session = rows.sparkSession
@@ -108,8 +123,8 @@ class Replay:
                 dict(zip(ORDER, (zero, f.lit(""), f.monotonically_increasing_id(), zero), strict=True))
             )
         output: Output = self._output
-        worked = self._frames.worked(self._query, self._sources, self._entry, rows, session)
-        return settled(worked[output.view], output)
+        views = self._frames.worked_from(self._query, self._sources, {self._entry.view: rows}, session, untimed=True)
+        return as_wanted(views[output.view], output, self._sink)
 
     def _ref(self, letters: Sequence[Letter]) -> BatchRef:
         places = tuple(f"{letter.kept_in} {letter.part} {letter.place}" for letter in letters)

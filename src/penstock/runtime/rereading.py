@@ -50,7 +50,7 @@ class Reread:
 def can_be_reread(keeping: Keeping) -> bool:
     """Whether every stream of the query is of files, and nothing is remembered of them."""
     streams = [source for entry, source in keeping.inputs() if not entry.static]
-    return not keeping.spec.stateful and all(source.has_files for source in streams)
+    return not keeping.spec.stateful and all(source.loses_order for source in streams)
 
 
 def wants_order(batch: Batch) -> bool:

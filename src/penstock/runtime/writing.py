@@ -9,7 +9,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from penstock.clients.batches import BatchRef
 from penstock.clients.formats import is_local
-from penstock.clients.wide.columns import with_texts
 from penstock.connectors.contract import Sink
 from penstock.errors import PenstockError, QueryFailed
 from penstock.keyed.operators import ORDER
@@ -26,7 +25,7 @@ from penstock.runtime.checks import failed_rows
 from penstock.runtime.counts import left_out, observed
 from penstock.runtime.decoding import sound, unreadable_records
 from penstock.runtime.failures import SPARK_ERRORS, failure_in_python, file_at_fault, is_for_rows
-from penstock.runtime.frames import Frames, last_of_each, settled, split_read
+from penstock.runtime.frames import Frames, as_wanted, split_read
 from penstock.runtime.keeping import Batch, Keeping
 from penstock.runtime.keyed import turn_metric
 from penstock.runtime.progress import ProgressBoard
@@ -75,6 +74,8 @@ class Writing:
             ref = self._ref(batch_id)
             if any(source.has_files for source in self.keeping.sources):
                 self._write_files(batch, self._batch(ref))
+            elif self._is_mixed_up(read := self._batch(ref)):
+                self._write_reread(read)
             else:
                 self._write_outputs(self._rows(batch), ref)
             self._keep_unreadable(ref)
@@ -123,8 +124,8 @@ class Writing:
 
     def _is_mixed_up(self, read: Batch) -> bool:
         """Whether an output wants the order of rows, and Spark has lost it."""
-        keyed = any(sink.keyed for sink in self.sinks.values())
-        return keyed and wants_order(read) and can_be_reread(self.keeping)
+        by_order = any(sink.by_order for sink in self.sinks.values())
+        return by_order and wants_order(read) and can_be_reread(self.keeping)
 
     def _write_reread(self, read: Batch) -> None:
         again = reread(self.keeping, read, ordered=self._is_mixed_up(read))
@@ -169,9 +170,8 @@ class Writing:
             batch.unpersist()
 
     def _settled(self, rows: DataFrame, output: Output) -> DataFrame:
-        sink = self.sinks[output.node]
-        found = last_of_each(rows, sink.last_by) if sink.last_by else settled(rows, output)
-        return found if sink.takes_wide else with_texts(found)
+        spread = any(source.loses_order for source in self.keeping.sources)
+        return as_wanted(rows, output, self.sinks[output.node], spread=spread)
 
     def _write(self, output: Output, rows: DataFrame, ref: BatchRef) -> int:
         """Write the rows of one output. What goes wrong meanwhile is said of it."""
@@ -231,28 +231,33 @@ class Writing:
         session = again.sparkSession
 
         def work(some: DataFrame) -> DataFrame:
-            worked = self.frames.worked(self.spec, self.keeping.sources, entry, some, session)[output.view]
-            return self._settled(worked, output)
+            views = self.frames.worked_from(self.spec, self.keeping.sources, {entry.view: some}, session)
+            return self._settled(views[output.view], output)
 
         def attempt(some: DataFrame) -> None:
             self.sinks[output.node].rehearse(work(some), ref)
 
+        def keep(some: Mapping[int, str], what: str) -> None:
+            """Before the others are written: once that is noted, nobody asks for these again."""
+            if output.on_error == "dead_letter" and some:
+                failed = rejects.failed(only(numbered, some).drop(*ORDER), entry, output.node)
+                self.keeping.keep(output.node, failed, ref, f"{output.view} {what}")
+
         numbered, found = faulty(sound(again), attempt)
         try:
+            keep(found, "errors")
             try:
                 written = self._deliver(output, work(without(numbered, list(found))), ref)
             except QueryFailed as error:
                 if not is_for_rows(error):
                     raise
-                found = together(numbered, found, attempt)
+                alone, found = found, together(numbered, found, attempt)
+                keep({place: said for place, said in found.items() if place not in alone}, "errors beside others")
                 written = self._deliver(output, work(without(numbered, list(found))), ref)
             count = again.count()
             self.rescued[ref.batch_id, entry.view] = count - numbered.count()
             self.board.read_otherwise(self.spec.name, ref.batch_id, count)
             self.board.rejected(self.spec.name, len(found))
-            if output.on_error == "dead_letter" and found:
-                failed = rejects.failed(only(numbered, found).drop(*ORDER), entry, output.node)
-                self.keeping.keep(output.node, failed, ref, f"{output.view} errors")
             return written
         finally:
             numbered.unpersist()

@@ -12,6 +12,7 @@ import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 import numpy as np
@@ -121,7 +122,8 @@ class Inserting:
 
     def _newest(self, chunk: pa.Table) -> pa.Table:
         wide = self.version is not None and kind_of(self.columns[self.version].type).word in WIDE
-        return latest(chunk, self.key, self.version, as_numbers=wide) if self.deduplicate else chunk
+        newest_only = self.deduplicate or not self.append_only  # deletes come behind all inserts
+        return latest(chunk, self.key, self.version, as_numbers=wide) if newest_only else chunk
 
     def _put(self, rows: pa.Table, seen: "hashlib.blake2b") -> None:
         """Insert rows, and take those out that are gone."""
@@ -270,9 +272,9 @@ def latest(rows: pa.Table, key: Sequence[str], version: str | None, *, as_number
 
 
 def _in_order(versions: pa.ChunkedArray, *, as_numbers: bool) -> pa.Array:
-    """The places of versions, the lowest first; the last of equals is the last."""
+    """The places of versions, the lowest first, those without one behind; the last of equals is the last."""
     if as_numbers and pa.types.is_string(versions.type):
-        numbers = [int(text) for text in versions.to_pylist()]
+        numbers = [inf if text is None else int(text) for text in versions.to_pylist()]
         return pa.array(sorted(range(len(numbers)), key=numbers.__getitem__))
     return pc.sort_indices(versions)
 

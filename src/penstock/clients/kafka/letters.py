@@ -25,7 +25,9 @@ def _letter(message: Any) -> Letter:
 
 def _about(message: Any) -> dict[str, Any]:
     headers = {
-        name.removeprefix(HEADER): value.decode() for name, value in message.headers() or () if value is not None
+        name.removeprefix(HEADER): value.decode()
+        for name, value in message.headers() or ()
+        if name.startswith(HEADER) and value is not None
     }
     about: dict[str, Any] = {name: headers.get(name) for name in FIELDS}
     numbers = {name: None if about[name] is None else int(about[name]) for name in ("partition", "offset")}
