@@ -40,6 +40,7 @@ from penstock.runtime.rereading import (
 )
 from penstock.runtime.rereading import without as without_files
 from penstock.runtime.rescue import faulty, only, together, without
+from penstock.runtime.sharing import shared
 from penstock.runtime.times import is_plain, unusable_rows
 from penstock.sql.dialects import quoted
 
@@ -159,15 +160,12 @@ class Writing:
             (output,) = self.spec.outputs
             yield output, self._settled(batch, output)
             return
-        batch.persist()
-        try:
-            for view, frame in split_read(batch, [entry.view for entry in self.spec.inputs]).items():
+        with shared(batch) as rows:
+            for view, frame in split_read(rows, [entry.view for entry in self.spec.inputs]).items():
                 frame.createOrReplaceTempView(quoted(view))
-            frames = self.frames.run_steps(self.spec, batch.sparkSession)
+            frames = self.frames.run_steps(self.spec, rows.sparkSession)
             for output in self.spec.outputs:
                 yield output, self._settled(frames[output.view], output)
-        finally:
-            batch.unpersist()
 
     def _settled(self, rows: DataFrame, output: Output) -> DataFrame:
         spread = any(source.loses_order for source in self.keeping.sources)
