@@ -78,6 +78,21 @@ def test_a_batch_that_is_done_again_has_the_types_that_it_had(pipeline: Running)
     assert ids() == [1, 2, 5, 6]
 
 
+def test_sinks_that_share_a_read_get_what_they_want_and_all_is_counted(pipeline: Running) -> None:
+    rest = (
+        "transforms:\n"
+        "  few: {type: sql, primary_key: id, sql: SELECT id FROM rows WHERE id < 3}\n"
+        "  odd: {type: sql, primary_key: id, sql: SELECT r.id FROM rows AS r WHERE r.n = 'x' OR r.id = 2}\n"
+        "sinks:\n  kept: {type: memory, from: few}\n  others: {type: memory, from: odd}\n"
+    )
+    lines = "".join(f'{{"id": {n}, "n": {json.dumps("x" if n == 7 else None)}}}\n' for n in range(10))
+    progress = pipeline.write({**reading("in", "json", rest), "in/a.json": f"{lines}nope\n"}).run()["rows"]
+    assert ids() == [0, 1, 2]
+    assert sorted(row["id"] for row in memory.kept_rows("others")) == [2, 7]
+    assert (progress.rows_in, progress.rows_out, progress.rejected) == (11, 5, 1)
+    assert [letter["value"] for letter in letters(pipeline)] == ["nope"]
+
+
 def test_a_line_that_is_to_stop_the_query_does_and_its_file_is_named(pipeline: Running) -> None:
     pipeline.write({**reading("in", "csv", on_error="stop"), "in/odd.csv": "id,n\n1,2\n2,3,4\n"})
     with pytest.raises(PenstockError) as caught:

@@ -22,6 +22,7 @@ from penstock.runtime.times import FAULT, converted, is_plain, marked, passed, w
 from penstock.sql.carving.stages import ORDERED
 from penstock.sql.dialects import quoted
 from penstock.sql.types import Column, Columns
+from penstock.sql.wanted import wanted_by
 from penstock.sql.wide_rewriting import rewritten, rewritten_condition
 from penstock.sql.wide_types import mentions_wide
 from penstock.sql.words import names_in
@@ -340,8 +341,12 @@ def prepared(frame: DataFrame, entry: Input) -> DataFrame:
     return frame if entry.event_time is None else converted(frame, entry.event_time)
 
 
-def shared_read(streams: Mapping[str, DataFrame]) -> DataFrame:
-    """One stream that carries the rows of all: a column per stream, filled in its own rows only."""
+def shared_read(query: QuerySpec, streams: Mapping[str, DataFrame]) -> DataFrame:
+    """One stream that carries the rows of all: a column per stream, filled in its own rows only.
+
+    Rows that nobody wants are left out.
+    """
+    streams = {view: _read_by_some(query, view, stream) for view, stream in streams.items()}
     if len(streams) == 1:
         return next(iter(streams.values()))
     frames = []
@@ -355,6 +360,14 @@ def shared_read(streams: Mapping[str, DataFrame]) -> DataFrame:
     for frame in frames[1:]:
         whole = whole.union(frame)
     return whole
+
+
+def _read_by_some(query: QuerySpec, view: str, rows: DataFrame) -> DataFrame:
+    steps = [step for step in query.steps if isinstance(step, Step)]
+    if any(output.view == view for output in query.outputs) or any(step.parameters for step in steps):
+        return rows
+    condition = wanted_by(view, [step.sql for step in steps])
+    return rows if condition is None else _wanted(rows, condition)
 
 
 def split_read(batch: DataFrame, views: list[str]) -> dict[str, DataFrame]:

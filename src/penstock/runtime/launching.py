@@ -177,7 +177,7 @@ class Launcher:
     def _in_batches(self, keeping: Keeping, session: SparkSession, failures: list[PenstockError]) -> DataStreamWriter:
         spec, checkpoint = keeping.spec, self._place.checkpoint(keeping.spec.name).absolute()
         streams = self._frames.open_inputs(spec, keeping.sources, session)
-        whole = shared_read(streams) if spec.fan_out else self._rows(spec, session)
+        whole = shared_read(spec, streams) if spec.fan_out else self._rows(spec, session)
         sinks = {output.node: self._sink(output) for output in spec.outputs}
         writing = Writing(spec, sinks, session, checkpoint, self._frames, self._board, keeping, failures)
         return whole.writeStream.foreachBatch(writing)
