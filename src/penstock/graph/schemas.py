@@ -69,14 +69,13 @@ def _keyed(declared: Declared[Source], kept: Mapping[str, Rows], settings: Setti
 def ask_registry(project: Project, root: Path, *, only_keys: bool = False) -> list[Diagnostic]:
     """Ask the registry about every source that refers to it, and keep the answers for later.
 
-    With `only_keys`, only about those of a pipeline that declare no key.
+    With `only_keys`, only about those of a pipeline that declare no key, and those that were asked about before.
     """
-    registry = _registry(project)
-    wanted = [asked for asked in _asked(project) if not only_keys or asked.wants_key]
+    registry, kept = _registry(project), _kept(root)
+    wanted = [asked for asked in _asked(project) if not only_keys or asked.wants_key or asked.is_kept(kept)]
     if not wanted or registry is None:
         return []
     diagnostics: list[Diagnostic] = []
-    kept = _kept(root)
     for asked in wanted:
         try:
             kept[_key(asked.subject, asked.version)] = registry.rows(asked.subject, asked.version or "latest")
@@ -127,6 +126,10 @@ class _Asked:
     subject: str
     version: int | str | None = None
     wants_key: bool = False
+
+    def is_kept(self, kept: Mapping[str, Rows]) -> bool:
+        """Whether a pipeline goes by what was said of it before, which may be outdated."""
+        return isinstance(self.source.value, Source) and _key(self.subject, self.version) in kept
 
 
 def _asked(project: Project) -> Iterator[_Asked]:
