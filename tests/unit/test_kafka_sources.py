@@ -2,10 +2,15 @@
 nothing says so."""
 
 import json
+import socket
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
-from penstock.errors import Severity
+from penstock.cli.line import Target
+from penstock.cli.line import check as check_target
+from penstock.errors import ServiceError, Severity
 from penstock.graph.schemas import KEPT
 from tests.support import only
 from tests.unit.conftest import PIPELINE as PIPELINE_FILE
@@ -169,3 +174,19 @@ def test_the_sorting_key_of_a_table_is_its_key_once_that_is_known(check: Check) 
     assert graph is not None
     assert graph["sink.out"].key == ("id",)
     assert [c.name for c in graph["sink.out"].columns or ()] == ["id", "n", "_gs_op"]
+
+
+def test_a_server_that_is_away_need_not_say_again_what_the_key_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        monkeypatch.setenv("PENSTOCK__CLICKHOUSE_SOURCE__URL", f"http://127.0.0.1:{taken.getsockname()[1]}")
+    text = "sources: {a: {type: clickhouse, table_name: t}}\nsinks: {out: {type: blackhole, from: a}}\n"
+    (tmp_path / PIPELINE_FILE).write_text(text, encoding="utf-8")
+    asking = Target(tmp_path / PIPELINE_FILE, ask_keys=True)
+    with pytest.raises(ServiceError, match="does not answer"):
+        check_target(asking)
+    (tmp_path / KEPT).parent.mkdir(parents=True)
+    told = {"clickhouse:default.t()": {"columns": [["id", "BIGINT"]], "key": ["id"]}}
+    (tmp_path / KEPT).write_text(json.dumps(told), encoding="utf-8")
+    assert check_target(asking).graph["sink.out"].key == ("id",)

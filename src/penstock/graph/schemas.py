@@ -100,7 +100,12 @@ def ask_tables(project: Project, root: Path, *, only_keys: bool = False) -> list
     for declared in project.sources.values():
         source, name = declared.value, _kept_as(declared.value, project.settings)
         if isinstance(source, ClickHouseSource) and not (only_keys and source.primary_key and name not in kept):
-            found = source.reaching(clusters).described()
+            try:
+                found = source.reaching(clusters).described()
+            except ServiceError as error:
+                if error.retriable and name in kept:
+                    continue  # it may answer when rows are read
+                raise
             asked[name] = Rows(found.columns, found.key)
             if not source.primary_key and found.key and not found.keeps_one:
                 diagnostics.append(_not_unique(declared, found.key))
