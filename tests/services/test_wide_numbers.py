@@ -272,11 +272,11 @@ def test_declared_decimals_of_more_digits_than_spark_has_lose_none_of_them(given
     produce(
         given.broker.plain,
         given.topic,
-        f'{{"id": 1, "n": {whole}, "r": {long}}}'.encode(),
-        f'{{"id": 2, "n": "-{whole}", "r": "{long}"}}'.encode(),
+        f'{{"id": 1, "n": {whole}, "r": "{long}"}}'.encode(),
+        f'{{"id": 2, "n": "-{whole}", "r": "-{long}"}}'.encode(),
     )
-    source = "data_format: json, schema: {id: int64, n: decimal256(76), r: 'decimal256(76,50)'}"
+    source = "data_format: json, schema: {id: int64, n: decimal256(76), r: string}"
     sink = f"out: {{type: postgres, from: sums, schema: {given.schema}, table: t, primary_key: id}}"
     given.write(source, "SELECT id, n + 1 AS n, r FROM transfers", sink).running.run()
     told = given.database.rows(f"SELECT id, n, r FROM {given.schema}.t ORDER BY id")
-    assert told == [("1", str(int(whole) + 1), long), ("2", str(1 - int(whole)), long)]
+    assert told == [("1", str(int(whole) + 1), long), ("2", str(1 - int(whole)), f"-{long}")]

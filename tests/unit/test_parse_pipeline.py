@@ -261,6 +261,11 @@ def test_only_files_have_the_label_path(pipeline: Findings) -> None:
             "schema.id",
             "unsupported data type 'int63' in schema; supported types: int8, ",
         ),
+        (
+            "type: kafka, topic: t, data_format: json, schema: {id: 'decimal256(76,50)'}",
+            "schema.id",
+            "Declare it as `string`, and let its numbers stand in quotes",
+        ),
         ("type: kafka, topic: t, schema: {id: int64}", "", "`schema` is only supported with data_format: json"),
         (
             "type: kafka, topic: t, schema_id_overrides: [{from: 1, to: 2}, {from: 1, to: 3}]",

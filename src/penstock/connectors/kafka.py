@@ -13,15 +13,14 @@ from penstock.clients.clusters import Cluster, Clusters
 from penstock.clients.jars import Package
 from penstock.clients.kafka import records
 from penstock.clients.kafka.avro import AvroSchemas, avro_value, narrowed
-from penstock.clients.kafka.data_formats import known_format
+from penstock.clients.kafka.data_formats import ColumnType, known_format
 from penstock.clients.kafka.records import Decoded, Shape, in_order, with_origin
 from penstock.clients.spark_packages import KAFKA
 from penstock.clients.topic_names import TOPIC_NAME
-from penstock.config import Frozen, Whole, unknown_word
+from penstock.config import Frozen, Whole
 from penstock.connectors.contract import ERROR, ORIGIN, Source
 from penstock.errors import ServiceError
 from penstock.keyed.operators import OP, ORDER
-from penstock.sql.arrow_types import TYPE_NAMES, column_type
 from penstock.sql.types import Column, Columns
 from penstock.sql.words import parts_over
 
@@ -40,16 +39,6 @@ _EARLIEST: Final = -2
 
 def _text(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _type(value: object) -> object:
-    found = column_type(value) if isinstance(value, str) else None
-    if found is None:
-        raise unknown_word("unsupported data type '{given}' in schema; supported types: {words}", value, TYPE_NAMES)
-    return found
-
-
-ColumnType = Annotated[str, BeforeValidator(_type, json_schema_input_type=str)]
 
 
 Beginning = Annotated[

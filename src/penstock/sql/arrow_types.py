@@ -18,7 +18,7 @@ _DECIMAL: Final = re.compile(r"decimal(128|256)?(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)
 _SPARK_DIGITS: Final = 38
 _MOST_DIGITS: Final = 76
 
-TYPE_NAMES: Final = (*_NAMES, "decimal128(p,s)", "decimal256(p,s)")
+TYPE_NAMES: Final = (*_NAMES, "decimal128(p,s)", "decimal256(p)")
 
 
 def column_type(name: str) -> str | None:
@@ -26,16 +26,29 @@ def column_type(name: str) -> str | None:
     word = name.strip().lower()
     if word in _NAMES:
         return _NAMES[word]
-    if found := _DECIMAL.fullmatch(word):
-        precision, scale = (38, 9) if found[2] is None else (int(found[2]), int(found[3] or 0))
-        return _decimal(precision, scale, most=_SPARK_DIGITS if found[1] == "128" else _MOST_DIGITS)
-    return spark_type(name)
-
-
-def _decimal(precision: int, scale: int, *, most: int) -> str | None:
-    """A decimal of so many digits. What Spark's have no room for is a wide number, or else a text, as in Avro."""
+    if (size := _size(word)) is None:
+        return spark_type(name)
+    precision, scale, most = size
     if not 1 <= precision <= most or scale > precision:
         return None
     if precision <= _SPARK_DIGITS:
         return f"DECIMAL({precision}, {scale})"
-    return "INT256" if scale == 0 else "STRING"
+    return None if scale else "INT256"
+
+
+def is_long_fraction(name: str) -> bool:
+    """Whether a name is that of decimals which have more digits than Spark's, some of them behind the point.
+
+    In JSON they would be read as floats, so they have no type.
+    """
+    size = _size(name.strip().lower())
+    return size is not None and _SPARK_DIGITS < size[0] <= size[2] and 0 < size[1] <= size[0]
+
+
+def _size(word: str) -> tuple[int, int, int] | None:
+    """The digits of a decimal, those behind the point, and how many it may have."""
+    found = _DECIMAL.fullmatch(word)
+    if found is None:
+        return None
+    most = _SPARK_DIGITS if found[1] == "128" else _MOST_DIGITS
+    return (38, 9, most) if found[2] is None else (int(found[2]), int(found[3] or 0), most)
