@@ -60,6 +60,7 @@ CODES: Final[Mapping[str, str]] = {
     "unknown-column-type": "A column's `type` is not an SQL type.",
     "primary-key-missing": "The primary key names a column that the node does not put out.",
     "primary-key-unknown": "A node of a pipeline has no primary key, neither its own nor that of what it reads. The setting `enforce_primary_keys` makes that an error.",
+    "primary-key-assumed": "A source declares no primary key, and has the sorting key of its table in ClickHouse. The table may have several rows with the same one, of which sinks that write by it keep the last. Declare `primary_key`.",
     "phase-mismatch": "A bounded source of a hybrid one lacks a column of the unbounded source, or has it as a type that cannot become the other.",
     "source-unbounded": "The setting `job_mode` is on, and a source of the pipeline never comes to an end.",
     "column-missing": "A sink names a column that its rows do not have.",

@@ -1,7 +1,8 @@
 """What every configurable value is made of."""
 
 import re
-from typing import Annotated, Any, Final, Literal, Self, TypeAlias
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final, Literal, LiteralString, Self, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, SecretStr
 from pydantic_core import PydanticCustomError
@@ -32,17 +33,34 @@ Number = Annotated[float, BeforeValidator(_no_truth_value)]
 """A number, and no truth value."""
 
 
-_UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_DURATION: Final = re.compile(r"(?:\d+\s*(?:ms|s|m|h|d)\s*)+")
-_PART: Final = re.compile(r"(\d+)\s*(ms|s|m|h|d)")
+_SECOND: Final = 1_000_000_000
+_DAY: Final = 86_400 * _SECOND
+_NANOSECONDS: Final[Mapping[str, int]] = {
+    **dict.fromkeys(("ns", "nsec", "nanos"), 1),
+    **dict.fromkeys(("us", "µs", "usec", "micros"), 1_000),
+    **dict.fromkeys(("ms", "msec", "millis"), 1_000_000),
+    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), _SECOND),
+    **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), 60 * _SECOND),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3_600 * _SECOND),
+    **dict.fromkeys(("d", "day", "days"), _DAY),
+    **dict.fromkeys(("w", "wk", "wks", "week", "weeks"), 7 * _DAY),
+    **dict.fromkeys(("M", "month", "months"), 2_630_016 * _SECOND),
+    **dict.fromkeys(("y", "yr", "yrs", "year", "years"), 31_557_600 * _SECOND),
+}
+"""The units of a duration. A month is 30.44 days, a year 365.25."""
+_DURATION: Final = re.compile(r"(?:[0-9]+\s*[a-zA-Zµ]+\s*)+")
+_PART: Final = re.compile(r"([0-9]+)\s*([a-zA-Zµ]+)")
 
 
 def _duration_ms(value: object) -> object:
+    """What is less than a millisecond counts as a whole one, so that a short time never becomes none."""
     if not isinstance(value, str):
         return value
-    if not _DURATION.fullmatch(value.strip()):
-        raise ValueError("a duration looks like `500ms`, `5s`, `2m` or `1h 30m`")
-    return sum(int(count) * _UNITS_MS[unit] for count, unit in _PART.findall(value))
+    text = value.strip()
+    parts = _PART.findall(text)
+    if text != "0" and not (_DURATION.fullmatch(text) and all(unit in _NANOSECONDS for _, unit in parts)):
+        raise ValueError("a duration looks like `500ms`, `5s`, `2min` or `1h 30m`")
+    return -(-sum(int(count) * _NANOSECONDS[unit] for count, unit in parts) // 1_000_000)
 
 
 def _duration_text(milliseconds: int) -> str:
@@ -51,9 +69,8 @@ def _duration_text(milliseconds: int) -> str:
 
 def spoken_duration(milliseconds: int) -> str:
     """A span of time as people say it, in the largest unit that it is a whole number of: `1 day`, `90 minutes`."""
-    units = (("day", "d"), ("hour", "h"), ("minute", "m"), ("second", "s"))
-    for word, unit in units:
-        count, rest = divmod(milliseconds, _UNITS_MS[unit])
+    for word in ("day", "hour", "minute", "second"):
+        count, rest = divmod(milliseconds, _NANOSECONDS[word] // 1_000_000)
         if count and not rest:
             return f"{count:,} {word}{'' if count == 1 else 's'}"
     return f"{milliseconds:,} ms"
@@ -62,7 +79,7 @@ def spoken_duration(milliseconds: int) -> str:
 Duration = Annotated[
     int, BeforeValidator(_duration_ms, json_schema_input_type=str | int), PlainSerializer(_duration_text)
 ]
-"""Milliseconds; written as `500ms`, `5s`, `2m`."""
+"""Milliseconds; written as `500ms`, `5s`, `2min`, `1h 30m`."""
 
 
 def _flush_interval(value: object) -> object:
@@ -79,6 +96,20 @@ FlushInterval = Annotated[
     Field(ge=0),
 ]
 """A duration, by the name that it has everywhere."""
+
+
+UNKNOWN_WORD: Final = "unknown_word"
+NODE: Final = "{node}"
+"""What stands for a node's name in a message about it: its reader knows the name."""
+
+
+def unknown_word(text: LiteralString, given: object, words: Sequence[str]) -> PydanticCustomError:
+    """An error about a word that is none of a list. `{given}`, `{words}` and NODE in the text are filled in."""
+    return PydanticCustomError(UNKNOWN_WORD, text, {"given": str(given), "words": ", ".join(words)})
+
+
+SslMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
+"""How a connection to PostgreSQL is secured."""
 
 
 def _split_names(value: object) -> object:

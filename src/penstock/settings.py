@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr
 
-from penstock.config import FlushInterval, Frozen, Names
+from penstock.config import FlushInterval, Frozen, Names, SslMode
 
 
 class PrintSinkSettings(Frozen):
@@ -25,14 +25,26 @@ class HttpSettings(Frozen):
     """Requests of a worker that are under way at a time."""
 
 
+def _in_lower_case(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
+
+
+def _in_capitals(value: object) -> object:
+    return value.upper() if isinstance(value, str) else value
+
+
 class KafkaSettings(Frozen):
     """A cluster, and the registry of its schemas."""
 
     brokers: str = "localhost:9092"
     """Addresses, with commas between them."""
-    security_protocol: str = "plaintext"
+    security_protocol: Annotated[
+        Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"], BeforeValidator(_in_lower_case)
+    ] = "plaintext"
     """`plaintext`, `ssl`, `sasl_plaintext` or `sasl_ssl`."""
-    sasl_mechanism: str | None = None
+    sasl_mechanism: (
+        Annotated[Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"], BeforeValidator(_in_capitals)] | None
+    ) = None
     """`PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`."""
     sasl_username: str | None = None
     """The user."""
@@ -75,7 +87,7 @@ class PostgresConnection(Frozen):
     """The password; never shown."""
     db: str | None = None
     """The database; `postgres`."""
-    sslmode: str | None = None
+    sslmode: SslMode | None = None
     """How the connection is secured; `disable`."""
     sslrootcert: str | None = None
     """A file with the certificate that the server's is signed with."""
@@ -98,7 +110,7 @@ class PostgresStore(Frozen):
     db: str = "streamling"
     user: str = "graph-node"
     password: SecretStr = SecretStr("")
-    sslmode: str = "require"
+    sslmode: SslMode = "require"
     max_connections: int | None = Field(None, ge=1)
     acquire_timeout_secs: int | None = Field(None, ge=0)
 
@@ -202,7 +214,7 @@ class Settings(Frozen):
 
     application_id: str | None = Field(None, pattern=r"^[^/\x00-\x1f]+$")
     """Tells apart what is remembered of several deployments of one pipeline."""
-    pipeline_definition_location: str | None = None
+    pipeline_definition_location: str = "./pipeline.yaml"
     """The pipeline, where the command line names none."""
     job_mode: bool = False
     """Whether the run is to end by itself: every source must come to an end then."""
@@ -228,6 +240,8 @@ class Settings(Frozen):
     record_batch_interval_ms: int = Field(100, ge=0)
     internal_buffer_size: int = Field(10, ge=1)
     checkpoint_interval_sec: float = Field(5, gt=0)
+    """How often `run` says at most, where it is not on a terminal, that batches are done: `Epoch finalized: 1`.
+    Progress itself is kept with every batch."""
     drain_policy: Literal["auto", "drain", "fast"] = "auto"
     """What a stop waits for. `auto`: for the batches under way; `drain`: for those of real-time queries too, which are
     long; `fast`: for none, but of what comes to an end by itself."""
@@ -252,7 +266,6 @@ INERT: Final[Mapping[str, str]] = {
     "record_batch_size": "a batch is what is there when it begins",
     "record_batch_interval_ms": "a batch begins when the last one is done, or as `batch_flush_interval` of a sink says",
     "internal_buffer_size": "Spark hands rows on by itself",
-    "checkpoint_interval_sec": "progress is kept with every batch",
     "preview_tolerant_mode": "there is no preview",
     "state_backend.sqlite.max_connections": "there is no pool of connections",
     "state_backend.postgres.max_connections": "there is no pool of connections",

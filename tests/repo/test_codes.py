@@ -23,6 +23,7 @@ ELSEWHERE = {
     "cores-missing": "tests/unit/test_trigger.py",
     "no-row": "tests/services/test_kafka_pipelines.py",
     "phase-mismatch": "tests/services/test_hybrid.py",
+    "primary-key-assumed": "tests/services/test_clickhouse_source.py",
     "schema-incompatible": "tests/services/test_schema_registry.py",
     "connector-refused": "tests/services/test_kafka_connect.py",
     "connect-failed": "tests/services/test_kafka_connect.py",

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from penstock.errors import ServiceError
+from penstock.cli.line import Target, check
+from penstock.errors import ProjectInvalid, ServiceError, Severity
 from tests.process.cli import background, penstock, wait_until
 from tests.services import clickhouse
 from tests.services.stories import Step, paused, resumed
@@ -275,3 +276,56 @@ def test_a_server_that_stands_still_is_waited_for(
         run.close()
     assert story == []
     assert archive.ids() == list(range(0, 20_000, 10))
+
+
+# Keys
+
+
+def test_the_sorting_key_is_the_primary_key_where_none_is_declared(archive: Archive) -> None:
+    columns = "id Int64, part UInt8, big UInt256, at DateTime64(3)"
+    archive.client.command(f"CREATE TABLE numbers ({columns}) ENGINE = ReplacingMergeTree ORDER BY (id, part)")
+    asking = Target(archive.pipeline().running.root / "pipeline.yml", ask_keys=True)
+    checked = check(asking)
+    assert checked.notes == ()
+    assert checked.graph["sink.kept"].key == ("id", "part")
+    kinds = {column.name: column.type for column in checked.graph["source.archive"].columns or ()}
+    assert kinds == {"id": "BIGINT", "part": "SMALLINT", "big": "UINT256", "at": "TIMESTAMP", "_gs_op": "STRING"}
+    assert check(replace(asking, ask_keys=False)).graph["sink.kept"].key == ("id", "part")
+    archive.pipeline(primary_key="part")
+    assert check(asking).graph["sink.kept"].key == ("part",)
+
+
+@pytest.mark.parametrize(
+    ("sorted_by", "settings"), [("(id, n % 7)", {}), ("(id, n)", {"columns": "id, at"})], ids=["computed", "not read"]
+)
+def test_a_sorting_key_that_rows_do_not_have_is_no_key(
+    sorted_by: str, settings: dict[str, Any], archive: Archive
+) -> None:
+    archive.client.command(NUMBERS.replace("ORDER BY id", f"ORDER BY {sorted_by}"))
+    checked = check(Target(archive.pipeline(**settings).running.root / "pipeline.yml", ask_keys=True))
+    assert checked.graph["sink.kept"].key == ()
+
+
+def test_a_sorting_key_that_several_rows_may_have_is_pointed_out(archive: Archive) -> None:
+    archive.client.command(NUMBERS)
+    wanted = Target(archive.pipeline().running.root / "pipeline.yml", ask_keys=True)
+    (found,) = check(wanted).notes
+    assert (found.code, found.path, found.severity) == ("primary-key-assumed", "sources.archive", Severity.WARNING)
+    archive.pipeline(primary_key="id")
+    assert check(wanted).notes == ()
+
+
+def test_columns_that_were_asked_for_are_asked_for_again(archive: Archive) -> None:
+    archive.client.command(NUMBERS)
+    text = """
+    sources: {archive: {type: clickhouse, table_name: numbers, primary_key: id}}
+    transforms: {some: {type: sql, primary_key: id, sql: "SELECT id, later FROM archive"}}
+    sinks: {kept: {type: file, from: some, path: out, format: json}}
+    """
+    archive.running.write({"pipeline.yml": text})
+    wanted = Target(archive.running.root / "pipeline.yml", ask_keys=True)
+    assert check(wanted).notes == ()  # nobody was asked
+    with pytest.raises(ProjectInvalid):
+        check(replace(wanted, ask_registry=True))
+    archive.client.command("ALTER TABLE numbers ADD COLUMN later Int64")
+    assert check(wanted).notes == ()

@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -307,6 +308,23 @@ def test_a_schema_that_names_its_key_names_that_of_the_pipeline(given: Given, re
     assert KafkaAdmin(given.broker.plain).chosen_config([name])[name]["cleanup.policy"] == "compact"
     given.running.write({"pipeline.yml": OF_AVRO.format(topic=given.topic, more=", primary_key: n")})
     assert check(asking).graph["sink.out"].key == ("n",)
+
+
+def test_columns_that_a_registry_was_asked_for_are_asked_for_again(given: Given, registry: str) -> None:
+    def register(*names: str) -> None:
+        fields = [{"name": name, "type": "long", "default": 0} for name in names]
+        schema = {"type": "record", "name": "r", "fields": fields}
+        Registry([registry]).register(f"{given.topic}-value", json.dumps(schema))
+
+    register("id")
+    more = ", primary_key: id, filter: later > 1"
+    given.running.write({"pipeline.yml": OF_AVRO.format(topic=given.topic, more=more)})
+    wanted = Target(given.running.root / "pipeline.yml", ask_keys=True)
+    assert check(wanted).notes == ()  # nobody was asked
+    with pytest.raises(ProjectInvalid, match="column 'later' in the source filter does not exist"):
+        check(replace(wanted, ask_registry=True))
+    register("id", "later")
+    assert check(wanted).notes == ()
 
 
 def test_a_pipeline_is_told_that_its_subject_is_not_there(given: Given) -> None:

@@ -20,7 +20,8 @@ PIPELINE = """
 sources:
   {topic}: {{type: kafka, topic: {topic}, data_format: json, schema: {{id: int64, name: string}}{source}}}
 sinks:
-  out: {{type: kafka, from: {topic}, topic: {topic}.out, data_format: json, topic_partitions: 1{sink}}}
+  out: {{type: kafka, from: {topic}, topic: {topic}.out, data_format: json, topic_partitions: 1, primary_key: id,
+        deduplicate: false{sink}}}
 """
 
 

@@ -285,6 +285,13 @@ def test_a_table_of_somebody_else_is_written_as_it_is(given: Given) -> None:
     assert given.rows("id, extra, u") == [("1", "d", uuid)]
 
 
+def test_a_text_is_a_time_of_day_where_the_table_has_one(given: Given) -> None:
+    given.database.rows(f"CREATE SCHEMA {given.schema}")
+    given.database.rows(f"CREATE TABLE {given.name} (id INT PRIMARY KEY, t TIME, d INTERVAL)")
+    given.write("id INT, t STRING, d STRING", (1, "12:30:00.5", "90 minutes"), (2, None, None))
+    assert given.rows("id, t, d") == [("1", "12:30:00.5", "01:30:00"), ("2", "", "")]
+
+
 @pytest.mark.parametrize(
     ("constraint", "column", "value", "said"),
     [

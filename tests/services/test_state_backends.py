@@ -19,7 +19,8 @@ PIPELINE = """
 sources:
   numbers: {{type: kafka, topic: {topic}, data_format: json, schema: {{id: int64}}}}
 sinks:
-  out: {{type: kafka, from: numbers, topic: {topic}.out, data_format: json, topic_partitions: 1}}
+  out: {{type: kafka, from: numbers, topic: {topic}.out, data_format: json, topic_partitions: 1, primary_key: id,
+        deduplicate: false}}
 """
 
 

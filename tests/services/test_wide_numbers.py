@@ -265,3 +265,18 @@ def test_a_filter_of_the_source_and_show_know_wide_numbers(given: Given) -> None
     given.write(source, "SELECT id, n - 1 AS m FROM transfers", sink).running.run()
     assert given.client.query("SELECT id, m FROM t").result_rows == [(1, MOST - 1)]
     assert given.running.show("transform.sums") == [{"id": 1, "m": str(MOST - 1), "_gs_op": "i"}]
+
+
+def test_declared_decimals_of_more_digits_than_spark_has_lose_none_of_them(given: Given) -> None:
+    whole, long = "7" * 76, f"{'1' * 26}.{'3' * 50}"
+    produce(
+        given.broker.plain,
+        given.topic,
+        f'{{"id": 1, "n": {whole}, "r": "{long}"}}'.encode(),
+        f'{{"id": 2, "n": "-{whole}", "r": "-{long}"}}'.encode(),
+    )
+    source = "data_format: json, schema: {id: int64, n: decimal256(76), r: string}"
+    sink = f"out: {{type: postgres, from: sums, schema: {given.schema}, table: t, primary_key: id}}"
+    given.write(source, "SELECT id, n + 1 AS n, r FROM transfers", sink).running.run()
+    told = given.database.rows(f"SELECT id, n, r FROM {given.schema}.t ORDER BY id")
+    assert told == [("1", str(int(whole) + 1), long), ("2", str(1 - int(whole)), f"-{long}")]

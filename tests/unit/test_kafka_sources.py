@@ -2,10 +2,15 @@
 nothing says so."""
 
 import json
+import socket
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
-from penstock.errors import Severity
+from penstock.cli.line import Target
+from penstock.cli.line import check as check_target
+from penstock.errors import ServiceError, Severity
 from penstock.graph.schemas import KEPT
 from tests.support import only
 from tests.unit.conftest import PIPELINE as PIPELINE_FILE
@@ -41,7 +46,11 @@ def test_a_condition_in_words_of_spark(pipeline_manifest: Compile, written: str,
 @pytest.mark.parametrize(
     ("written", "code", "said"),
     [
-        ("idd > 1", "sql-unknown-column", "idd"),
+        (
+            "nmae > 1",
+            "sql-unknown-column",
+            "column 'nmae' in the source filter does not exist in the source schema. Did you mean 'name'?",
+        ),
         ("id >", "sql-syntax", ""),
         ("id > 1 ORDER BY id", "sql-statement", "one condition"),
         ("id > 1; DROP TABLE x", "sql-statement", ""),
@@ -91,7 +100,8 @@ def test_what_a_registry_said_of_avro_is_known_later(check: Check) -> None:
     rows = {"columns": [["id", "BIGINT"], ["name", None]], "key": ["id"]}
     kept = {str(KEPT): json.dumps({"t-value@latest": rows})}
     found = only(check({PIPELINE_FILE: OF_AVRO, **kept}, PIPELINE_FILE)[1])
-    assert (found.code, found.hint) == ("sql-unknown-column", "did you mean `id`?")
+    assert found.code == "sql-unknown-column"
+    assert "Did you mean 'id'?" in found.message
     graph, _ = check({PIPELINE_FILE: OF_AVRO.replace("idd", "__kafka_offset"), **kept}, PIPELINE_FILE)
     assert graph is not None
     assert graph["sink.out"].key == ("id",)
@@ -101,3 +111,82 @@ def test_what_a_registry_said_of_avro_is_known_later(check: Check) -> None:
 @pytest.mark.parametrize("kept", ["{", "[]", '{"t-value@latest": [["id", "BIGINT"]]}', '{"t-value@latest": {}}'])
 def test_what_is_kept_and_damaged_is_as_good_as_nothing(check: Check, kept: str) -> None:
     assert check({PIPELINE_FILE: OF_AVRO, str(KEPT): kept}, PIPELINE_FILE)[1] == ()
+
+
+UNKEYED = """
+sources:
+  events: {{type: kafka, topic: t{more}}}
+transforms:
+  some: {{type: sql, primary_key: '', sql: "SELECT id FROM events"}}
+sinks:
+  out: {{type: kafka, from: {upstream}, topic: out, data_format: json{key}}}
+  rest: {{type: blackhole, from: some}}
+"""
+JSON = ", data_format: json, schema: {id: int64}"
+
+
+@pytest.mark.parametrize("upstream", ["events", "some"])
+def test_a_topic_is_not_written_without_a_key(pipeline: Findings, upstream: str) -> None:
+    found = only(pipeline(UNKEYED.format(more=JSON, upstream=upstream, key="")))
+    assert (found.code, found.path) == ("missing-field", "sinks.out.primary_key")
+    assert found.message == "kafka sink 'out' requires a primary key, but none could be resolved"
+    assert pipeline(UNKEYED.format(more=JSON, upstream=upstream, key=", primary_key: id")) == ()
+    assert pipeline(UNKEYED.format(more=f"{JSON}, primary_key: id", upstream=upstream, key="")) == ()
+
+
+@pytest.mark.parametrize("upstream", ["events", "some"])
+def test_a_key_that_a_registry_may_name_is_not_missed_before_it_was_asked(check: Check, upstream: str) -> None:
+    text = UNKEYED.format(more="", upstream=upstream, key="")
+    assert check({PIPELINE_FILE: text}, PIPELINE_FILE)[1] == ()
+    told = {"t-value@latest": {"columns": [["id", "BIGINT"]], "key": []}}
+    found = check({PIPELINE_FILE: text, str(KEPT): json.dumps(told)}, PIPELINE_FILE)[1]
+    assert only(found).path == "sinks.out.primary_key"
+    told["t-value@latest"]["key"] = ["id"]
+    graph, found = check({PIPELINE_FILE: text, str(KEPT): json.dumps(told)}, PIPELINE_FILE)
+    assert found == ()
+    assert graph is not None
+    assert graph["sink.out"].key == ("id",)
+
+
+def test_a_key_that_must_be_there_may_be_told_later(check: Check) -> None:
+    text = UNKEYED.format(more="", upstream="some", key="")
+    files = {PIPELINE_FILE: text, "config.yaml": "enforce_primary_keys: true\n"}
+    graph, found = check(files, PIPELINE_FILE)
+    assert graph is not None
+    assert [(d.code, d.path, d.severity) for d in found] == [("primary-key-unknown", "sources.events", Severity.INFO)]
+    told = {"t-value@latest": {"columns": [["id", "BIGINT"]], "key": []}}
+    graph, found = check({**files, str(KEPT): json.dumps(told)}, PIPELINE_FILE)
+    assert graph is None
+    assert {d.path for d in found if d.code == "primary-key-unknown"} == {
+        "sources.events", "transforms.some", "sinks.out", "sinks.rest"
+    }  # fmt: skip
+
+
+def test_the_sorting_key_of_a_table_is_its_key_once_that_is_known(check: Check) -> None:
+    text = """
+    sources: {archive: {type: clickhouse, table_name: orders}}
+    sinks: {out: {type: kafka, from: archive, topic: out, data_format: json}}
+    """
+    assert check({PIPELINE_FILE: text}, PIPELINE_FILE)[1] == ()
+    told = {"clickhouse:default.orders()": {"columns": [["id", "BIGINT"], ["n", "INT"]], "key": ["id"]}}
+    graph, found = check({PIPELINE_FILE: text, str(KEPT): json.dumps(told)}, PIPELINE_FILE)
+    assert found == ()
+    assert graph is not None
+    assert graph["sink.out"].key == ("id",)
+    assert [c.name for c in graph["sink.out"].columns or ()] == ["id", "n", "_gs_op"]
+
+
+def test_a_server_that_is_away_need_not_say_again_what_the_key_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        monkeypatch.setenv("PENSTOCK__CLICKHOUSE_SOURCE__URL", f"http://127.0.0.1:{taken.getsockname()[1]}")
+    text = "sources: {a: {type: clickhouse, table_name: t}}\nsinks: {out: {type: blackhole, from: a}}\n"
+    (tmp_path / PIPELINE_FILE).write_text(text, encoding="utf-8")
+    asking = Target(tmp_path / PIPELINE_FILE, ask_keys=True)
+    with pytest.raises(ServiceError, match="does not answer"):
+        check_target(asking)
+    (tmp_path / KEPT).parent.mkdir(parents=True)
+    told = {"clickhouse:default.t()": {"columns": [["id", "BIGINT"]], "key": ["id"]}}
+    (tmp_path / KEPT).write_text(json.dumps(told), encoding="utf-8")
+    assert check_target(asking).graph["sink.out"].key == ("id",)

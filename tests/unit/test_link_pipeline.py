@@ -63,7 +63,15 @@ def test_a_source_without_a_reader_is_reported(pipeline: Findings) -> None:
     found = only(pipeline(text))
     assert (found.code, found.path, found.params) == ("no-consumer", "sources.raw.visits", {"name": "raw.visits"})
     assert found.origin == spot(PIPELINE, text, "raw.visits")
-    assert found.hint
+    assert "Remove them or connect them to a transform or sink." in found.message
+
+
+def test_all_orphans_are_in_one_sentence(pipeline: Findings) -> None:
+    text = HEAD + transform("lonely", "SELECT id FROM Orders") + "sinks:\n  o: {type: print, from: Orders}\n"
+    found = only(pipeline(text))
+    assert "have no consumers: raw.visits, lonely. Remove" in found.message
+    assert found.origin == spot(PIPELINE, text, "raw.visits")
+    assert f"`lonely` stands at {spot(PIPELINE, text, 'lonely:')}" in (found.hint or "")
 
 
 def test_a_transform_without_a_reader_is_reported(pipeline: Findings) -> None:

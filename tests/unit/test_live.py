@@ -1,5 +1,6 @@
 """The table that `run` shows."""
 
+import math
 import re
 from dataclasses import replace
 from io import StringIO
@@ -7,7 +8,7 @@ from io import StringIO
 import pytest
 from rich.console import Console, RenderableType
 
-from penstock.cli.live import LiveTable, bars, left_aside, notes, table
+from penstock.cli.live import Epochs, LiveTable, bars, left_aside, notes, table
 from penstock.errors import Fault
 from penstock.runtime.progress import QueryProgress, Retry
 
@@ -34,6 +35,26 @@ def lines_of(*parts: RenderableType) -> list[str]:
 def test_a_query_that_is_tried_again_says_how_often_and_why() -> None:
     assert lines_of(*notes(ROWS)) == []
     assert lines_of(*notes((*ROWS, RETRYING))) == ["kept: attempt 4 since 01:01:01Z: no answer"]
+
+
+def test_batches_that_are_done_are_told_one_after_the_other_and_not_too_often() -> None:
+    epochs, done = Epochs(every_secs=5), replace(ROWS[1], batches=2)
+    assert epochs.told([replace(ROWS[1], batches=0)], 100) is None
+    assert epochs.told([ROWS[1]], 101) == "Epoch finalized: 1"
+    assert epochs.told([ROWS[1]], 200) is None
+    assert epochs.told([done], 200) == "Epoch finalized: 2"
+    assert epochs.told([replace(done, batches=9)], 204) is None
+    assert epochs.told([replace(done, batches=9)], math.inf) == "Epoch finalized: 3"
+
+
+def test_a_log_is_told_of_batches_and_a_terminal_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+    with LiveTable(lambda: ROWS, quiet=False, data_on_stdout=False, epochs=Epochs(5)) as live:
+        live.refresh()
+        live.refresh()
+    written = capsys.readouterr()
+    assert written.err.splitlines()[0] == "Epoch finalized: 1"
+    assert written.err.count("Epoch finalized") == 1
+    assert written.out == ""
 
 
 def test_a_query_that_comes_to_an_end_has_a_bar_with_rows_rate_and_the_time_that_is_left() -> None:

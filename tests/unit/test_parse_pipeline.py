@@ -1,8 +1,9 @@
 import pytest
 
+from penstock.connectors.postgres_cdc import PostgresCdcPlugin
 from penstock.errors import Origin
 from tests.support import codes, only, spot
-from tests.unit.conftest import PIPELINE, Check, Findings
+from tests.unit.conftest import PIPELINE, Check, Findings, Link
 
 NUMBERS = "{type: generator, columns: {id: {kind: sequence}}}"
 
@@ -198,3 +199,127 @@ def test_a_reference_to_a_node_that_could_not_be_read_is_no_second_mistake(pipel
           p: {type: print, from: a}
     """
     assert codes(pipeline(text)) == ["unknown-type"]
+
+
+CDC = """
+sources:
+  orders:
+    type: postgres_cdc_source
+    user: beside
+    options: {{user: inside, database: shop, table: public.orders, port: "5433"{more}}}
+sinks:
+  out: {{type: blackhole, from: orders}}
+"""
+
+
+def test_fields_of_a_plugin_may_stand_below_options_and_those_beside_are_stronger(pipeline_graph: Link) -> None:
+    source = pipeline_graph(CDC.format(more=", slot_name: mine"))["source.orders"].element
+    assert isinstance(source, PostgresCdcPlugin)
+    found = (source.user, source.database, source.table, source.port, source.slot_name)
+    assert found == ("beside", "shop", "public.orders", 5433, "mine")
+
+
+def test_a_mistake_below_options_is_reported_there(pipeline: Findings) -> None:
+    text = CDC.format(more=", slot_name: Not Mine, colour: red")
+    assert [(d.code, d.path, d.origin) for d in pipeline(text)] == [
+        ("invalid-value", "sources.orders.options.slot_name", spot(PIPELINE, text, "Not Mine")),
+        ("unknown-field", "sources.orders.options.colour", spot(PIPELINE, text, "colour")),
+    ]
+
+
+def test_what_a_plugin_would_do_otherwise_is_told(pipeline: Findings) -> None:
+    found = only(pipeline(CDC.format(more=", emit_update_before_row: true")))
+    assert (found.code, found.path) == ("no-effect", "sources.orders.options.emit_update_before_row")
+
+
+HYBRID = """
+sources:
+  orders:
+    type: hybrid
+    bounded_sources: [{phase}]
+    unbounded_source: {{source_type: kafka, topic: t}}
+    telemetry: {{labels: {{path: a}}}}
+sinks:
+  out: {{type: blackhole, from: orders}}
+"""
+
+
+def test_only_files_have_the_label_path(pipeline: Findings) -> None:
+    table = "{source_type: clickhouse, table_name: orders}"
+    files = "{source_type: file, path: in, format: json}"
+    assert codes(pipeline(HYBRID.format(phase=table))) == ["no-effect"]
+    found = only(pipeline(HYBRID.format(phase=files)), "invalid-value")
+    assert "declares reserved label key 'path'" in found.message
+
+
+@pytest.mark.parametrize(
+    ("source", "field", "said"),
+    [
+        ("type: kafka, topic: t, data_format: xml", "data_format", "unsupported Kafka format: xml"),
+        (
+            "type: kafka, topic: t, data_format: json, schema: {id: int63}",
+            "schema.id",
+            "unsupported data type 'int63' in schema; supported types: int8, ",
+        ),
+        (
+            "type: kafka, topic: t, data_format: json, schema: {id: 'decimal256(76,50)'}",
+            "schema.id",
+            "Declare it as `string`, and let its numbers stand in quotes",
+        ),
+        ("type: kafka, topic: t, schema: {id: int64}", "", "`schema` is only supported with data_format: json"),
+        (
+            "type: kafka, topic: t, schema_id_overrides: [{from: 1, to: 2}, {from: 1, to: 3}]",
+            "",
+            "contains duplicate `from` value",
+        ),
+        (
+            "type: kafka, topic: t, telemetry: {lables: {}}",
+            "telemetry.lables",
+            "Failed to deserialize 'kafka' source: unknown field `lables` in `telemetry`",
+        ),
+    ],
+)
+def test_the_words_for_a_source_that_cannot_be_used(pipeline: Findings, source: str, field: str, said: str) -> None:
+    found = only(pipeline(f"sources: {{a: {{{source}}}}}\nsinks: {{out: {{type: blackhole, from: a}}}}\n"))
+    assert found.path == ".".join(filter(None, ("sources.a", field)))
+    assert said in found.message
+
+
+def test_the_words_for_conditions_of_updates(pipeline: Findings) -> None:
+    text = """
+    sources: {a: {type: generator, columns: {id: {kind: sequence}}}}
+    sinks:
+      one: {type: postgres, from: a, table: t, primary_key: id, update_where: {id: "~"}}
+      two: {type: postgres, from: a, table: t, primary_key: id, update_where: {idd: ">"}}
+    """
+    found = {d.path: d for d in pipeline(text)}
+    assert found.keys() == {"sinks.one.update_where.id", "sinks.two.update_where.idd"}
+    assert "update_where validation failed for sink 'one': `~`" in found["sinks.one.update_where.id"].message
+    assert "update_where validation failed for sink 'two'" in found["sinks.two.update_where.idd"].message
+
+
+def test_sql_that_cannot_be_parsed_is_shown(pipeline: Findings) -> None:
+    for sql in ("SELEC * FORM a", "SELECT id FROM a WHERE (id > 1"):
+        text = f"""
+        sources: {{a: {{type: generator, columns: {{id: {{kind: sequence}}}}}}}}
+        transforms: {{b: {{type: sql, primary_key: id, sql: "{sql}"}}}}
+        sinks: {{out: {{type: blackhole, from: b}}}}
+        """
+        found = only(pipeline(text))
+        assert found.message.startswith("failed to parse SQL")
+        assert found.message.endswith(f"\n--- SQL ---\n{sql}")
+
+
+def test_types_that_do_not_go_together_are_told_with_the_sinks_that_would_fail(pipeline: Findings) -> None:
+    text = """
+    sources: {a: {type: generator, columns: {id: {kind: sequence}}}}
+    transforms:
+      b: {type: sql, primary_key: id, sql: "SELECT id, id + true AS n FROM a"}
+      c: {type: sql, primary_key: id, sql: SELECT id FROM b}
+    sinks: {one: {type: blackhole, from: b}, two: {type: blackhole, from: c}, three: {type: blackhole, from: a}}
+    """
+    found = only(pipeline(text))
+    assert found.code == "sql-argument"
+    assert found.message.startswith(
+        "SQL validation failed for sink [one, two]: the query plan contains type errors that would crash at runtime: +"
+    )

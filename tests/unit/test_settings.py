@@ -52,7 +52,7 @@ def test_sources_and_sinks_have_their_own_and_our_prefix_wins() -> None:
 def test_settings_come_from_the_environment() -> None:
     settings = settings_from({"PENSTOCK__PRINT_SINK__SAMPLE_EVERY": "10", "STREAMLING__UNKNOWN": "x", "HOME": "/"})
     assert settings.print_sink.sample_every == 10
-    assert settings.pipeline_definition_location is None
+    assert settings.pipeline_definition_location == "./pipeline.yaml"
 
 
 @pytest.mark.parametrize(
@@ -61,6 +61,10 @@ def test_settings_come_from_the_environment() -> None:
         ("PENSTOCK__PRINT_SINK__SAMPLE_EVRY", "2", "unknown-field"),
         ("PENSTOCK__PRINT_SINK__SAMPLE_EVERY", "often", "invalid-value"),
         ("PENSTOCK__PRINT_SINK__SAMPLE_EVERY", "0", "invalid-value"),
+        ("STREAMLING__POSTGRES_SINK__SSLMODE", "bogus", "invalid-value"),
+        ("PENSTOCK__STATE_BACKEND__POSTGRES__SSLMODE", "bogus", "invalid-value"),
+        ("STREAMLING__KAFKA_SOURCE__SECURITY_PROTOCOL", "bogus", "invalid-value"),
+        ("STREAMLING__KAFKA_SINK__SASL_MECHANISM", "bogus", "invalid-value"),
     ],
 )
 def test_a_setting_that_means_nothing_is_refused_by_its_name(name: str, value: str, code: str) -> None:
@@ -68,6 +72,15 @@ def test_a_setting_that_means_nothing_is_refused_by_its_name(name: str, value: s
         settings_from({name: value})
     (found,) = refused.value.diagnostics
     assert (found.code, found.path) == (code, name)
+
+
+def test_words_of_kafka_are_taken_in_either_case() -> None:
+    environ = {
+        "PENSTOCK__KAFKA_SOURCE__SECURITY_PROTOCOL": "SASL_SSL",
+        "PENSTOCK__KAFKA_SOURCE__SASL_MECHANISM": "scram-sha-256",
+    }
+    found = settings_from(environ).kafka_source
+    assert (found.security_protocol, found.sasl_mechanism) == ("sasl_ssl", "SCRAM-SHA-256")
 
 
 def test_our_prefix_is_stronger_than_the_other_one() -> None:
@@ -240,6 +253,46 @@ def test_a_file_here_can_name_the_pipeline_and_goes_with_it(tmp_path: Path) -> N
         encoding="utf-8",
     )
     assert check(target(None, None)).settings.job_mode
+
+
+def test_a_file_here_is_read_for_a_pipeline_elsewhere_that_has_none_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "numbers.yml").write_text(NUMBERS, encoding="utf-8")
+    (tmp_path / "config.yaml").write_text("application_id: here", encoding="utf-8")
+    assert check(target(Path("jobs/numbers.yml"), None)).settings.application_id == "here"
+    (tmp_path / "jobs" / "config.yaml").write_text("application_id: beside", encoding="utf-8")
+    assert check(target(Path("jobs/numbers.yml"), None)).settings.application_id == "beside"
+
+
+@pytest.mark.parametrize("name", ["PENSTOCK__PIPELINE_DEFINITION_LOCATION", "STREAMLING__PIPELINE_DEFINITION_LOCATION"])
+def test_a_pipeline_that_a_variable_names_has_the_same_file_as_one_that_the_command_names(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "numbers.yml").write_text(NUMBERS, encoding="utf-8")
+    (tmp_path / "jobs" / "config.yaml").write_text("application_id: beside", encoding="utf-8")
+    (tmp_path / "config.yaml").write_text("application_id: here", encoding="utf-8")
+    monkeypatch.setenv(name, "jobs/numbers.yml")
+    assert check(target(None, None)).settings.application_id == "beside"
+    (tmp_path / "jobs" / "config.yaml").unlink()
+    assert check(target(None, None)).settings.application_id == "here"
+
+
+def test_without_a_word_a_file_of_the_usual_name_is_the_pipeline(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.yaml").write_text(NUMBERS, encoding="utf-8")
+    assert check(target(None, None)).graph.name == "pipeline"
+    (tmp_path / "stream_project.yml").write_text("project: {name: p}\n", encoding="utf-8")
+    assert check(target(None, None)).graph.format == "project"
+
+
+def test_what_is_wrong_with_settings_says_that_it_is_about_them(tmp_path: Path) -> None:
+    (tmp_path / "numbers.yml").write_text(NUMBERS, encoding="utf-8")
+    (tmp_path / "config.yaml").write_text("colour: red\n", encoding="utf-8")
+    with pytest.raises(ProjectInvalid) as refused:
+        check(tmp_path / "numbers.yml")
+    assert [d.message for d in refused.value.diagnostics] == [
+        "Failed to load config: a file of settings has no such field"
+    ]
 
 
 def test_a_project_has_no_such_file_beside_it(tmp_path: Path) -> None:

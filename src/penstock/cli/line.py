@@ -14,7 +14,7 @@ from penstock.graph.graph import Graph, Node
 from penstock.graph.link import link
 from penstock.graph.memory import Memory
 from penstock.graph.ml import model_files
-from penstock.graph.schemas import ask_registry, discover, with_keys
+from penstock.graph.schemas import ask_registry, ask_tables, discover, with_keys
 from penstock.manifest.compile import compile
 from penstock.manifest.model import Manifest
 from penstock.plan.brokers import ask_brokers
@@ -40,8 +40,8 @@ class Target:
     """What the command line names: a path, an environment, variables, and whether warnings are errors.
 
     With `remember`, what was found out about the SQL is kept for the next time. With `ask_registry`, the schema
-    registry is asked about every source that refers to it; with `ask_keys`, about those that a pipeline gives no key.
-    `config` names a file of settings.
+    registry is asked about every source that refers to it, and ClickHouse about tables; with `ask_keys`, about those of
+    a pipeline that declare no key. `config` names a file of settings.
     """
 
     path: Path
@@ -117,6 +117,7 @@ def check(target: Target | Path, *, ignore_runtime: bool = False, governed: bool
         if target.ask_registry or target.ask_keys:
             only_keys = not target.ask_registry
             diagnostics += ask_registry(project, documents.root, only_keys=only_keys)
+            diagnostics += ask_tables(project, documents.root, only_keys=only_keys)
         project = with_keys(project, documents.root)
         memory = Memory(documents.root)
         graph, notes = link(project, discover(project, documents.root), memory, date.today())

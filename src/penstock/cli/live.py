@@ -1,5 +1,6 @@
 """The table that a person watches while queries run."""
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,11 +34,40 @@ SPARE = ("batches", "batch ms", "rows/s")
 """Columns that are left out where there is no room, in this order."""
 
 
-class LiveTable:
-    """Redraws itself on a terminal; elsewhere it is printed once, at the end. Never mixes with rows on stdout."""
+class Epochs:
+    """Counts how often it could be told that batches are done which were not at the last time."""
 
-    def __init__(self, rows: "Callable[[], Sequence[QueryProgress]]", *, quiet: bool, data_on_stdout: bool) -> None:
+    def __init__(self, every_secs: float) -> None:
+        self._every_secs = every_secs
+        self._due = 0.0
+        self._batches = 0
+        self._count = 0
+
+    def told(self, rows: "Sequence[QueryProgress]", now: float) -> str | None:
+        """A line for who reads the log; None if there is nothing new, or it is too early for it."""
+        batches = sum(row.batches for row in rows)
+        if batches == self._batches or now < self._due:
+            return None
+        self._batches, self._due, self._count = batches, now + self._every_secs, self._count + 1
+        return f"Epoch finalized: {self._count}"
+
+
+class LiveTable:
+    """Redraws itself on a terminal; elsewhere it is printed once, at the end. Never mixes with rows on stdout.
+
+    With `epochs`, it says elsewhere from time to time that batches are done.
+    """
+
+    def __init__(
+        self,
+        rows: "Callable[[], Sequence[QueryProgress]]",
+        *,
+        quiet: bool,
+        data_on_stdout: bool,
+        epochs: Epochs | None = None,
+    ) -> None:
         self._rows = rows
+        self._epochs = epochs
         limited = sys.stderr.isatty() or environ.get("COLUMNS")
         self._console = Console(stderr=True, width=None if limited else WIDE)
         self._quiet = quiet
@@ -53,6 +83,8 @@ class LiveTable:
     def refresh(self) -> None:
         if self._live:
             self._live.update(self._moving(), refresh=True)
+        else:
+            self._tell(time.monotonic())
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -61,7 +93,13 @@ class LiveTable:
             self._live.update(self._table(), refresh=True)
             self._live.stop()
         elif not self._quiet:
+            self._tell(math.inf)
             self._console.print(self._table())
+
+    def _tell(self, now: float) -> None:
+        line = self._epochs.told(self._rows(), now) if self._epochs and not self._console.is_terminal else None
+        if line is not None and not self._quiet:
+            self._console.print(line, highlight=False)
 
     def _table(self) -> Table:
         return table(self._rows(), self._console.width)

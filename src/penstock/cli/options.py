@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import typer
 import yaml
@@ -13,7 +13,9 @@ from penstock.cli import output
 from penstock.cli.line import Target
 from penstock.errors import Diagnostic, ProjectInvalid, has_errors
 from penstock.project.load import PROJECT_FILES
-from penstock.project.settings import read_settings, settings_file
+from penstock.project.settings import OURS, THEIRS, read_settings, settings_file
+
+_LOCATION: Final = "PIPELINE_DEFINITION_LOCATION"
 
 
 class Format(StrEnum):
@@ -34,7 +36,7 @@ PathArgument = Annotated[
     Path | None,
     typer.Argument(
         metavar="PATH",
-        help="The directory of a project, or the file of a pipeline. Default: the current directory.",
+        help="The directory of a project, or the file of a pipeline. Default: the project here, or `pipeline.yaml`.",
         show_default=False,
     ),
 ]
@@ -55,7 +57,7 @@ ConfigOption = Annotated[
     typer.Option(
         "--config",
         metavar="BASE",
-        help="A file of settings, with or without its ending. Default: `config.yaml` beside the pipeline.",
+        help="A file of settings, with or without its ending. Default: `config.yaml` beside the pipeline, or here.",
         show_default=False,
     ),
 ]
@@ -80,14 +82,20 @@ def target(
 
 
 def _by_settings(config: Path | None) -> tuple[Path, Path | None]:
-    """The pipeline that the settings name, and the file that has them. A project here has no such file."""
+    """The pipeline that the settings name, and the file that does; where they name none, what is here.
+
+    A project here has no such file, and is stronger than a pipeline of the usual name.
+    """
     is_project = any(Path(name).is_file() for name in PROJECT_FILES)
-    file = config if is_project else settings_file(Path(), config)
+    file = settings_file(config) if is_project else settings_file(config, Path())
     settings, notes = read_settings(file, os.environ, str(file))
     if has_errors(notes):
         raise ProjectInvalid(notes)
-    location = settings.pipeline_definition_location
-    return (Path(), config) if location is None else (Path(location), file)
+    location = Path(settings.pipeline_definition_location)
+    if "pipeline_definition_location" in settings.model_fields_set:
+        in_file = not any(os.environ.get(prefix + _LOCATION) for prefix in (OURS, THEIRS))
+        return location, file if in_file else config
+    return (location if location.is_file() and not is_project else Path()), config
 
 
 def _variables(given: Sequence[str]) -> Mapping[str, Any]:

@@ -29,6 +29,7 @@ from penstock.plan.steps import Plan
 from penstock.plan.stores import StateStore
 
 if TYPE_CHECKING:
+    from penstock.cli.live import Epochs
     from penstock.runtime.progress import ProgressBoard
     from penstock.runtime.run import DrainPolicy, Run
 
@@ -80,6 +81,7 @@ def _host(checked: Checked, plan: Plan, *, once: bool, quiet: bool) -> dict[str,
         find_java()
         jars = fetched(packages_of(plan.manifest, checked.environ))
         output.say("Starting Spark …")
+        from penstock.cli.live import Epochs
         from penstock.runtime.progress import ProgressBoard
         from penstock.runtime.session import kill_jvm, spark_session
         from penstock.runtime.start import start
@@ -92,11 +94,20 @@ def _host(checked: Checked, plan: Plan, *, once: bool, quiet: bool) -> dict[str,
             run = start(plan, spark, place, store, board, checked.environ, clusters=checked.clusters)
             signals = Signals(run.stop, lambda: kill_jvm(spark), checked.settings.shutdown_budget_secs).listen()
             policy = checked.settings.drain_policy
-            return _watch(run, heartbeat, signals, policy, once=once, quiet=quiet)
+            is_pipeline = checked.graph.format == "pipeline"
+            epochs = Epochs(checked.settings.checkpoint_interval_sec) if is_pipeline else None
+            return _watch(run, heartbeat, signals, policy, epochs, once=once, quiet=quiet)
 
 
 def _watch(
-    run: "Run", heartbeat: "_Heartbeat", signals: Signals, policy: "DrainPolicy", *, once: bool, quiet: bool
+    run: "Run",
+    heartbeat: "_Heartbeat",
+    signals: Signals,
+    policy: "DrainPolicy",
+    epochs: "Epochs | None",
+    *,
+    once: bool,
+    quiet: bool,
 ) -> dict[str, Any]:
     """Show and record the progress of a run until it ends, by itself or by a signal."""
     from penstock.cli.live import LiveTable
@@ -104,7 +115,7 @@ def _watch(
     prints = any(output.sink["type"] == "print" for query in run.plan.queries for output in query.outputs)
     begun = time.monotonic()
     try:
-        with LiveTable(run.board.snapshot, quiet=quiet, data_on_stdout=prints) as table:
+        with LiveTable(run.board.snapshot, quiet=quiet, data_on_stdout=prints, epochs=epochs) as table:
 
             def idle() -> None:
                 heartbeat.tick()

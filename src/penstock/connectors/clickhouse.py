@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 
 from pydantic import Field, PrivateAttr
@@ -14,6 +15,7 @@ from penstock.clients.clusters import Clusters
 from penstock.clients.wide.columns import of_texts
 from penstock.config import Names, Whole
 from penstock.connectors.contract import Source
+from penstock.sql.types import Column, Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,6 +23,15 @@ if TYPE_CHECKING:
     from penstock.clients.clickhouse.reading import Reading
 
 _FORMAT: Final = "penstock_clickhouse"
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """The columns that are read of a table, its sorting key, and whether no two rows have the same one."""
+
+    columns: Columns
+    key: tuple[str, ...]
+    keeps_one: bool
 
 
 class ClickHouseSource(Source):
@@ -42,6 +53,10 @@ class ClickHouseSource(Source):
     def bounded(self) -> bool:
         return True
 
+    @property
+    def tells_key(self) -> bool:
+        return True
+
     def reaching(self, clusters: Clusters) -> Self:
         found = self.model_copy()
         found._origin = clusters.clickhouse_source or Origin()
@@ -49,6 +64,13 @@ class ClickHouseSource(Source):
 
     def check(self) -> None:
         self._reading()
+
+    def described(self) -> Described:
+        """What the server says of the table."""
+        found = self._reading()
+        wide = dict(found.wide)
+        columns = tuple(Column(name, wide.get(name) or kind) for name, _, kind in found.columns)
+        return Described(columns, found.key, found.keeps_one)
 
     def read(self, spark: SparkSession, name: str) -> DataFrame:
         from penstock.clients.clickhouse.spark_source import Table, data_source

@@ -58,6 +58,8 @@ class Connector(PipelineNode, ABC):
 
     packages: ClassVar[tuple[Package, ...]] = ()
     """What Spark needs for it beside what comes with PySpark."""
+    by_options: ClassVar[bool] = False
+    """Whether its fields may also stand below `options`, as those of plugins do. One that stands beside is stronger."""
     on_this_machine: ClassVar[bool] = False
     """Whether it reads or writes directories of this machine, which those of a cluster do not see."""
 
@@ -128,6 +130,11 @@ class Source(Connector):
     def ends_as_job(self) -> bool:
         """Whether a job can read it: it comes to an end, or to a place where a job ends."""
         return self.bounded
+
+    @property
+    def tells_key(self) -> bool:
+        """Whether what it reads may say what the primary key is, where that is not written down."""
+        return False
 
     @property
     def live(self) -> Source:
@@ -255,7 +262,7 @@ class Sink(Connector):
     takes_wide: ClassVar[bool] = False
     """Whether it knows wide numbers, which `clients.wide` tells of. It gets them as decimal text otherwise."""
     wants_key: ClassVar[str | None] = None
-    """What to say where there is no primary key, of a sink that cannot do without."""
+    """What to say where there is no primary key, of a sink that cannot do without. `NODE` in it is its name."""
 
     from_: str = Field(alias="from")
     """The source or transform whose rows are written."""

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import BeforeValidator, Field, ValidationError, field_validator
+from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
+from penstock.clients.kafka.data_formats import known_format
 from penstock.clients.topic_names import TOPIC_NAME
 from penstock.config import Frozen, Names, Whole
 from penstock.connectors import registry
@@ -72,7 +73,7 @@ class TopicPhase(Frozen):
     """What is read: `kafka`."""
     topic: str = Field(pattern=f"^{TOPIC_NAME}$")
     """The topic's name."""
-    data_format: Literal["avro", "json"] = "avro"
+    data_format: Annotated[Literal["avro", "json"], known_format("avro", "json")] = "avro"
     """What its values are: Avro of a schema registry, or JSON objects."""
     schema_: dict[str, str] | None = Field(None, alias="schema")
     """The columns of JSON objects and their types."""
@@ -128,7 +129,7 @@ class HybridSource(Source):
     """Reads tables or files to their end, one after the other, and then a topic of Kafka for ever."""
 
     type: Literal["hybrid"] = "hybrid"
-    own_labels: ClassVar = frozenset({"table", "topic", "path"})
+    own_labels: ClassVar = frozenset({"table", "topic"})
     filter_at = ("unbounded_source", "filter")
     bounded_sources: tuple[BoundedPhase, ...] = Field(min_length=1)
     """What is read first, each to its end: tables of `clickhouse`, or files (`file`)."""
@@ -148,6 +149,13 @@ class HybridSource(Source):
             except ValidationError as error:
                 raise ValueError("; ".join(_said(error))) from None
         return value
+
+    @model_validator(mode="after")
+    def _leaves_paths_alone(self) -> Self:
+        has_files = any(isinstance(phase, FilePhase) for phase in self.bounded_sources)
+        if has_files and self.telemetry is not None and "path" in self.telemetry.labels:
+            raise ValueError("declares reserved label key 'path', which its files have")
+        return self
 
     @property
     def filter_(self) -> str | None:

@@ -13,6 +13,7 @@ from penstock.clients.clusters import Cluster, Clusters
 from penstock.clients.jars import Package
 from penstock.clients.kafka import records
 from penstock.clients.kafka.avro import AvroSchemas, avro_value, narrowed
+from penstock.clients.kafka.data_formats import ColumnType, known_format
 from penstock.clients.kafka.records import Decoded, Shape, in_order, with_origin
 from penstock.clients.spark_packages import KAFKA
 from penstock.clients.topic_names import TOPIC_NAME
@@ -20,7 +21,6 @@ from penstock.config import Frozen, Whole
 from penstock.connectors.contract import ERROR, ORIGIN, Source
 from penstock.errors import ServiceError
 from penstock.keyed.operators import OP, ORDER
-from penstock.sql.arrow_types import TYPE_NAMES, column_type
 from penstock.sql.types import Column, Columns
 from penstock.sql.words import parts_over
 
@@ -39,16 +39,6 @@ _EARLIEST: Final = -2
 
 def _text(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-def _type(value: object) -> object:
-    found = column_type(value) if isinstance(value, str) else None
-    if found is None:
-        raise ValueError(f"`{value}` is not a type; there are {', '.join(TYPE_NAMES)}")
-    return found
-
-
-ColumnType = Annotated[str, BeforeValidator(_type, json_schema_input_type=str)]
 
 
 Beginning = Annotated[
@@ -82,7 +72,7 @@ class KafkaSource(Source):
     )
     topic: str = Field(pattern=f"^{TOPIC_NAME}$")
     """The topic's name."""
-    data_format: Literal["avro", "json", "raw"] = "avro"
+    data_format: Annotated[Literal["avro", "json", "raw"], known_format("avro", "json", "raw")] = "avro"
     """What its values are: Avro of a schema registry, JSON objects, or bytes that are taken as they are."""
     schema_: dict[str, ColumnType] | None = Field(None, alias="schema")
     """The columns of JSON objects and their types, such as `int64`, `string`, `u256`, `decimal128(20,4)`, or of SQL."""
@@ -115,17 +105,21 @@ class KafkaSource(Source):
     @model_validator(mode="after")
     def _schema_goes_with_json(self) -> Self:
         if self.schema_ is not None and self.data_format != "json":
-            raise ValueError("`schema` is only supported with `data_format: json`")
+            raise ValueError("`schema` is only supported with data_format: json")
         if self.envelope is not None and (self.data_format == "raw" or not self.primary_key):
             raise ValueError("`envelope` needs a `primary_key`, and values that are JSON or Avro")
         numbers = [override.from_ for override in self.schema_id_overrides]
-        if len(set(numbers)) < len(numbers):
-            raise ValueError("`schema_id_overrides` has the same `from` twice")
+        if twice := [number for number in numbers if numbers.count(number) > 1]:
+            raise ValueError(f"`schema_id_overrides` contains duplicate `from` value {twice[0]}")
         return self
 
     @property
     def has_records(self) -> bool:
         return True
+
+    @property
+    def tells_key(self) -> bool:
+        return self.data_format == "avro" and self.envelope is None
 
     @property
     def filter_(self) -> str | None:

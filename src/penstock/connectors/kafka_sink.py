@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PrivateAttr
 
@@ -12,6 +12,7 @@ from penstock.clients.clusters import Cluster, Clusters
 from penstock.clients.formats import JSON_OPTIONS
 from penstock.clients.jars import Package
 from penstock.clients.kafka.avro import head
+from penstock.clients.kafka.data_formats import known_format
 from penstock.clients.kafka.records import OPERATION_HEADER
 from penstock.clients.operations import operation
 from penstock.clients.schema_text import columns_of
@@ -19,7 +20,7 @@ from penstock.clients.spark_packages import KAFKA
 from penstock.clients.topic_names import TOPIC_NAME
 from penstock.clients.wide.columns import as_decimal_bytes, text_of, wide_columns, with_texts
 from penstock.clients.wide.functions import know_wide_numbers
-from penstock.config import Whole
+from penstock.config import NODE, Whole
 from penstock.connectors.contract import StreamSink
 from penstock.errors import ServiceError
 from penstock.keyed.operators import OP
@@ -46,9 +47,10 @@ class KafkaSink(StreamSink):
     }
     keyed = True
     takes_wide = True
+    wants_key: ClassVar[str | None] = f"kafka sink '{NODE}' requires a primary key, but none could be resolved"
     topic: str = Field(pattern=f"^{TOPIC_NAME}$")
     """The topic's name."""
-    data_format: Literal["avro", "json"]
+    data_format: Annotated[Literal["avro", "json"], known_format("avro", "json")]
     """What its values are: Avro of a schema registry, or JSON objects."""
     topic_partitions: Whole = Field(4, ge=1)
     """How many partitions the topic gets if it is not there."""

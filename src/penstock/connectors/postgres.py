@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 from urllib.parse import parse_qsl
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import BeforeValidator, Field, SecretStr, field_validator
 
 from penstock.clients.batches import BatchRef
 from penstock.clients.jars import Package
@@ -17,7 +17,7 @@ from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.tables import TableName, columns_of
 from penstock.clients.postgres.writing import TableWriter
 from penstock.clients.spark_packages import POSTGRES
-from penstock.config import Names, Secret, Whole
+from penstock.config import Names, Secret, Whole, unknown_word
 from penstock.connectors.contract import Sink, Source
 from penstock.connectors.table_sink import TableSink
 from penstock.errors import PlanRefused, ServiceError
@@ -25,6 +25,19 @@ from penstock.keyed.operators import OP
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+_COMPARISONS: Final = ("=", ">", ">=", "<", "<=", "!=", "<>")
+
+
+def _comparison(value: object) -> object:
+    if value not in _COMPARISONS:
+        text: Final = "update_where validation failed for sink '{node}': `{given}` is not one of {words}"
+        raise unknown_word(text, value, _COMPARISONS)
+    return value
+
+
+Comparison = Annotated[Literal["=", ">", ">=", "<", "<=", "!=", "<>"], BeforeValidator(_comparison)]
 
 
 class PostgresSink(TableSink):
@@ -43,7 +56,7 @@ class PostgresSink(TableSink):
     """The schema it is in; made if it is not there."""
     on_conflict: Literal["update", "nothing"] = "update"
     """What becomes of a row whose key is there: it replaces the other, or is left out."""
-    update_where: dict[str, Literal["=", ">", ">=", "<", "<=", "!=", "<>"]] = {}
+    update_where: dict[str, Comparison] = {}
     """Conditions on a row that replaces another, as new against old: `{version: ">"}` lets only newer ones through."""
     schema_change: Literal["fail", "evolve", "ignore"] = "fail"
     """What to do with a column that the table does not have: stop, add it to the table, or leave it out."""

@@ -126,9 +126,13 @@ class PostgresCdcSource(Address, Source):
 
 
 class PostgresCdcPlugin(PostgresCdcSource):
-    """The same under the name of a plugin."""
+    """The same under the name of a plugin; its fields may stand below `options`."""
 
     type: Literal["postgres_cdc_source"] = "postgres_cdc_source"  # type: ignore[assignment]
+    by_options = True
+    inert: ClassVar[Mapping[str, str]] = {"emit_update_before_row": "an update is one row, as it is afterwards"}
+    emit_update_before_row: bool = False
+    """Understood, and without effect: an update is one row, as it is afterwards."""
 
 
 def _own_name(table: str, of: str) -> str:

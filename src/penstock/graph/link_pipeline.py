@@ -6,13 +6,13 @@ from typing import Any, Final
 
 from penstock.connectors.contract import Sink, Source
 from penstock.connectors.hybrid import HybridSource
-from penstock.connectors.kafka import KafkaSource
 from penstock.connectors.node import PipelineNode, without_effect
-from penstock.errors import Diagnostic, Origin, Severity, did_you_mean
+from penstock.errors import Diagnostic, Origin, Severity, did_you_mean, nearest
 from penstock.graph.analysis import as_diagnostics, cycle_diagnostics, missing_key
 from penstock.graph.graph import Graph, Node
 from penstock.graph.order import topological
 from penstock.graph.phases import unlike_phases
+from penstock.graph.pipeline_checks import orphans, whole, with_sinks
 from penstock.keyed.operators import OP
 from penstock.project.declared import Declared
 from penstock.project.pipeline import Pipeline
@@ -63,12 +63,11 @@ def link_pipeline(pipeline: Pipeline, schemas: Mapping[str, Columns]) -> tuple[G
         nodes[node.id] = node
         diagnostics.extend(notes)
     graph = Graph(pipeline.name, "pipeline", nodes, job=pipeline.settings.job_mode)
-    diagnostics.extend(_not_a_job(pipeline))
-    diagnostics.extend(_without_key(pipeline, graph))
+    diagnostics.extend(whole(pipeline, graph))
     lost = pipeline.refused or cycles or any(d.code == "unknown-upstream" for d in diagnostics)
     if not lost and all(read.parsed for read in transforms.values()):
-        diagnostics.extend(_orphans(graph, pipeline))
-    return graph, diagnostics
+        diagnostics.extend(orphans(graph, pipeline))
+    return graph, list(with_sinks(diagnostics, graph))
 
 
 def _source(name: str, declared: Declared[Source], schemas: Mapping[str, Columns]) -> tuple[Node, list[Diagnostic]]:
@@ -119,7 +118,7 @@ def _condition(
     problems = [parsed] if isinstance(parsed, Problem) else []
     query = None if isinstance(parsed, Problem) else bind(parsed, {"rows_": node_id})
     if query is not None:
-        problems = [*analyse(query, {node_id: columns}).problems]
+        problems = [_not_in_source(p, columns) for p in analyse(query, {node_id: columns}).problems]
         if not is_plain_filter(query):
             problems = [Problem("sql-statement", "a filter is one condition, without other clauses", len(_ROWS))]
     found = as_diagnostics(
@@ -131,11 +130,22 @@ def _condition(
     return (spark_condition(query) if query is not None and not problems else None), found
 
 
+def _not_in_source(problem: Problem, columns: Columns | None) -> Problem:
+    """The problem in the words of a filter, if it is that its source does not have a column."""
+    if problem.code != "sql-unknown-column" or "has a column" not in problem.message:
+        return problem
+    close = nearest(problem.subject, [column.name for column in columns or ()])
+    text = f"column '{problem.subject}' in the source filter does not exist in the source schema"
+    if close is None:
+        return replace(problem, message=text)
+    return replace(problem, message=f"{text}. Did you mean '{close}'?", hint=None)
+
+
 def _read_transform(declared: Declared[SqlTransform], readable: Mapping[str, str]) -> tuple[_Read, list[Diagnostic]]:
     parsed = parse(declared.value.sql, PIPELINE)
     if isinstance(parsed, Problem):
-        if parsed.code == "sql-syntax":
-            parsed = replace(parsed, message=f"failed to parse SQL: {parsed.message}")
+        text = declared.value.sql.rstrip()
+        parsed = replace(parsed, message=f"failed to parse SQL: {parsed.message}\n--- SQL ---\n{text}")
         return _Read(declared, (), None, parsed=False), _sql_diagnostics([parsed], declared)
     named = tables(parsed)
     inputs = dict.fromkeys(readable[t.name.casefold()] for t in named if t.name.casefold() in readable)
@@ -230,20 +240,8 @@ def _sink(
         *diagnostics,
         *_inert(declared),
         *missing,
-        *_no_key(declared, node, upstream),
         *_absent(declared, node),
     ]
-
-
-def _no_key(declared: Declared[Sink], node: Node, upstream: Node | None) -> Iterator[Diagnostic]:
-    """A sink that needs a key, and has none from anywhere. A registry that was not asked yet may still name one."""
-    wanted = declared.value.wants_key
-    if wanted is None or node.key or upstream is None:
-        return
-    source = upstream.element.live if isinstance(upstream.element, Source) else None
-    if not (isinstance(source, KafkaSource) and upstream.columns is None):
-        label, params = f"{declared.label}.primary_key", {"field": "primary_key"}
-        yield Diagnostic("missing-field", wanted, declared.origin, label, "add `primary_key: …`", params=params)
 
 
 def _absent(declared: Declared[Sink], node: Node) -> Iterator[Diagnostic]:
@@ -251,7 +249,8 @@ def _absent(declared: Declared[Sink], node: Node) -> Iterator[Diagnostic]:
     present = [column.name for column in node.columns or () if column.name != OP]
     for path, name in declared.value.columns_named.items():
         if node.columns is not None and name not in present:
-            text = f"there is no column `{name}`; available: {', '.join(present)}"
+            failed = f"update_where validation failed for sink '{node.name}': " * path.startswith("update_where.")
+            text = f"{failed}there is no column `{name}`; available: {', '.join(present)}"
             hint, params = did_you_mean(name, present), {"column": name}
             label = f"{declared.label}.{path}"
             yield Diagnostic(
@@ -259,62 +258,8 @@ def _absent(declared: Declared[Sink], node: Node) -> Iterator[Diagnostic]:
             )
 
 
-def _not_a_job(pipeline: Pipeline) -> Iterator[Diagnostic]:
-    """A job must come to an end, and so must all of its sources."""
-    for name, declared in pipeline.sources.items():
-        if pipeline.settings.job_mode and not declared.value.ends_as_job:
-            text = (
-                f"job_mode is enabled but the following source(s) do not support it: '{name}'."
-                " Job mode is only supported for pipelines where every source is a hybrid or file (bounded) source,"
-                " or another one that ends"
-            )
-            hint = "give it an end, such as `mode: {type: bounded}` of a `file` source, or turn `job_mode` off"
-            yield Diagnostic("source-unbounded", text, declared.origin, declared.label, hint, params={"name": name})
-
-
-def _without_key(pipeline: Pipeline, graph: Graph) -> Iterator[Diagnostic]:
-    """Nodes without a primary key, if every node must have one; else sinks that would do more with one.
-
-    Where columns are not known, neither is what a schema says of the key.
-    """
-    enforced = pipeline.settings.enforce_primary_keys
-    severity = Severity.ERROR if enforced else Severity.INFO
-    written: dict[str, Declared[Any]] = {**pipeline.sources, **pipeline.transforms, **pipeline.sinks}
-    for node in graph.nodes.values():
-        declared = written[node.name]
-        misses_it = isinstance(node.element, Sink) and node.element.keyed and node.columns is not None
-        if node.key or not (enforced or misses_it):
-            continue
-        if node.kind == "source":
-            text = f"Can't determine primary key for source '{node.name}'"
-            hint = "add `primary_key: …`; `--check-schemas` asks the schema registry"
-        elif node.inputs:
-            text = f"Cannot propagate primary key to {node.kind} '{node.name}': nothing that it reads has one"
-            text += "" if enforced else ", so rows are only added"
-            hint = "add `primary_key: …` to it, or to what it reads"
-        else:
-            continue  # what it reads is not there, which is said already
-        yield Diagnostic("primary-key-unknown", text, declared.origin, declared.label, hint, severity)
-
-
 def _unfilled(declared: Declared[Any]) -> dict[str, Any] | None:
     return dict(declared.raw) if any(True for _ in references(declared.raw)) else None
-
-
-def _orphans(graph: Graph, pipeline: Pipeline) -> list[Diagnostic]:
-    written: dict[str, Declared[Any]] = {**pipeline.sources, **pipeline.transforms}
-    return [
-        Diagnostic(
-            "no-consumer",
-            f"Source(s) and/or transform(s) have no consumers: {graph[node_id].name}",
-            written[graph[node_id].name].origin,
-            written[graph[node_id].name].label,
-            "remove it or connect it to a transform or sink",
-            params={"name": graph[node_id].name},
-        )
-        for node_id, consumers in graph.consumers().items()
-        if not consumers and graph[node_id].kind != "sink"
-    ]
 
 
 def _sql_diagnostics(

@@ -10,16 +10,18 @@ from typing import Final
 from penstock.clients.kafka.records import METADATA_TYPES
 from penstock.clients.schema_registry import Registry, Rows
 from penstock.clients.topic_names import TOPIC_NAME
+from penstock.connectors.clickhouse import ClickHouseSource
 from penstock.connectors.contract import Source
 from penstock.connectors.hybrid import HybridSource
 from penstock.connectors.kafka import KafkaSource
 from penstock.connectors.topic import TopicSource
-from penstock.errors import Diagnostic, ServiceError
+from penstock.errors import Diagnostic, ServiceError, Severity
 from penstock.project import stream_project as written
 from penstock.project.clusters import pipeline_clusters
 from penstock.project.declared import Declared
 from penstock.project.parse import Project
 from penstock.project.parse_project import StreamProject
+from penstock.settings import Settings
 from penstock.sql.types import Column, Columns
 
 KEPT: Final = Path(".penstock") / "cache" / "schemas.json"
@@ -29,7 +31,10 @@ def discover(project: Project, root: Path) -> Mapping[str, Columns]:
     """Columns by node id, from files and from what a registry said before; what cannot be told is left out."""
     kept = _kept(root)
     if not isinstance(project, StreamProject):
-        found = {f"source.{name}": _pipeline_columns(s.value, root, kept) for name, s in project.sources.items()}
+        settings = project.settings
+        found = {
+            f"source.{name}": _pipeline_columns(s.value, root, kept, settings) for name, s in project.sources.items()
+        }
         for name, declared in project.sources.items():
             found |= {phase_id(name, at): columns for at, columns in _phase_columns(declared.value, root)}
         return {node_id: columns for node_id, columns in found.items() if columns is not None}
@@ -46,15 +51,16 @@ def discover(project: Project, root: Path) -> Mapping[str, Columns]:
 
 
 def with_keys(project: Project, root: Path) -> Project:
-    """The project; sources of Avro that declare no key have the one that their schema names, if that is known."""
+    """The project; sources that declare no key have that of their schema or table, if it is known."""
     if isinstance(project, StreamProject):
         return project
-    kept = _kept(root)
-    return replace(project, sources={name: _keyed(declared, kept) for name, declared in project.sources.items()})
+    kept, settings = _kept(root), project.settings
+    keyed = {name: _keyed(declared, kept, settings) for name, declared in project.sources.items()}
+    return replace(project, sources=keyed)
 
 
-def _keyed(declared: Declared[Source], kept: Mapping[str, Rows]) -> Declared[Source]:
-    known = None if declared.value.primary_key else kept.get(_key(_pipeline_subject(declared.value)))
+def _keyed(declared: Declared[Source], kept: Mapping[str, Rows], settings: Settings) -> Declared[Source]:
+    known = None if declared.value.primary_key else kept.get(_kept_as(declared.value, settings))
     if known is None or not known.key:
         return declared
     return replace(declared, value=declared.value.model_copy(update={"primary_key": known.key}))
@@ -63,14 +69,13 @@ def _keyed(declared: Declared[Source], kept: Mapping[str, Rows]) -> Declared[Sou
 def ask_registry(project: Project, root: Path, *, only_keys: bool = False) -> list[Diagnostic]:
     """Ask the registry about every source that refers to it, and keep the answers for later.
 
-    With `only_keys`, only about those of a pipeline that declare no key.
+    With `only_keys`, only about those of a pipeline that declare no key, and those that were asked about before.
     """
-    registry = _registry(project)
-    wanted = [asked for asked in _asked(project) if not only_keys or asked.wants_key]
+    registry, kept = _registry(project), _kept(root)
+    wanted = [asked for asked in _asked(project) if not only_keys or asked.wants_key or asked.is_kept(kept)]
     if not wanted or registry is None:
         return []
     diagnostics: list[Diagnostic] = []
-    kept = _kept(root)
     for asked in wanted:
         try:
             kept[_key(asked.subject, asked.version)] = registry.rows(asked.subject, asked.version or "latest")
@@ -82,6 +87,42 @@ def ask_registry(project: Project, root: Path, *, only_keys: bool = False) -> li
     return diagnostics
 
 
+def ask_tables(project: Project, root: Path, *, only_keys: bool = False) -> list[Diagnostic]:
+    """Ask ClickHouse about the tables that a pipeline reads, and keep the answers for later.
+
+    With `only_keys`, only about those of sources that declare no key, and those that were asked about before.
+    """
+    if isinstance(project, StreamProject):
+        return []
+    kept, clusters = _kept(root), pipeline_clusters(project.settings, on_kafka=False)
+    diagnostics: list[Diagnostic] = []
+    asked: dict[str, Rows] = {}
+    for declared in project.sources.values():
+        source, name = declared.value, _kept_as(declared.value, project.settings)
+        if isinstance(source, ClickHouseSource) and not (only_keys and source.primary_key and name not in kept):
+            try:
+                found = source.reaching(clusters).described()
+            except ServiceError as error:
+                if error.retriable and name in kept:
+                    continue  # it may answer when rows are read
+                raise
+            asked[name] = Rows(found.columns, found.key)
+            if not source.primary_key and found.key and not found.keeps_one:
+                diagnostics.append(_not_unique(declared, found.key))
+    if asked:
+        _keep(root, {**kept, **asked})
+    return diagnostics
+
+
+def _not_unique(declared: Declared[Source], key: tuple[str, ...]) -> Diagnostic:
+    text = (
+        f"the primary key is the table's sorting key, {', '.join(key)}, of which it may have several rows:"
+        " sinks that write by it keep one of them"
+    )
+    hint = "add `primary_key: …` with columns that identify a row"
+    return Diagnostic("primary-key-assumed", text, declared.origin, declared.label, hint, Severity.WARNING)
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """A source that the registry knows more about."""
@@ -90,6 +131,10 @@ class _Asked:
     subject: str
     version: int | str | None = None
     wants_key: bool = False
+
+    def is_kept(self, kept: Mapping[str, Rows]) -> bool:
+        """Whether a pipeline goes by what was said of it before, which may be outdated."""
+        return isinstance(self.source.value, Source) and _key(self.subject, self.version) in kept
 
 
 def _asked(project: Project) -> Iterator[_Asked]:
@@ -128,12 +173,19 @@ def _pipeline_subject(source: Source) -> str | None:
     return f"{live.topic}-value" if isinstance(live, KafkaSource) and is_avro else None
 
 
-def _pipeline_columns(source: Source, root: Path, kept: Mapping[str, Rows]) -> Columns | None:
-    known = kept.get(_key(_pipeline_subject(source)))
+def _pipeline_columns(source: Source, root: Path, kept: Mapping[str, Rows], settings: Settings) -> Columns | None:
+    known = kept.get(_kept_as(source, settings))
     if known is None or known.columns is None:
         return source.rooted_at(root).known_columns()
     metadata = METADATA_TYPES if isinstance(source, KafkaSource) and source.include_metadata else {}
     return (*known.columns, *(Column(name, kind) for name, kind in metadata.items()))
+
+
+def _kept_as(source: Source, settings: Settings) -> str:
+    """What is known of a source is kept under this name."""
+    if isinstance(source, ClickHouseSource):
+        return f"clickhouse:{settings.clickhouse_source.database}.{source.table_name}({', '.join(source.columns)})"
+    return _key(_pipeline_subject(source))
 
 
 def phase_id(source: str, at: int) -> str:

@@ -57,7 +57,7 @@ def load(
 ) -> tuple[Documents | None, list[Diagnostic]]:
     """With `any_environment`, a project with several environments can be read without choosing one.
 
-    `config` names a file of settings. A pipeline has one beside it even if none is named.
+    `config` names a file of settings. A pipeline has one beside it, or in the current directory, even if none is named.
     """
     if path.is_dir():
         return _load_project(path, env, real, any_environment, config)
@@ -70,7 +70,7 @@ def load(
         files = (document,) if document else ()
         root = path.resolve().parent
         environ = environ_of(root, None, real)
-        settings, notes = _settings(settings_file(root, config), environ)
+        settings, notes = _settings(settings_file(config, root, Path()), environ)
         return Documents(root, "pipeline", path.stem, files, environ=environ, settings=settings), diagnostics + notes
     hint = "give the directory of a project, or the file of a pipeline"
     return None, [
@@ -109,7 +109,7 @@ def _load_project(
     if not files or files[0].file != _shown(main):
         return None, diagnostics
     environ = environ_of(root, chosen[0] if chosen else None, real)
-    settings, notes = _settings(settings_file(root, config) if config is not None else None, environ)
+    settings, notes = _settings(settings_file(config), environ)
     diagnostics.extend(note for note in notes if note.severity is Severity.ERROR)
     documents = Documents(
         root.resolve(),

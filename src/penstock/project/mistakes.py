@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from penstock.config import NODE
 from penstock.connectors.contract import Sink, Source
 from penstock.errors import Diagnostic, did_you_mean, nearest
 from penstock.project import stream_project as written
@@ -76,7 +77,7 @@ def _mistake(
         case "extra_forbidden":
             origin = document.origin(*base, *steps, key=True)
             owner = _owner(model, detail["loc"][:-1])
-            text = _no_field(owner, field, steps[:-1], label)
+            text = _no_field(model, owner, field, steps[:-1], label)
             hint = did_you_mean(field, _written_fields(owner), otherwise="fields") or "take it out"
             return Diagnostic("unknown-field", text, origin, shown, hint, params=params)
         case "literal_error" | "enum":
@@ -91,6 +92,12 @@ def _mistake(
             tag = _words(detail.get("ctx", {}).get("discriminator"))[0]
             text, hint = "this field is required", f"add `{tag}: …`"
             return Diagnostic("missing-field", text, here, f"{shown}.{tag}", hint, params={"field": tag})
+        case "unknown_word":
+            context = detail.get("ctx", {})
+            given, text = context["given"], detail["msg"].replace(NODE, label.partition(".")[2])
+            close = nearest(given, context["words"].split(", "))
+            near = f"did you mean `{close}`?" if close else None
+            return Diagnostic("unknown-value", text, here, shown, near, params={"value": given})
         case kind if kind in _TYPES:
             given = "a fraction" if kind == "int_from_float" else _plain_type(detail["input"])
             text = f"this must be {_TYPES[kind]}, not {given}"
@@ -196,10 +203,11 @@ def _written_fields(model: type[BaseModel]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-def _no_field(owner: type[BaseModel], field: str, steps: tuple[Step, ...], label: str) -> str:
-    if (role := _role(owner)) is not None:
-        return f"Failed to deserialize '{owner.model_fields['type'].default}' {role}: unknown field `{field}`"
-    return f"{_called(owner, steps, label)} has no such field"
+def _no_field(model: type[BaseModel], owner: type[BaseModel], field: str, steps: tuple[Step, ...], label: str) -> str:
+    if (role := _role(model)) is None:
+        return f"{_called(owner, steps, label)} has no such field"
+    inside = f" in {_called(owner, steps, label)}" if owner is not model else ""
+    return f"Failed to deserialize '{model.model_fields['type'].default}' {role}: unknown field `{field}`{inside}"
 
 
 def _role(model: type[BaseModel]) -> str | None:

@@ -9,6 +9,7 @@ from penstock.connectors.contract import Connector
 from penstock.errors import Severity, nearest
 from penstock.project.declared import Declared
 from penstock.project.documents import Document, Step
+from penstock.project.forms import Form
 from penstock.project.load import Documents
 from penstock.project.pipeline import Pipeline
 from penstock.project.reader import Reader
@@ -61,11 +62,12 @@ class PipelineReader(Reader):
         for name, raw in nodes.items():
             path, label = (*base, section, name), f"{section}.{name}"
             model = self._node_model(section, raw, document, path, label)
-            value = self.read(model, raw, document, path, label) if model else None
+            raw, forms = _out_of_options(model, raw)
+            value = self.read(model, raw, document, path, label, forms=forms) if model else None
             if value is None:
                 self.refused.add(name)
                 continue
-            node = Declared(value, document, path, label, raw)
+            node = Declared(value, document, path, label, raw, forms)
             if isinstance(value, Connector):
                 self._remarks(value, node)
             if (first := taken.setdefault(name.casefold(), node)) is not node:
@@ -102,6 +104,15 @@ class PipelineReader(Reader):
             hint = f"did you mean `{close}`?" if close else None
             self.note("unknown-type", document.origin(*path, "type"), f"{label}.type", text, hint, type=type_name)
         return model
+
+
+def _out_of_options(model: type[BaseModel] | None, raw: Any) -> tuple[Any, tuple[Form, ...]]:
+    """The fields of a node that stand below `options`, beside the others, where its kind lets them."""
+    lets_them = model is not None and issubclass(model, Connector) and model.by_options
+    if not lets_them or not isinstance(raw.get("options"), dict):
+        return raw, ()
+    options, beside = raw["options"], {field: value for field, value in raw.items() if field != "options"}
+    return {**options, **beside}, tuple(Form(("options", name), (name,)) for name in options if name not in beside)
 
 
 def _known_types(section: str) -> tuple[str, ...]:

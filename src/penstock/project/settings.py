@@ -1,6 +1,7 @@
 """Where the application's settings come from: a file, and variables named `PENSTOCK__A__B`, which are stronger."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,12 +20,12 @@ BASE: Final = "config"
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
-def settings_file(folder: Path, named: Path | None) -> Path | None:
-    """The file that was named, with or without its ending; else `config.yaml` or the like in the folder."""
-    base = named or folder / BASE
+def settings_file(named: Path | None, *folders: Path) -> Path | None:
+    """The file that was named, with or without its ending; else `config.yaml` or the like in one of the folders."""
     if named is not None and named.is_file():
         return named
-    found = (base.with_name(base.name + suffix) for suffix in _SUFFIXES)
+    bases = [folder / BASE for folder in folders] if named is None else [named]
+    found = (base.with_name(base.name + suffix) for base in bases for suffix in _SUFFIXES)
     return next((file for file in found if file.is_file()), named)
 
 
@@ -35,8 +36,14 @@ def read_settings(file: Path | None, environ: Environ, shown_as: str) -> tuple[S
     try:
         settings = settings_from(environ, told)
     except ProjectInvalid as invalid:
-        return Settings(), [*diagnostics, *invalid.diagnostics]
-    return settings, [*diagnostics, *_without_effect(settings, document)]
+        return Settings(), [_failed(d) for d in (*diagnostics, *invalid.diagnostics)]
+    return settings, [*map(_failed, diagnostics), *_without_effect(settings, document)]
+
+
+def _failed(diagnostic: Diagnostic) -> Diagnostic:
+    """The diagnostic, which says that it is about settings."""
+    is_error = diagnostic.severity is Severity.ERROR
+    return replace(diagnostic, message=f"Failed to load config: {diagnostic.message}") if is_error else diagnostic
 
 
 def _document(file: Path, shown_as: str) -> tuple[Document | None, list[Diagnostic]]:

@@ -7,17 +7,18 @@ from penstock.sql.types import spark_type
 
 _NAMES: Final = {
     "int8": "TINYINT", "int16": "SMALLINT", "int32": "INT", "int64": "BIGINT",
-    "uint8": "SMALLINT", "uint16": "INT", "uint32": "BIGINT", "uint64": "DECIMAL(20, 0)",
+    "uint8": "INT", "uint16": "INT", "uint32": "BIGINT", "uint64": "DECIMAL(20, 0)",
     "float16": "FLOAT", "float32": "FLOAT", "float64": "DOUBLE",
     "string": "STRING", "utf8": "STRING", "large_utf8": "STRING", "binary": "BINARY", "boolean": "BOOLEAN",
     "bool": "BOOLEAN", "date32": "DATE", "date64": "DATE", "timestamp": "TIMESTAMP", "time32": "STRING",
     "time64": "STRING", "duration": "BIGINT", "interval": "STRING", "null": "STRING",
     "u256": "UINT256", "i256": "INT256", "uint256": "UINT256", "int256": "INT256",
 }  # fmt: skip
-_DECIMAL: Final = re.compile(r"decimal(?:128|256)?(?:\((\d+)(?:,\s*(\d+))?\))?")
-_DIGITS: Final = 38
+_DECIMAL: Final = re.compile(r"decimal(128|256)?(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
+_SPARK_DIGITS: Final = 38
+_MOST_DIGITS: Final = 76
 
-TYPE_NAMES: Final = (*_NAMES, "decimal128(p,s)")
+TYPE_NAMES: Final = (*_NAMES, "decimal128(p,s)", "decimal256(p)")
 
 
 def column_type(name: str) -> str | None:
@@ -25,7 +26,29 @@ def column_type(name: str) -> str | None:
     word = name.strip().lower()
     if word in _NAMES:
         return _NAMES[word]
-    if found := _DECIMAL.fullmatch(word):
-        precision, scale = (38, 9) if found[1] is None else (int(found[1]), int(found[2] or 0))
-        return f"DECIMAL({min(precision, _DIGITS)}, {scale})"
-    return spark_type(name)
+    if (size := _size(word)) is None:
+        return spark_type(name)
+    precision, scale, most = size
+    if not 1 <= precision <= most or scale > precision:
+        return None
+    if precision <= _SPARK_DIGITS:
+        return f"DECIMAL({precision}, {scale})"
+    return None if scale else "INT256"
+
+
+def is_long_fraction(name: str) -> bool:
+    """Whether a name is that of decimals which have more digits than Spark's, some of them behind the point.
+
+    In JSON they would be read as floats, so they have no type.
+    """
+    size = _size(name.strip().lower())
+    return size is not None and _SPARK_DIGITS < size[0] <= size[2] and 0 < size[1] <= size[0]
+
+
+def _size(word: str) -> tuple[int, int, int] | None:
+    """The digits of a decimal, those behind the point, and how many it may have."""
+    found = _DECIMAL.fullmatch(word)
+    if found is None:
+        return None
+    most = _SPARK_DIGITS if found[1] == "128" else _MOST_DIGITS
+    return (38, 9, most) if found[2] is None else (int(found[2]), int(found[3] or 0), most)

@@ -59,6 +59,10 @@ class Reading:
     page_size: int
     wide: tuple[tuple[str, Wide], ...] = ()
     """The columns that come as texts of wide numbers."""
+    key: tuple[str, ...] = ()
+    """The columns that the table is sorted by; none if they are not all columns, or not all of them are read."""
+    keeps_one: bool = False
+    """Whether only the newest row of each sorting key is read."""
 
     @property
     def schema(self) -> str:
@@ -158,6 +162,8 @@ def reading(server: ClickHouse, table: str, columns: Sequence[str], filter: str 
         filter=filter,
         page_size=page_size,
         wide=tuple((c, _WIDE[word]) for c in chosen if (word := kind_of(types[c]).word) in _WIDE),
+        key=tuple(map(_plain, keys)) if all(_plain(part) in chosen for part in keys) else (),
+        keeps_one=_REPLACING.match(str(engine)) is not None,
     ).tried()
 
 

@@ -1,13 +1,9 @@
 """What connectors can say of the database that they read or write."""
 
-from typing import Literal
-
 from pydantic import Field, SecretStr
 
 from penstock.clients.postgres.server import PostgresServer
-from penstock.config import Frozen, Secret, Whole
-
-SslMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
+from penstock.config import Frozen, Secret, SslMode, Whole
 
 
 class Login(Frozen):

@@ -160,7 +160,10 @@ _WIDER: Final[Mapping[str, frozenset[str]]] = {
     "real": frozenset({"double precision"}),
     "timestamp without time zone": frozenset({"timestamp with time zone"}),
     "jsonb": frozenset({"json", "text"}),
-    "text": frozenset({"uuid", "json", "jsonb", "citext", "inet", "cidr", "macaddr", "xml"}),
+    "text": frozenset(
+        {"uuid", "json", "jsonb", "citext", "inet", "cidr", "macaddr", "xml"}
+        | {"time without time zone", "time with time zone", "interval"}
+    ),
 }
 _WHOLE_DIGITS: Final[Mapping[str, int]] = {"smallint": 5, "integer": 10, "bigint": 19}
 

@@ -1,0 +1,113 @@
+"""What is asked of a pipeline as a whole, once its nodes are linked: keys, readers, ends, types."""
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from penstock.config import NODE
+from penstock.connectors.contract import Sink, Source
+from penstock.errors import Diagnostic, Severity
+from penstock.graph.graph import Graph, Node
+from penstock.project.declared import Declared
+from penstock.project.pipeline import Pipeline
+
+
+def whole(pipeline: Pipeline, graph: Graph) -> Iterator[Diagnostic]:
+    """What is wrong with nodes that are all right by themselves."""
+    written: dict[str, Declared[Any]] = {**pipeline.sources, **pipeline.transforms, **pipeline.sinks}
+    open_keys = _open_keys(graph)
+    yield from _not_a_job(pipeline)
+    yield from _no_key(pipeline, graph, open_keys)
+    enforced = pipeline.settings.enforce_primary_keys
+    for node in graph.nodes.values():
+        yield from _without_key(node, written[node.name], enforced=enforced, is_open=node.id in open_keys)
+
+
+def orphans(graph: Graph, pipeline: Pipeline) -> Iterator[Diagnostic]:
+    """Sources and transforms that nothing reads, in one sentence at the first of them."""
+    written: dict[str, Declared[Any]] = {**pipeline.sources, **pipeline.transforms}
+    unread = [id for id, readers in graph.consumers().items() if not readers and graph[id].kind != "sink"]
+    names = [graph[node_id].name for node_id in unread]
+    if names:
+        listed = ", ".join(names)
+        text = (
+            f"Source(s) and/or transform(s) have no consumers: {listed}."
+            " Remove them or connect them to a transform or sink."
+        )
+        first = written[names[0]]
+        places = "; ".join(f"`{name}` stands at {written[name].origin}" for name in names[1:])
+        yield Diagnostic("no-consumer", text, first.origin, first.label, places or None, params={"name": listed})
+
+
+def with_sinks(found: Iterable[Diagnostic], graph: Graph) -> Iterator[Diagnostic]:
+    """The diagnostics; those of types in SQL say which sinks would not get their rows."""
+    by_path = {f"transforms.{n.name}.sql": n for n in graph.nodes.values() if n.kind == "transform"}
+    for diagnostic in found:
+        node = by_path.get(diagnostic.path)
+        if diagnostic.code != "sql-argument" or node is None or node.columns is None:
+            yield diagnostic
+            continue
+        below = graph.downstream(node.id)
+        sinks = ", ".join(n.name for n in graph.nodes.values() if n.kind == "sink" and n.id in below)
+        failed = "the query plan contains type errors that would crash at runtime"
+        text = f"SQL validation failed for sink [{sinks}]: {failed}: {diagnostic.message}"
+        yield replace(diagnostic, message=text) if sinks else diagnostic
+
+
+def _open_keys(graph: Graph) -> frozenset[str]:
+    """The nodes without a key that may have one once the systems are asked that their rows come from."""
+    found: set[str] = set()
+    for node in graph.nodes.values():  # whatever reads stands behind what it reads
+        element = node.element.live if isinstance(node.element, Source) else None
+        untold = element is not None and element.tells_key and node.columns is None
+        if not node.key and (untold or found.intersection(node.inputs)):
+            found.add(node.id)
+    return frozenset(found)
+
+
+def _not_a_job(pipeline: Pipeline) -> Iterator[Diagnostic]:
+    """A job must come to an end, and so must all of its sources."""
+    for name, declared in pipeline.sources.items():
+        if pipeline.settings.job_mode and not declared.value.ends_as_job:
+            text = (
+                f"job_mode is enabled but the following source(s) do not support it: '{name}'."
+                " Job mode is only supported for pipelines where every source is a hybrid or file (bounded) source,"
+                " or another one that ends"
+            )
+            hint = "give it an end, such as `mode: {type: bounded}` of a `file` source, or turn `job_mode` off"
+            yield Diagnostic("source-unbounded", text, declared.origin, declared.label, hint, params={"name": name})
+
+
+def _no_key(pipeline: Pipeline, graph: Graph, open_keys: Collection[str]) -> Iterator[Diagnostic]:
+    """Sinks that need a key, and have none from anywhere."""
+    for name, declared in pipeline.sinks.items():
+        node, wanted = graph[f"sink.{name}"], declared.value.wants_key
+        if wanted is not None and not node.key and node.inputs and node.id not in open_keys:
+            text, label = wanted.replace(NODE, name), f"{declared.label}.primary_key"
+            params = {"field": "primary_key"}
+            yield Diagnostic("missing-field", text, declared.origin, label, "add `primary_key: …`", params=params)
+
+
+def _without_key(node: Node, declared: Declared[Any], *, enforced: bool, is_open: bool) -> Iterator[Diagnostic]:
+    """A node without a primary key, if every node must have one; else a sink that would do more with one.
+
+    One whose key is not known yet is only pointed out.
+    """
+    needs_it = isinstance(node.element, Sink) and node.element.wants_key is not None
+    misses_it = isinstance(node.element, Sink) and node.element.keyed and not needs_it
+    misses_it = misses_it and node.columns is not None and not is_open
+    if node.key or not (enforced or misses_it):
+        return
+    severity = Severity.ERROR if enforced and not is_open else Severity.INFO
+    if node.kind == "source":
+        text = f"Can't determine primary key for source '{node.name}'" + (" before its system is asked" * is_open)
+        hint = "add `primary_key: …`; `--check-schemas` asks, and so do `plan` and `run`"
+    elif is_open:
+        return
+    elif node.inputs:
+        text = f"Cannot propagate primary key to {node.kind} '{node.name}': nothing that it reads has one"
+        text += "" if enforced else ", so rows are only added"
+        hint = "add `primary_key: …` to it, or to what it reads"
+    else:
+        return  # what it reads is not there, which is said already
+    yield Diagnostic("primary-key-unknown", text, declared.origin, declared.label, hint, severity)
