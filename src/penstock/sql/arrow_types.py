@@ -29,3 +29,21 @@ def column_type(name: str) -> str | None:
         precision, scale = (38, 9) if found[1] is None else (int(found[1]), int(found[2] or 0))
         return f"DECIMAL({min(precision, _DIGITS)}, {scale})"
     return spark_type(name)
+
+
+_CAST_TO: Final = {
+    "largeutf8": "STRING", "utf8view": "STRING", "largebinary": "BINARY", "binaryview": "BINARY",
+}  # fmt: skip
+_MOMENT: Final = re.compile(r"timestamp\((?:second|millisecond|microsecond|nanosecond|s|ms|µs|us|ns)\b.*\)")
+
+
+def arrow_type(name: str) -> str | None:
+    """The Spark type for what `arrow_cast` names; None if Spark has none that takes the same values."""
+    word = name.strip().lower()
+    if word.startswith(("uint", "time32", "time64", "duration", "interval", "null", "u256", "i256", "int256")):
+        return None
+    if _MOMENT.fullmatch(word):
+        return "TIMESTAMP"
+    if (found := _DECIMAL.fullmatch(word)) and (found[1] is None or int(found[1]) > _DIGITS):
+        return None
+    return _CAST_TO.get(word) or (column_type(word) if word in _NAMES or _DECIMAL.fullmatch(word) else None)
