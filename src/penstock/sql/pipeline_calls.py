@@ -6,9 +6,10 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.sql.arrow_types import arrow_type
-from penstock.sql.dialects import PIPELINE, SPARK, quoted
+from penstock.sql.dialects import SPARK, quoted
 from penstock.sql.operands import kind_of
 from penstock.sql.operators import OPERATORS
+from penstock.sql.pipeline_times import TIME_CALLS, extracted
 from penstock.sql.templates import call, filled
 
 Rewrite = Callable[[exp.Expr], exp.Expr | None]
@@ -168,109 +169,6 @@ def _json_object(*, absent: bool) -> Rewrite:
     return rewrite
 
 
-# Times
-
-_WIDTHS: Final = {
-    "MICROSECOND": 1,
-    "MILLISECOND": 1_000,
-    "SECOND": 1_000_000,
-    "MINUTE": 60_000_000,
-    "HOUR": 3_600_000_000,
-    "DAY": 86_400_000_000,
-    "WEEK": 604_800_000_000,
-}
-
-
-def width_of(interval: exp.Expr) -> int | None:
-    """The length of an interval that is written out, in microseconds; None where it has no fixed one."""
-    if isinstance(interval, exp.Cast) and interval.to.this is exp.DType.INTERVAL:
-        number, _, unit = interval.this.name.strip().partition(" ")
-    elif isinstance(interval, exp.Interval):
-        number, unit = interval.name, interval.text("unit")
-    else:
-        return None
-    word = unit.strip().upper().removesuffix("S")
-    return int(number) * _WIDTHS[word] if number.isdecimal() and word in _WIDTHS and int(number) else None
-
-
-def _binned(node: exp.Expr) -> exp.Expr | None:
-    """DATE_BIN: the beginning of the span that a time is in, counted from an origin."""
-    interval, time, *origin = node.expressions
-    if (width := width_of(interval)) is None:
-        return None
-    since = "UNIX_MICROS(CAST(_1 AS TIMESTAMP))"
-    behind = f"{since} - UNIX_MICROS(CAST(_2 AS TIMESTAMP))" if origin else since
-    return filled(f"TIMESTAMP_MICROS({since} - PMOD({behind}, {width}))", time, *origin)
-
-
-def _format_of(given: exp.Expr) -> exp.Expr:
-    """A format for times with `%` is one of strftime; others are those of PostgreSQL."""
-    if "%" in given.name:
-        return exp.Literal.string(given.name)
-    return PIPELINE.format_time(given) or given
-
-
-def _shown_time(node: exp.Expr) -> exp.Expr | None:
-    time, how = node.expressions
-    if isinstance(how, exp.Literal):
-        return exp.TimeToStr(this=time.copy(), format=_format_of(how))
-    return None
-
-
-def _read_time(kind: str) -> Rewrite:
-    """A time of a number of seconds, or of a text; one in a format is read by that."""
-
-    def rewrite(node: exp.Expr) -> exp.Expr:
-        value, *how = node.expressions
-        if not how:
-            return exp.cast(value.copy(), kind, dialect=SPARK)
-        made = exp.StrToTime(this=_text(value), format=_format_of(how[0]))
-        return made if kind == "TIMESTAMP" else exp.cast(made, kind, dialect=SPARK)
-
-    return rewrite
-
-
-def _scaled_time(number: str) -> Rewrite:
-    """A time of a number of parts of a second. Of anything else than a number it is what it says."""
-
-    def rewrite(node: exp.Expr) -> exp.Expr:
-        kind = kind_of(node)
-        if kind is not None and kind.startswith(("STRING", "TIMESTAMP", "DATE")):
-            return exp.cast(node.expressions[0].copy(), "TIMESTAMP", dialect=SPARK)
-        return filled(number, node.expressions[0])
-
-    return rewrite
-
-
-PARTS: Final[Mapping[str, str]] = {
-    "YEAR": "YEAR(_1)",
-    "QUARTER": "QUARTER(_1)",
-    "MONTH": "MONTH(_1)",
-    "WEEK": "WEEKOFYEAR(_1)",
-    "DAY": "DAYOFMONTH(_1)",
-    "HOUR": "HOUR(_1)",
-    "MINUTE": "MINUTE(_1)",
-    "SECOND": "SECOND(_1)",
-    "MILLISECOND": "CAST(PMOD(UNIX_MILLIS(CAST(_1 AS TIMESTAMP)), 60000) AS INT)",
-    "MICROSECOND": "CAST(PMOD(UNIX_MICROS(CAST(_1 AS TIMESTAMP)), 60000000) AS INT)",
-    "DOW": "(DAYOFWEEK(_1) - 1)",
-    "DOY": "DAYOFYEAR(_1)",
-    "EPOCH": "(UNIX_MICROS(CAST(_1 AS TIMESTAMP)) / CAST(1000000 AS DOUBLE))",
-}
-_SPELLED: Final = {"MILLISECONDS": "MILLISECOND", "MICROSECONDS": "MICROSECOND"}
-
-
-def part_of(node: exp.Extract) -> str | None:
-    """How Spark says a part of a time; None if there is none."""
-    word = node.name.upper()
-    return PARTS.get(_SPELLED.get(word, word))
-
-
-def _extracted(node: exp.Expr) -> exp.Expr | None:
-    template = part_of(node) if isinstance(node, exp.Extract) else None
-    return None if template is None else filled(template, node.expression)
-
-
 # Operators
 
 
@@ -310,13 +208,14 @@ PIPELINE_OPERATORS: Final[Mapping[type[exp.Expr], Rewrite]] = {
     exp.ArrayContainsAll: _contains_all,
     exp.Bracket: _element,
     exp.Div: OPERATORS[exp.Div],
-    exp.Extract: _extracted,
+    exp.Extract: extracted,
     exp.Is: OPERATORS[exp.Is],
     exp.RegexpILike: _in_any_case,
     exp.SimilarTo: OPERATORS[exp.SimilarTo],
 }
 
 PIPELINE_CALLS: Final[Mapping[str, Rewrite]] = {
+    **TIME_CALLS,
     "ARRAY_CAT": _renamed("CONCAT"),
     "ARRAY_CONCAT": _renamed("CONCAT"),
     "ARRAY_FILTER": _filtered("{} <=> _2"),
@@ -326,7 +225,6 @@ PIPELINE_CALLS: Final[Mapping[str, Rewrite]] = {
     "ARRAY_STRUCT_FIELD": _fields,
     "ARROW_CAST": _arrow_cast,
     "COALESCE_META": _first_known,
-    "DATE_BIN": _binned,
     "DECODE": _coded,
     "DIGEST": _digest,
     "ELT": _choose,
@@ -342,13 +240,6 @@ PIPELINE_CALLS: Final[Mapping[str, Rewrite]] = {
     "MAKE_ARRAY": _renamed("ARRAY"),
     "MAKE_LIST": _renamed("ARRAY"),
     "ROW": _renamed("STRUCT"),
-    "TO_CHAR": _shown_time,
-    "TO_DATE": _read_time("DATE"),
     "TO_DECIMAL_ARB_FROM_STRING": _decimal,
-    "TO_TIMESTAMP": _read_time("TIMESTAMP"),
-    "TO_TIMESTAMP_MICROS": _scaled_time("TIMESTAMP_MICROS(CAST(_1 AS BIGINT))"),
-    "TO_TIMESTAMP_MILLIS": _scaled_time("TIMESTAMP_MILLIS(CAST(_1 AS BIGINT))"),
-    "TO_TIMESTAMP_NANOS": _scaled_time("TIMESTAMP_MICROS(CAST(_1 AS BIGINT) DIV 1000)"),
-    "TO_TIMESTAMP_SECONDS": _scaled_time("TIMESTAMP_SECONDS(CAST(_1 AS BIGINT))"),
     "_GS_ZIP_ARRAYS": _zipped,
 }

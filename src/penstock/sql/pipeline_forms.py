@@ -9,8 +9,8 @@ from sqlglot import exp
 from penstock.sql.arrow_types import arrow_type
 from penstock.sql.dialects import PIPELINE
 from penstock.sql.function_names import called_name
-from penstock.sql.pipeline_calls import PARTS, part_of, width_of
 from penstock.sql.pipeline_functions import OPTIONS, PIPELINE_ABSENT, PIPELINE_TABLE
+from penstock.sql.pipeline_times import PARTS, part_of, width_of
 from penstock.sql.query import Problem, Query, start_of
 from penstock.sql.shape import place_of
 from penstock.sql.types import SPARK_HAS
