@@ -32,8 +32,9 @@ from penstock.project.forms import FORMS, INERT
 from penstock.project.runtime import Runtime
 from penstock.settings import INERT as SETTINGS_WITHOUT_EFFECT
 from penstock.settings import Settings
+from penstock.sql import pipeline_functions as pipelines
 from penstock.sql.calls import signature
-from penstock.sql.flink_functions import AGGREGATES, COLLECTIONS, JSON, NUMBERS, TEXTS, TIMES
+from penstock.sql.flink_functions import AGGREGATES, COLLECTIONS, JSON, NUMBERS, TEXTS, TIMES, Function
 from penstock.testing.lines import LINES
 from penstock.transforms.registry import TRANSFORMS
 
@@ -83,19 +84,29 @@ def diagnostics() -> str:
 
 
 def functions() -> str:
-    groups = {"Texts": TEXTS, "Times": TIMES, "Numbers": NUMBERS, "Collections": COLLECTIONS, "JSON": JSON}
+    flink = {"Texts": TEXTS, "Times": TIMES, "Numbers": NUMBERS, "Collections": COLLECTIONS, "JSON": JSON}
     lines = [SOURCE_NOTE, "# Functions that are translated", ""]
-    lines += ["Functions of Flink SQL that Spark lacks or understands otherwise. [SQL](../sql.md) tells the rest.", ""]
-    for title, listed in {**groups, "Aggregates": AGGREGATES}.items():
-        lines += [f"## {title}", "", "| function | gives | in Spark |", "|---|---|---|"]
+    lines += ["Functions of projects and of pipelines that Spark lacks or understands otherwise.", ""]
+    lines += ["[SQL](../sql.md) tells the rest. `PENSTOCK_ROW_…` is Java that comes with Penstock.", ""]
+    lines += ["# In projects", "", "These are functions of Flink SQL.", ""]
+    lines += _function_tables({**flink, "Aggregates": AGGREGATES})
+    lines += ["# In pipelines", "", "`literal` is a text that must be written out.", ""]
+    own = (pipelines.TEXTS, pipelines.BYTES, pipelines.TIMES, pipelines.NUMBERS, pipelines.LISTS, pipelines.JSON)
+    titles = ("Texts", "Bytes and digests", "Times", "Numbers", "Lists, structs and maps", "JSON")
+    lines += _function_tables({f"{title} in pipelines": table for title, table in zip(titles, own, strict=True)})
+    return "\n".join(lines)
+
+
+def _function_tables(groups: Mapping[str, Mapping[str, Function]]) -> Iterator[str]:
+    for title, listed in groups.items():
+        yield from (f"## {title}", "", "| function | gives | in Spark |", "|---|---|---|")
         for name, function in sorted(listed.items()):
-            gives = {None: "", "element": "an element", "_1": "the first argument's type", "_2": "the choices' type"}
+            gives = {None: "", "element": "an element", "_1": "the first argument's type", "_2": "the second's type"}
             text = (
                 f"`{function.spark[-1]}`".replace("|", "\\|") if function.spark else "made when the arguments are known"
             )
-            lines.append(f"| `{signature(name)}` | {gives.get(function.returns, function.returns)} | {text} |")
-        lines.append("")
-    return "\n".join(lines)
+            yield f"| `{signature(name, function)}` | {gives.get(function.returns, function.returns)} | {text} |"
+        yield ""
 
 
 def connectors() -> str:

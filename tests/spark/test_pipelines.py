@@ -280,3 +280,38 @@ def test_only_every_nth_row_is_printed(pipeline: Running, capsys: pytest.Capture
     pipeline.write({"pipeline.yml": GENERATOR + sinks})
     assert pipeline.run()["raw.events"].rows_out == 50
     assert len(capsys.readouterr().out.splitlines()) == 5
+
+
+FUNCTIONS = """
+sources:
+  raw.events:
+    type: generator
+    rows: 6
+    seed: 3
+    columns:
+      id: {kind: sequence, start: 1}
+      word: {kind: choice, values: ['{"k": "a"}', '{"k": ["a"]}', 'broken']}
+transforms:
+  said:
+    type: sql
+    primary_key: id
+    sql: |
+      SELECT * EXCEPT (_gs_op), id / 2 AS half, json_value(word, '$.k') AS k, _gs_keccak256(word) AS hash,
+        uuid7() AS own, (string_to_array(word, '"'))[9] AS gone
+      FROM raw.events WHERE json_exists(word, '$.k', 'FALSE') AND id / 2 < 3
+sinks:
+  out: {type: file, from: said, path: out, format: json}
+"""
+
+
+def test_functions_of_pipelines_run_in_a_stream(pipeline: Running) -> None:
+    counts = pipeline.write({"pipeline.yml": FUNCTIONS}).run()["raw.events"]
+    rows = json_rows(pipeline.root / "out")
+    assert counts.rows_out == len(rows) > 1
+    assert {row["_gs_op"] for row in rows} == {"i"}
+    assert {row["id"] for row in rows} <= {1, 2, 3, 4, 5}
+    assert {(row["id"], row["half"]) for row in rows} == {(row["id"], row["id"] // 2) for row in rows}
+    assert {(row["word"], row.get("k")) for row in rows} <= {('{"k": "a"}', "a"), ('{"k": ["a"]}', None)}
+    assert len({row["own"] for row in rows}) == len(rows)
+    assert {len(row["hash"]) for row in rows} == {66}
+    assert [row.get("gone") for row in rows] == [None] * len(rows)

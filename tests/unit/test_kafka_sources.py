@@ -36,6 +36,8 @@ sinks:
         ("name ILIKE 'a%' AND id BETWEEN 1 AND 5", "`name` ILIKE 'a%' AND `id` BETWEEN 1 AND 5"),
         ("'\"name\" IS NOT NULL'", "NOT `name` IS NULL"),
         ("id::text = '5'", "CAST(`id` AS STRING) = '5'"),
+        ("id / 2 > 1", "(`id` DIV 2) > 1"),
+        ("url_decode(name) IS NOT NULL", "NOT PENSTOCK_ROW_URL_DECODE(CAST(`name` AS STRING)) IS NULL"),
     ],
 )
 def test_a_condition_in_words_of_spark(pipeline_manifest: Compile, written: str, condition: str) -> None:
@@ -54,6 +56,8 @@ def test_a_condition_in_words_of_spark(pipeline_manifest: Compile, written: str,
         ("id >", "sql-syntax", ""),
         ("id > 1 ORDER BY id", "sql-statement", "one condition"),
         ("id > 1; DROP TABLE x", "sql-statement", ""),
+        ("json_value(name, '$..a') = 'x'", "sql-argument", "is no path"),
+        ("name ? 'x'", "sql-unsupported", "operator"),
     ],
 )
 def test_what_is_wrong_with_a_condition(pipeline: Findings, written: str, code: str, said: str) -> None:

@@ -150,6 +150,11 @@ def test_sql_that_does_not_parse_is_reported_with_its_place(pipeline: Findings) 
         ("SELECT id FROM Orders ORDER BY id", "ORDER BY"),
         ("SELECT id FROM Orders LIMIT 1", "LIMIT"),
         ("SELECT id FROM Orders UNION SELECT id FROM raw.visits", "UNION"),
+        (
+            "WITH RECURSIVE r AS (SELECT id FROM Orders UNION ALL SELECT id FROM r) SELECT id FROM r",
+            "WITH RECURSIVE",
+        ),
+        ("SELECT * REPLACE (id AS id) FROM Orders", "REPLACE"),
     ],
 )
 def test_a_transform_only_projects_filters_and_unites(pipeline: Findings, sql: str, subject: str) -> None:

@@ -125,11 +125,11 @@ def test_an_unknown_function_of_a_pipeline_is_reported_too(check: Check) -> None
     text = """
     sources: {s: {type: generator, primary_key: id, columns: {id: {kind: sequence}}}}
     transforms:
-      x: {type: sql, primary_key: id, sql: "SELECT id, split_index(id, 1) AS y FROM s"}
+      x: {type: sql, primary_key: id, sql: "SELECT id, split_inedx(id, 1) AS y FROM s"}
     sinks: {out: {type: print, from: x}}
     """
     found = [d for d in check({PIPELINE: text}, PIPELINE)[1] if d.code == "sql-unknown-function"]
-    assert only(tuple(found)).origin == spot(PIPELINE, text, "split_index")
+    assert only(tuple(found)).origin == spot(PIPELINE, text, "split_inedx")
 
 
 # Types

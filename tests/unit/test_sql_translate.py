@@ -94,6 +94,9 @@ def test_comments_and_layout_leave_no_trace() -> None:
         ("SELECT id FROM s AS x", "SELECT `id`, `x`.`_gs_op` FROM `s` AS `x`"),
         ("SELECT * FROM s", "SELECT * FROM `s`"),
         ("SELECT s.* FROM s", "SELECT `s`.* FROM `s`"),
+        ("SELECT * EXCEPT (_gs_op) FROM s", "SELECT * EXCEPT (`_gs_op`), `s`.`_gs_op` FROM `s`"),
+        ("SELECT s.* EXCEPT (_GS_OP) FROM s", "SELECT `s`.* EXCEPT (`_GS_OP`), `s`.`_gs_op` FROM `s`"),
+        ("SELECT * EXCEPT (x) FROM s", "SELECT * EXCEPT (`x`) FROM `s`"),
         ("SELECT id, _gs_op FROM s", "SELECT `id`, `_gs_op` FROM `s`"),
         ("SELECT id, 'd' AS _gs_op FROM s", "SELECT `id`, 'd' AS `_gs_op` FROM `s`"),
         (

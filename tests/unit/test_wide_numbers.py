@@ -96,7 +96,7 @@ def test_the_sides_of_a_union_must_be_of_one_kind() -> None:
 
 def test_a_function_that_is_misspelt_is_told() -> None:
     (problem,) = analysed("SELECT to_u265(s) AS x FROM t").problems
-    assert (problem.code, problem.hint) == ("sql-unknown-function", "did you mean `TO_U256`?")
+    assert (problem.code, problem.hint) == ("sql-unknown-function", "did you mean `to_u256`?")
 
 
 def test_names_of_types() -> None:

@@ -15,6 +15,7 @@ from penstock.clients.kafka import records
 from penstock.clients.kafka.avro import AvroSchemas, avro_value, narrowed
 from penstock.clients.kafka.data_formats import ColumnType, known_format
 from penstock.clients.kafka.records import Decoded, Shape, in_order, with_origin
+from penstock.clients.rowwise.functions import know_row_functions
 from penstock.clients.spark_packages import KAFKA
 from penstock.clients.topic_names import TOPIC_NAME
 from penstock.config import Frozen, Whole
@@ -193,6 +194,7 @@ class KafkaSource(Source):
     def _rows(self, found: DataFrame, *kept: str) -> DataFrame:
         """Rows, what is wrong with them, and these columns of theirs."""
         if self._early is not None:
+            know_row_functions(found.sparkSession, self._early)
             found = records.placed(found, self._early)
         decoded = self._decoded(found.sparkSession)
         shape = Shape(self.primary_key, self.operation, self.include_metadata)

@@ -60,8 +60,6 @@ class PostgresSink(TableSink):
     """Conditions on a row that replaces another, as new against old: `{version: ">"}` lets only newer ones through."""
     schema_change: Literal["fail", "evolve", "ignore"] = "fail"
     """What to do with a column that the table does not have: stop, add it to the table, or leave it out."""
-    deduplicate: bool = True
-    """Whether only the last row of a key in a batch is written. It changes nothing here."""
 
     @property
     def columns_named(self) -> Mapping[str, str]:

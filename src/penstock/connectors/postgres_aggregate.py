@@ -86,8 +86,6 @@ class PostgresAggregateSink(TableSink):
     """Columns that are made from the rows of a group; at least one."""
     schema_change: Literal["fail", "evolve", "ignore"] = "fail"
     """What to do with a column that the table of the rows does not have: stop, add it, or leave it out."""
-    deduplicate: bool = True
-    """Whether only the last row of a key in a batch is written. It changes nothing here."""
 
     @field_validator("group_by", mode="before")
     @classmethod

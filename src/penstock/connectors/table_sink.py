@@ -30,6 +30,9 @@ class TableSink(Login, Sink):
         "parallelism": "every task of a batch copies its own rows",
         "deduplicate": "the last row of a key always wins",
     }
+
+    deduplicate: bool = True
+    """Whether only the last row of a key in a batch is written. It changes nothing here."""
     _server: PostgresServer = PrivateAttr(PostgresServer())
 
     @property

@@ -20,8 +20,10 @@ from penstock.project.variables import references
 from penstock.sql.clauses import is_plain_filter, spark_condition
 from penstock.sql.columns import analyse
 from penstock.sql.dialects import PIPELINE
+from penstock.sql.operands import told
 from penstock.sql.query import Problem, Query, bind, parse, tables
 from penstock.sql.shape import place_of, stateful_constructs
+from penstock.sql.strangers import strangers
 from penstock.sql.translate import carry_operation
 from penstock.sql.types import Column, Columns
 from penstock.transforms.sql import SqlTransform
@@ -118,7 +120,9 @@ def _condition(
     problems = [parsed] if isinstance(parsed, Problem) else []
     query = None if isinstance(parsed, Problem) else bind(parsed, {"rows_": node_id})
     if query is not None:
-        problems = [_not_in_source(p, columns) for p in analyse(query, {node_id: columns}).problems]
+        analysis = analyse(query, {node_id: columns})
+        query = query.edited(told(analysis.operands))
+        problems = [_not_in_source(p, columns) for p in analysis.problems] or [*strangers(query)]
         if not is_plain_filter(query):
             problems = [Problem("sql-statement", "a filter is one condition, without other clauses", len(_ROWS))]
     found = as_diagnostics(
@@ -171,20 +175,22 @@ def _transform(node_id: str, read: _Read, nodes: Mapping[str, Node]) -> tuple[No
     declared = read.declared
     inputs = [nodes[i] for i in read.inputs if i in nodes]
     diagnostics: list[Diagnostic] = []
-    columns = None
-    if read.query is not None:
-        analysis = analyse(read.query, {n.id: n.columns for n in inputs})
+    columns, query = None, read.query
+    if query is not None:
+        analysis = analyse(query, {n.id: n.columns for n in inputs})
+        query = query.edited(told(analysis.operands))
         refused = [
             Problem(
                 "sql-unsupported",
                 f"unsupported plan: {construct.name}",
-                place_of(read.query, construct.name, construct.offset, construct.word),
+                place_of(query, construct.name, construct.offset, construct.word),
                 "a transform projects, filters and unites; put the rest into a project's model",
                 construct.name,
             )
-            for construct in stateful_constructs(read.query)
+            for construct in stateful_constructs(query)
         ]
-        diagnostics.extend(_sql_diagnostics([*analysis.problems, *refused], declared))
+        foreign = [] if analysis.problems or refused else strangers(query)
+        diagnostics.extend(_sql_diagnostics([*analysis.problems, *refused, *foreign], declared))
         diagnostics.extend(_sql_diagnostics(list(analysis.notes), declared, Severity.WARNING))
         columns = analysis.columns
     name = node_id.partition(".")[2]
@@ -195,7 +201,7 @@ def _transform(node_id: str, read: _Read, nodes: Mapping[str, Node]) -> tuple[No
         declared.value,
         declared.origin,
         inputs=tuple(n.id for n in inputs),
-        query=read.query,
+        query=query,
         columns=columns,
         key=declared.value.primary_key or _inherited(inputs, columns),
     )

@@ -152,15 +152,15 @@ def _causes(error: PySparkException | Py4JError) -> Iterator[str]:
         origin = origin.getCause()
 
 
-_OF_WIDE_NUMBERS: Final = re.compile(r"(\[WIDE_NUMBER\] .*?)\. SQLSTATE")
+_OF_FUNCTIONS: Final = re.compile(r"(\[(?:WIDE_NUMBER|ROW_FUNCTION)\] .*?)\. SQLSTATE")
 
 
 def _plain(message: str) -> str:
     """The first line that says something, without the names of Java classes; of a traceback of Python, the last.
 
-    Of a function over wide numbers, only what it says itself.
+    Of a function of ours, only what it says itself.
     """
-    if own := _OF_WIDE_NUMBERS.search(message):
+    if own := _OF_FUNCTIONS.search(message):
         return own[1]
     lines = [plain for line in message.splitlines() if (plain := _NOISE.sub("", line.strip()).strip())]
     if "[PYTHON_EXCEPTION]" in message and any(line.endswith(_TRACEBACK) for line in lines):

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import DataType, StructField, StructType
 
+from penstock.clients.rowwise.functions import know_row_functions
 from penstock.clients.wide.columns import has_wide_numbers, with_texts
 from penstock.clients.wide.functions import know_wide_numbers
 from penstock.connectors.contract import Sink, Source
@@ -200,6 +201,7 @@ class Frames:
             match step:
                 case Step():
                     parameters = self.filling.parameters(step)
+                    know_row_functions(session, step.sql)
                     sql = _with_wide_numbers(step.sql, query, session)
                     rows = session.sql(sql, args=parameters) if parameters else session.sql(sql)
                 case KeyedStep():
@@ -221,6 +223,7 @@ def _with_wide_numbers(sql: str, query: QuerySpec, session: SparkSession) -> str
 
 
 def _wanted(frame: DataFrame, condition: str) -> DataFrame:
+    know_row_functions(frame.sparkSession, condition)
     if mentions_wide(condition) or has_wide_numbers(frame):
         know_wide_numbers(frame.sparkSession)
         condition = rewritten_condition(condition, columns_of(frame))

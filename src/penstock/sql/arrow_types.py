@@ -52,3 +52,22 @@ def _size(word: str) -> tuple[int, int, int] | None:
         return None
     most = _SPARK_DIGITS if found[1] == "128" else _MOST_DIGITS
     return (38, 9, most) if found[2] is None else (int(found[2]), int(found[3] or 0), most)
+
+
+_CAST_TO: Final = {
+    "largeutf8": "STRING", "utf8view": "STRING", "largebinary": "BINARY", "binaryview": "BINARY",
+}  # fmt: skip
+_MOMENT: Final = re.compile(r"timestamp\((?:second|millisecond|microsecond|nanosecond|s|ms|µs|us|ns)\b.*\)")
+
+
+def arrow_type(name: str) -> str | None:
+    """The Spark type for what `arrow_cast` names; None if Spark has none that takes the same values."""
+    word = name.strip().lower()
+    if word.startswith(("uint", "time32", "time64", "duration", "interval", "null", "u256", "i256", "int256")):
+        return None
+    if _MOMENT.fullmatch(word):
+        return "TIMESTAMP"
+    if decimal := _DECIMAL.fullmatch(word):
+        known = None if decimal[2] is None else column_type(word)
+        return known if known is not None and known.startswith("DECIMAL") else None
+    return _CAST_TO.get(word) or (column_type(word) if word in _NAMES else None)

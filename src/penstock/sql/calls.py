@@ -7,10 +7,12 @@ from sqlglot import exp
 
 from penstock.errors import nearest
 from penstock.sql.dialects import PROJECT
-from penstock.sql.flink_functions import ABSENT, SPECIAL, TABLE
+from penstock.sql.flink_functions import ABSENT, SPECIAL, TABLE, Function
 from penstock.sql.function_names import called_name, has_over, needs_over, written_name
 from penstock.sql.functions import MODEL_CALLS
 from penstock.sql.known_types import MEMBERS, KnownTypes
+from penstock.sql.pipeline_forms import misused
+from penstock.sql.pipeline_functions import PIPELINE_ABSENT, PIPELINE_TABLE, TRANSLATED
 from penstock.sql.query import Problem, Query, offset_of, start_of
 from penstock.sql.spark_names import SPARK_NAMES
 from penstock.sql.types import type_text
@@ -19,12 +21,15 @@ from penstock.sql.window_calls import call_of, unknown_unit
 from penstock.sql.window_tables import SPANS, WINDOW_PARTS
 
 FLINK_NAMES: Final = frozenset({*TABLE, *SPECIAL, *ABSENT, *SPANS, *WINDOW_PARTS, *MODEL_CALLS})
+PIPELINE_NAMES: Final = frozenset({*PIPELINE_TABLE, *PIPELINE_ABSENT, *TRANSLATED, *WIDE_NAMES})
 
 
 def wrong_calls(query: Query) -> Iterator[Problem]:
     """Functions that do not exist, that nothing can stand for, or that are given too much or too little."""
     in_flink = query.dialect is PROJECT
-    yield from _unknown_units(query.tree) if in_flink else ()
+    table, missing = (TABLE, ABSENT) if in_flink else (PIPELINE_TABLE, PIPELINE_ABSENT)
+    names = SPARK_NAMES | (FLINK_NAMES if in_flink else PIPELINE_NAMES)
+    yield from _unknown_units(query.tree) if in_flink else misused(query)
     for node in query.tree.find_all(exp.Func, exp.Overlaps):
         if in_flink and (absent := _absent_form(node)) is not None:
             yield absent
@@ -36,15 +41,18 @@ def wrong_calls(query: Query) -> Iterator[Problem]:
         if not name or isinstance(node.parent, exp.Dot):
             continue
         word = name.upper()
-        if in_flink and word in ABSENT:
-            text = f"{word} cannot run as a stream here"
-            yield Problem("sql-unsupported", text, _start(node), ABSENT[word], word)
-        elif word not in SPARK_NAMES and word not in (FLINK_NAMES if in_flink else WIDE_NAMES):
-            close = nearest(word, SPARK_NAMES | (FLINK_NAMES if in_flink else WIDE_NAMES))
-            hint = f"did you mean `{close}`?" if close else "docs/sql.md tells which functions there are"
+        if word in missing:
+            shown = word if in_flink else word.lower()
+            yield Problem("sql-unsupported", f"{shown} cannot run as a stream here", _start(node), missing[word], shown)
+        elif word not in names:
+            close = nearest(word, names)
+            hint = f"did you mean `{close if in_flink else close.lower()}`?" if close else _FUNCTIONS
             yield Problem("sql-unknown-function", f"there is no function `{name}`", _start(node), hint, name)
-        elif in_flink and word in TABLE and isinstance(node, exp.Anonymous):
-            yield from _miscounted(node, word)
+        elif word in table and isinstance(node, exp.Anonymous):
+            yield from _miscounted(node, word, table[word])
+
+
+_FUNCTIONS: Final = "docs/sql.md tells which functions there are"
 
 
 def _unknown_units(tree: exp.Expr) -> Iterator[Problem]:
@@ -83,20 +91,17 @@ def _start(node: exp.Expr) -> int:
     return start if isinstance(start, int) else offset_of(node)
 
 
-def _miscounted(call: exp.Anonymous, word: str) -> Iterator[Problem]:
-    function = TABLE[word]
+def _miscounted(call: exp.Anonymous, word: str, function: Function) -> Iterator[Problem]:
     given = sum(not isinstance(argument, exp.Kwarg) for argument in call.expressions)
     if given < function.fewest or (function.most is not None and given > function.most):
         text = f"{word} takes {_number(function.fewest, function.most)}, and is given {given}"
-        yield Problem("sql-argument", text, _start(call), f"it is written {signature(word)}", word)
+        yield Problem("sql-argument", text, _start(call), f"it is written {signature(word, function)}", word)
 
 
-def signature(word: str) -> str:
+def signature(word: str, function: Function) -> str:
     """How a function is called: `SPLIT_INDEX(text, text, whole)`."""
-    shown = [
-        _ARGUMENTS.get(a.rstrip("?*"), a.rstrip("?*")) + ", …" * a.endswith("*") for a in TABLE[word].takes.split()
-    ]
-    optional = sum(a.endswith("?") for a in TABLE[word].takes.split())
+    shown = [_ARGUMENTS.get(a.rstrip("?*"), a.rstrip("?*")) + ", …" * a.endswith("*") for a in function.takes.split()]
+    optional = sum(a.endswith("?") for a in function.takes.split())
     needed, more = shown[: len(shown) - optional], shown[len(shown) - optional :]
     listed = ", ".join(needed) + "".join(f"[, {a}" if needed or n else f"[{a}" for n, a in enumerate(more))
     return f"{word}({listed}{']' * len(more)})"
@@ -170,13 +175,14 @@ _BY_CLASS: Final[Mapping[type[exp.Expr], tuple[tuple[str, str], ...]]] = {
 def wrong_arguments(typed: exp.Expr, types: KnownTypes, *, in_flink: bool) -> Iterator[Problem]:
     """Arguments of a type that the function cannot take. Spark reads a text as a number, and Flink does not."""
     refused = _REFUSED if in_flink else _REFUSED_BY_SPARK
+    table = TABLE if in_flink else PIPELINE_TABLE
     for node in typed.find_all(exp.Anonymous, exp.Bracket, *_BY_CLASS):
         if isinstance(node, exp.Bracket):
-            yield from _before_the_first(node)
+            yield from _before_the_first(node) if in_flink else ()
         elif not isinstance(node, exp.Anonymous):
             for place, kind in _BY_CLASS[type(node)]:
                 yield from _wrong(node, written_name(node), node.args.get(place), kind, types, refused)
-        elif (function := TABLE.get(node.name.upper())) is not None:
+        elif (function := table.get(node.name.upper())) is not None:
             plain = [argument for argument in node.expressions if not isinstance(argument, exp.Kwarg)]
             for position, argument in enumerate(plain):
                 yield from _wrong(node, written_name(node), argument, function.kind_of(position), types, refused)

@@ -2,15 +2,17 @@
 
 import logging
 import re
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
+from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect, DialectType
 from sqlglot.dialects.postgres import Postgres
 from sqlglot.dialects.spark import Spark
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.sql.flink_tokens import REWORDED, as_spark_reads
-from penstock.sql.flink_types import METADATA
+from penstock.sql.flink_types import METADATA, annotate_division, annotate_part, calls_by
+from penstock.sql.pipeline_functions import PIPELINE_TABLE
 from penstock.sql.window_tables import WINDOW_WORDS, as_subqueries
 
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # what it has to say is said as diagnostics
@@ -53,6 +55,62 @@ class Flink(Spark):
         return tokens if words.isdisjoint(REWORDED) else as_spark_reads(tokens)
 
 
+class Pipelines(Postgres):
+    """The SQL of pipelines: that of PostgreSQL, with functions of their own."""
+
+    ORIGINAL_NAME_META_KEY = WRITTEN
+    INDEX_OFFSET = 0  # `_element` of `pipeline_calls` counts from 1
+    EXPRESSION_METADATA = {
+        **Postgres.EXPRESSION_METADATA,
+        exp.Anonymous: {"annotator": calls_by(PIPELINE_TABLE)},
+        exp.ArraySize: {"returns": exp.DType.INT},
+        exp.Div: {"annotator": annotate_division},
+        exp.Extract: {"annotator": annotate_part},
+    }
+
+    def tokenize(self, sql: str, dialect: DialectType = None) -> list[Token]:
+        """As in `Flink`, the parser cannot be taught more."""
+        tokens = self.tokenizer(dialect).tokenize(sql)
+        return tokens if PIPELINE_TABLE.keys().isdisjoint(_WORD.findall(sql.upper())) else _marked(tokens)
+
+    def parse(self, sql: str, **opts: Any) -> list[exp.Expr | None]:
+        statements = super().parse(sql, **opts)
+        for statement in statements:
+            for node in statement.find_all(exp.Anonymous) if statement is not None else ():
+                node.set("this", node.name.removesuffix(_MARK))
+            for some in list(statement.find_all(exp.Any)) if statement is not None else ():
+                _look_through(some)
+        return statements
+
+
+def _look_through(some: exp.Any) -> None:
+    """`value = ANY(list)` as a call."""
+    compared, given = some.parent, some.this
+    if isinstance(compared, exp.EQ) and some.arg_key == "expression" and isinstance(given, exp.Paren):
+        compared.replace(exp.Anonymous(this="array_has", expressions=[given.this, compared.this]))
+
+
+_MARK: Final = "\N{MIDDLE DOT}"
+"""Behind the name of a function that the parser is not to recognise."""
+
+
+def _marked(tokens: list[Token]) -> list[Token]:
+    """The words of a text; functions of pipelines are marked, whatever else their names may mean."""
+    found: list[Token] = []
+    for token in tokens:
+        before = found[-1] if found else None
+        if token.token_type is TokenType.L_PAREN and before is not None and _is_call(before, found):
+            text = before.text + _MARK
+            found[-1] = Token(TokenType.VAR, text, before.line, before.col, before.start, before.end)
+        found.append(token)
+    return found
+
+
+def _is_call(name: Token, found: list[Token]) -> bool:
+    is_field = len(found) > 1 and found[-2].token_type in (TokenType.DOT, TokenType.ALIAS)
+    return not is_field and name.token_type is not TokenType.STRING and name.text.upper() in PIPELINE_TABLE
+
+
 class _Template(Flink):
     """Spark SQL that is written here: functions stay as they are, and a backslash is a backslash."""
 
@@ -62,7 +120,7 @@ class _Template(Flink):
 
 PROJECT: Final[Dialect] = Flink()
 TEMPLATE: Final[Dialect] = _Template()
-PIPELINE: Final[Dialect] = Postgres()
+PIPELINE: Final[Dialect] = Pipelines()
 SPARK: Final[Dialect] = Spark()
 
 

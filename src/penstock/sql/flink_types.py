@@ -1,12 +1,13 @@
 """The types that functions and operators of Flink SQL give, for the inference of types."""
 
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, Final
 
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 
-from penstock.sql.flink_functions import TABLE
+from penstock.sql.flink_functions import TABLE, Function
 from penstock.sql.window_tables import WINDOW_PARTS
 
 WHOLE: Final = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
@@ -37,11 +38,16 @@ def whole_type(left: exp.DType, right: exp.DType) -> exp.DType | None:
     return max(left, right, key=WHOLE.index)
 
 
-def _annotate_call(annotator: Any, call: exp.Expr) -> exp.Expr:
+def calls_by(table: Mapping[str, Function]) -> Callable[[Any, exp.Expr], exp.Expr]:
+    """Types for the calls of functions in a table."""
+    return lambda annotator, call: _annotate_call(annotator, call, table)
+
+
+def _annotate_call(annotator: Any, call: exp.Expr, table: Mapping[str, Function]) -> exp.Expr:
     name = call.name.upper()
     if name in WINDOW_PARTS:
         return _set(annotator, call, _type("TIMESTAMP"))
-    function = TABLE.get(name)
+    function = table.get(name)
     returns = function.returns if function is not None else _RETURNS.get(name)
     if returns is None:
         return _set(annotator, call, exp.DType.UNKNOWN)
@@ -62,11 +68,16 @@ def _annotate_call(annotator: Any, call: exp.Expr) -> exp.Expr:
             return _set(annotator, call, _type(returns))
 
 
-def _annotate_division(annotator: Any, division: exp.Expr) -> exp.Expr:
+def annotate_division(annotator: Any, division: exp.Expr) -> exp.Expr:
     annotator._annotate_div(division)
     kinds = [side.type.this for side in (division.this, division.expression) if side.type is not None]
     whole = whole_type(kinds[0], kinds[1]) if len(kinds) == 2 else None
     return _set(annotator, division, whole) if whole is not None else division
+
+
+def annotate_part(annotator: Any, part: exp.Expr) -> exp.Expr:
+    """A part of a time in pipelines."""
+    return _set(annotator, part, exp.DType.DOUBLE if part.name.upper() == "EPOCH" else exp.DType.INT)
 
 
 def _annotate_mean(annotator: Any, mean: exp.Expr) -> exp.Expr:
@@ -105,10 +116,10 @@ def _set(annotator: Any, node: exp.Expr, kind: exp.DataType | exp.DType) -> exp.
 
 
 METADATA: Final[dict[type[exp.Expr], dict[str, Any]]] = {
-    exp.Anonymous: {"annotator": _annotate_call},
+    exp.Anonymous: {"annotator": calls_by(TABLE)},
     exp.Avg: {"annotator": _annotate_mean},
     exp.Ceil: {"annotator": _annotate_rounding},
-    exp.Div: {"annotator": _annotate_division},
+    exp.Div: {"annotator": annotate_division},
     exp.Extract: {"returns": exp.DType.BIGINT},
     exp.JSONObject: {"returns": exp.DType.TEXT},
     exp.JSONObjectAgg: {"returns": exp.DType.TEXT},

@@ -11,8 +11,10 @@ from sqlglot import exp
 
 from penstock.sql.flink_types import WHOLE_NAMES
 
-_CLASSES: Final = (exp.Div, exp.Avg, exp.Floor, exp.Ceil, exp.TimestampAdd, exp.Unnest, exp.Anonymous)
-_NAMES: Final = frozenset({"TRUNCATE"})
+_CLASSES: Final = (exp.Bracket, exp.Div, exp.Avg, exp.Floor, exp.Ceil, exp.TimestampAdd, exp.Unnest, exp.Anonymous)
+_NAMES: Final = frozenset(
+    {"TRUNCATE", "TO_TIMESTAMP_MICROS", "TO_TIMESTAMP_MILLIS", "TO_TIMESTAMP_NANOS", "TO_TIMESTAMP_SECONDS"}
+)
 _PLACE: Final = "operand"
 _KIND: Final = "kind"
 

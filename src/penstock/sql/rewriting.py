@@ -1,18 +1,21 @@
-"""Functions and operators of Flink SQL said as Spark says them, so that the results are those of Flink.
+"""Functions and operators said as Spark says them, so that the results are those of the dialect they are written in.
 
 One pass finds the nodes that have a rule, by class or by the name of the function; they are replaced from the inside
 outwards, so that no rule sees what another one made.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from sqlglot import exp
 
-from penstock.sql.flink_functions import TABLE
+from penstock.sql.flink_functions import TABLE, Function
 from penstock.sql.json_calls import JSON_CALLS
 from penstock.sql.operands import kind_of
 from penstock.sql.operators import OPERATORS
+from penstock.sql.pipeline_calls import PIPELINE_CALLS, PIPELINE_OPERATORS
+from penstock.sql.pipeline_functions import PIPELINE_TABLE
 from penstock.sql.templates import call, enclosed, filled
 
 Rewrite = Callable[[exp.Expr], exp.Expr | None]
@@ -21,7 +24,21 @@ Rewrite = Callable[[exp.Expr], exp.Expr | None]
 
 def flink_functions(tree: exp.Query) -> exp.Query:
     """Every function that Spark lacks or understands otherwise becomes an expression with Flink's result."""
-    found = [(node, rule) for node in tree.walk() if (rule := _rule_for(node)) is not None]
+    return _rewritten(tree, lambda node: _rule_for(node, TABLE, _BY_NAME, OPERATORS))
+
+
+def pipeline_functions(tree: exp.Query) -> exp.Query:
+    """The same for the functions and operators of pipelines."""
+    return _rewritten(tree, pipeline_rule)
+
+
+def pipeline_rule(node: exp.Expr) -> Rewrite | None:
+    """What is done with a node of a pipeline's SQL, if anything is."""
+    return _rule_for(node, PIPELINE_TABLE, PIPELINE_CALLS, PIPELINE_OPERATORS)
+
+
+def _rewritten(tree: exp.Query, rule_for: Callable[[exp.Expr], Rewrite | None]) -> exp.Query:
+    found = [(node, rule) for node in tree.walk() if (rule := rule_for(node)) is not None]
     for node, rule in reversed(found):
         made = rule(node)
         if made is not None:
@@ -30,15 +47,19 @@ def flink_functions(tree: exp.Query) -> exp.Query:
     return tree
 
 
-def _rule_for(node: exp.Expr) -> Rewrite | None:
+def _rule_for(
+    node: exp.Expr,
+    table: Mapping[str, Function],
+    by_name: Mapping[str, Rewrite],
+    by_class: Mapping[type[exp.Expr], Rewrite],
+) -> Rewrite | None:
     if isinstance(node, exp.Anonymous):
         name = node.name.upper()
-        return _BY_NAME.get(name) or (_from_template if name in TABLE else None)
-    return OPERATORS.get(type(node))
+        return by_name.get(name) or (partial(_from_template, table[name]) if name in table else None)
+    return by_class.get(type(node))
 
 
-def _from_template(node: exp.Expr) -> exp.Expr | None:
-    function = TABLE[node.name.upper()]
+def _from_template(function: Function, node: exp.Expr) -> exp.Expr | None:
     place = len(node.expressions) - function.fewest
     return filled(function.spark[place], *node.expressions) if 0 <= place < len(function.spark) else None
 

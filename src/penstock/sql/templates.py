@@ -1,6 +1,7 @@
 """Trees of Spark SQL from templates: text in which `_1` stands for the first argument."""
 
 import re
+from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
@@ -16,6 +17,7 @@ _TORN: Final = (exp.Binary, exp.Unary, exp.Between, exp.In)
 def filled(template: str, *arguments: exp.Expr) -> exp.Expr:
     """A template with arguments put in for `_1`, `_2` and so on. The arguments are copied."""
     around = exp.Paren(this=_parsed(template).copy())
+    _keep_apart(around, arguments)
     for column in list(around.find_all(exp.Column)):
         if (place := _PLACE.fullmatch(column.name)) is not None:
             argument = _made(arguments[int(place[1]) - 1].copy(), place[2])
@@ -23,6 +25,16 @@ def filled(template: str, *arguments: exp.Expr) -> exp.Expr:
     made = around.this
     assert isinstance(made, exp.Expr)
     return around if isinstance(made, _TORN) and not isinstance(made, exp.Paren) else made.pop()
+
+
+def _keep_apart(template: exp.Expr, arguments: Sequence[exp.Expr]) -> None:
+    """Give other names to what a lambda of the template calls by the name of a column that is put into it."""
+    for function in template.find_all(exp.Lambda):
+        named = {column.name.casefold() for a in arguments for column in a.find_all(exp.Column)}
+        for parameter in [p.name for p in function.expressions if p.name.casefold() in named]:
+            for word in function.find_all(exp.Identifier):
+                if word.name == parameter:
+                    word.set("this", f"{parameter}_")
 
 
 @cache

@@ -8,7 +8,7 @@ from sqlglot import exp
 from penstock.keyed.operators import OP
 from penstock.sql.dialects import PROJECT, SPARK
 from penstock.sql.query import Query
-from penstock.sql.rewriting import flink_functions
+from penstock.sql.rewriting import flink_functions, pipeline_functions
 from penstock.sql.spark_windows import spark_windows
 from penstock.sql.windows import follow
 
@@ -25,7 +25,7 @@ def name_projections(tree: exp.Query) -> exp.Query:
 
 
 RULES: Final[tuple[Rule, ...]] = (name_projections, flink_functions)
-PIPELINE_RULES: Final[tuple[Rule, ...]] = (name_projections,)
+PIPELINE_RULES: Final[tuple[Rule, ...]] = (name_projections, pipeline_functions)
 
 
 def to_spark(query: Query, time: str | None = None) -> str:
@@ -62,6 +62,15 @@ def _operation_place(node: exp.Expr) -> int | None:
     return names.index(OP) if OP in names else None
 
 
+def _has_operation(projection: exp.Expr) -> bool:
+    """Whether an output is the operation, or all columns with it."""
+    if not projection.is_star:
+        return projection.output_name.casefold() == OP
+    star = projection.find(exp.Star)
+    left_out = (star.args.get("except_") or star.args.get("except") or []) if star is not None else []
+    return OP not in {column.name.casefold() for column in left_out}
+
+
 def _append_operation(node: exp.Expr, local: dict[str, exp.Expr], done: set[int], place: int | None = None) -> None:
     """Add the operation to the outputs, at the end or at `place`, where the other side of a UNION has it."""
     if id(node) in done:
@@ -86,7 +95,7 @@ def _append_operation(node: exp.Expr, local: dict[str, exp.Expr], done: set[int]
                     _append_operation(local[table.name.casefold()], local, done)
                 case _:
                     pass
-            present = any(e.is_star or e.output_name.casefold() == OP for e in node.expressions)
+            present = any(_has_operation(e) for e in node.expressions)
             if not present:
                 column = exp.column(OP, table=origin.this.alias_or_name or None, quoted=True)
                 outputs = list(node.expressions)

@@ -49,7 +49,7 @@ def spark_type(text: str) -> str | None:
         return None
     parsed = cast.to if isinstance(cast, exp.Cast) and not cast.args.get("format") else None
     kinds = [] if parsed is None else list(parsed.find_all(exp.DataType))
-    if parsed is None or any(kind.this not in _SPARK_HAS or wrong_digits(kind) for kind in kinds):
+    if parsed is None or any(kind.this not in SPARK_HAS or wrong_digits(kind) for kind in kinds):
         return None
     return type_text(parsed)
 
@@ -75,7 +75,7 @@ TYPE_NAMES: Final = (
 )  # fmt: skip
 """The names of types that people write, the common ones first."""
 _NULLABILITY: Final = re.compile(r"\s+(NOT\s+)?NULL\s*$", re.IGNORECASE)
-_SPARK_HAS: Final = frozenset(
+SPARK_HAS: Final = frozenset(
     {
         *exp.DataType.TEXT_TYPES,
         exp.DType.TINYINT,
