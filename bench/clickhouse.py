@@ -57,7 +57,7 @@ def main() -> None:
             running = clickhouse.up(folder / "clickhouse")
             url = str(running.about["url"])
             with spark_session(SparkSpec(master="local[*]"), folder / "logs") as spark:
-                batch = spark.range(arguments.rows).selectExpr(*ROWS).persist()
+                batch = spark.range(arguments.rows).selectExpr(*ROWS).localCheckpoint()
                 table = batch.toArrow()
                 address = urlsplit(url)
                 client = get_client(host=address.hostname, port=address.port)

@@ -60,14 +60,18 @@ class Packing:
     def encoding(self) -> str | None:
         return None if self.codec == "none" else self.codec
 
-    def packed(self, body: pa.Buffer) -> bytes:
+    def packed(self, rows: pa.Table) -> bytes:
+        """Rows as Arrow sends them, packed."""
         match self.codec:
             case "none":
-                return bytes(body)
+                return bytes(stream(rows))
             case "gzip":
                 packer = zlib.compressobj(self.level, wbits=31)
-                return packer.compress(body) + packer.flush()
-        return bytes(pa.Codec(self.codec).compress(body, asbytes=True))
+                return packer.compress(stream(rows)) + packer.flush()
+        sink = pa.BufferOutputStream()
+        with pa.CompressedOutputStream(sink, self.codec) as packed, pa.ipc.new_stream(packed, rows.schema) as writer:
+            writer.write_table(rows)
+        return bytes(sink.getvalue())
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +205,7 @@ class Inserting:
     def _insert(self, rows: pa.Table, seen: "hashlib.blake2b | None") -> None:
         if not len(rows):
             return
-        body = self.packing.packed(stream(self._fitted(rows)))
+        body = self.packing.packed(self._fitted(rows))
         token = uuid.uuid4().hex  # ClickHouse would otherwise tell inserts apart by what is in them
         if seen is not None:
             seen.update(body)
