@@ -141,7 +141,10 @@ def consume(cluster: KafkaCluster, topic: str) -> list[Record]:
                 assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
                 ended.add(message.partition())
                 continue
-            key, headers = message.key(), {name: text.decode() for name, text in message.headers() or []}
+            key, headers = (
+                message.key(),
+                {name: text.decode(errors="replace") for name, text in message.headers() or []},
+            )
             place = (message.partition(), message.offset())
             found.append(Record(None if key is None else key.decode(), message.value(), headers, *place))
         return sorted(found, key=lambda record: (record.partition, record.offset))

@@ -10,6 +10,7 @@ import pytest
 from penstock.cli.errors import letters_of
 from penstock.cli.line import Target, check
 from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.clients.letters import Letter
 from penstock.clients.schema_registry import Registry
 from penstock.errors import ProjectInvalid, QueryFailed, ServiceError
 from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
@@ -77,6 +78,11 @@ class Given:
         produce(self.broker.plain, self.topic, *records)
         return self
 
+    def letters(self) -> list[Letter]:
+        """What is kept of its records."""
+        waiting = letters_of(check(self.running.root / "pipeline.yml"), None)
+        return [letter for letter in waiting if letter.about["topic"] == self.topic]
+
     def changes(self) -> list[tuple[str, str | None, dict[str, Any]]]:
         """The operation, the key and the row of every record that came out."""
         self.running.run()
@@ -137,7 +143,7 @@ def test_a_record_that_the_broker_refuses_is_told_of_its_sink(given: Given, *, d
 def test_a_letter_is_not_confused_by_the_headers_of_its_record(given: Given) -> None:
     own = [("node", b"app-7"), ("offset", b"abc"), ("trace", b"\xff\x01")]
     given.written().sent((b"k", b"gibberish", own)).running.run()
-    (letter,) = letters_of(check(given.running.root / "pipeline.yml"), None)
+    (letter,) = given.letters()
     assert (letter.node, letter.about["offset"], letter.value, letter.headers) == (
         "sink.out",
         0,
@@ -153,6 +159,17 @@ def test_what_a_source_keeps_does_not_stop_a_sink_that_would_stop(given: Given) 
     given.running.write({"pipeline.yml": text[: text.index("sinks:")] + nothing})
     progress = given.running.run()["events"]
     assert (progress.rows_out, progress.rejected) == (2, 1)
+
+
+@pytest.mark.parametrize("deduplicate", [True, False])
+def test_rows_that_fail_are_kept_out_before_the_others_are_written(given: Given, *, deduplicate: bool) -> None:
+    given.written(sql="SELECT id, 100 / CAST(name AS INT) AS share FROM events", deduplicate=deduplicate)
+    given.sent(*({"id": n, "name": {500: "0", 501: "many"}.get(n, "5")} for n in range(1000)))
+    progress = given.running.run()["events"]
+    ids = [row["id"] for row in rows_of(consume(given.broker.plain, f"{given.topic}.out"))]
+    assert sorted(ids) == [n for n in range(1000) if n not in (500, 501)]
+    assert (progress.rows_out, progress.rejected) == (998, 2)
+    assert sorted(letter.about["offset"] for letter in given.letters()) == [500, 501]
 
 
 def test_metadata_of_records(given: Given) -> None:

@@ -33,6 +33,7 @@ from penstock.manifest.model import (
     TopicSpec,
 )
 from penstock.manifest.outside import connectors, gateway_rules, has_query, model_schema, schemas
+from penstock.manifest.row_checks import row_checks
 from penstock.manifest.row_rules import row_rules, unruled
 from penstock.project.stream_project import Interval, Model
 from penstock.project.stream_project import Source as ProjectSource
@@ -278,13 +279,15 @@ def _pipeline_queries(graph: Graph) -> Iterator[QuerySpec]:
                 case _:
                     raise AssertionError(f"{node.id} does not belong into a pipeline")
         sinks = [node.element for node in nodes if isinstance(node.element, Sink)]
+        fan_out = _reads_twice(nodes)
         yield QuerySpec(
             name=_query_name(nodes),
             inputs=tuple(_as_wanted(entry, sinks) for entry in inputs),
             steps=tuple(steps),
             outputs=tuple(outputs),
-            fan_out=_reads_twice(nodes),
+            fan_out=fan_out,
             trigger=_soonest(sinks),
+            checks=() if fan_out else row_checks(nodes),
         )
 
 

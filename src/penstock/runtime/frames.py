@@ -125,7 +125,10 @@ class Frames:
 
     def _sound(self, query: QuerySpec, view: str, rows: DataFrame) -> DataFrame:
         check = next((check for check in query.checks if check.view == view), None)
-        return rows if check is None else checks.sound(rows, check)
+        if check is None:
+            return rows
+        know_row_functions(rows.sparkSession, " ".join(check.expressions))
+        return checks.sound(rows, check)
 
     def _timed(self, query: QuerySpec, entry: Input, time: EventTimeSpec, stream: DataFrame) -> DataFrame:
         if is_plain(query):

@@ -5,7 +5,7 @@ Those count only by what is made of them: a column that nobody reads is not comp
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,11 +24,15 @@ _WHOLE: Final = (exp.Window, exp.Query, exp.Placeholder, exp.Star)
 
 
 def risks(
-    tree: exp.Query, views: Mapping[str, tuple[str, ...] | None], functions: frozenset[str] = frozenset()
+    tree: exp.Query,
+    views: Mapping[str, tuple[str, ...] | None],
+    functions: frozenset[str] = frozenset(),
+    in_spark: Callable[[exp.Query], exp.Query] = flink_functions,
 ) -> dict[str, tuple[str, ...]]:
     """By view, the expressions over its rows that could fail, as Spark SQL.
 
-    `views` have their columns, None where they are not known. Calls of `functions` are left alone.
+    `views` have their columns, None where they are not known. Calls of `functions` are left alone; `in_spark` says the
+    others in Spark's words.
     """
     ctes = {cte.alias.casefold(): cte.this for cte in tree.find_all(exp.CTE)}
     found: dict[str, dict[str, None]] = {}
@@ -40,7 +44,7 @@ def risks(
         for conditions, node in _tried(select, rows):
             whole = _under(conditions, node)
             if _may_fail(node, functions) and _is_known(whole, views[rows.view]):
-                found.setdefault(rows.view, {})[_text(whole)] = None
+                found.setdefault(rows.view, {})[_text(whole, in_spark)] = None
     return {view: tuple(texts) for view, texts in found.items()}
 
 
@@ -212,6 +216,6 @@ def _under(conditions: list[exp.Expr], node: exp.Expr) -> exp.Expr:
     return exp.Case(ifs=[exp.If(this=held, true=node.copy())])
 
 
-def _text(node: exp.Expr) -> str:
-    select = flink_functions(exp.Select(expressions=[exp.alias_(node.copy(), "found")]))
+def _text(node: exp.Expr, in_spark: Callable[[exp.Query], exp.Query]) -> str:
+    select = in_spark(exp.Select(expressions=[exp.alias_(node.copy(), "found")]))
     return select.selects[0].unalias().sql(SPARK, identify=True, comments=False)
