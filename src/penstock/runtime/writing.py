@@ -124,8 +124,9 @@ class Writing:
                 self.broken.setdefault(ref.batch_id, {}).setdefault(entry.view, {})[file] = why
 
     def _is_mixed_up(self, read: Batch) -> bool:
-        """Whether an output wants the order of rows, and Spark has lost it."""
-        by_order = any(sink.by_order for sink in self.sinks.values())
+        """Whether an output wants the order of rows, and Spark has lost it. Some queries read it as columns."""
+        told = any(entry.ordered for entry in self.spec.inputs)
+        by_order = not told and any(sink.by_order for sink in self.sinks.values())
         return by_order and wants_order(read) and can_be_reread(self.keeping)
 
     def _write_reread(self, read: Batch) -> None:
