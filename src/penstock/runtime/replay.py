@@ -25,9 +25,10 @@ from penstock.runtime.decoding import sound
 from penstock.runtime.error_output import ErrorOutput
 from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_rows
 from penstock.runtime.filling import Filling
-from penstock.runtime.frames import Frames, as_wanted
+from penstock.runtime.frames import Frames
 from penstock.runtime.outside import Outside
 from penstock.runtime.rescue import faulty, only, without
+from penstock.runtime.settling import as_wanted
 
 _AT_ONCE: Final = 10_000
 _RECORD: Final = (
