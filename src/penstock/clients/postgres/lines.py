@@ -26,8 +26,8 @@ def line(fields: Sequence[StructField], more: Sequence[str] = ()) -> str:
 
     As one text it reaches the JVM at once; function by function, that takes longer than a small batch.
     """
-    cells = [f"coalesce({_cell(field)}, concat({_BACKSLASH}, 'N'))" for field in fields]
-    return f"concat(concat_ws(chr(9), {', '.join([*cells, *more])}), chr(10))"
+    *cells, last = [*(f"coalesce({_cell(field)}, concat({_BACKSLASH}, 'N'))" for field in fields), *more]
+    return f"concat_ws(chr(9), {', '.join([*cells, f'concat({last}, chr(10))'])})"
 
 
 def _cell(field: StructField) -> str:

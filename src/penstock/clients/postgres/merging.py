@@ -38,7 +38,7 @@ class Merge:
         if staged.rows >= _MANY:
             db.execute("SET LOCAL work_mem = '256MB'")
         if not self.key:
-            db.execute(f"{self._insert} SELECT {listed(self.columns)} {_rows(staged)} AND NOT {GONE}")
+            db.execute(f"{self._insert} SELECT {listed(self.columns)} {_rows(staged)}{self._unless_gone('AND')}")
             return
         if self.has_deletes and db.execute(f"SELECT EXISTS (SELECT {_rows(staged)} AND {GONE})").fetchone() == (True,):
             gone = f"SELECT DISTINCT {listed(self.key)} {_rows(staged)} AND {GONE}"
@@ -125,14 +125,18 @@ class Merge:
 
     def _present(self, staged: Staged) -> str:
         """The last row of each key, unless it is gone."""
-        return f"SELECT {listed(self.columns)} FROM ({self._last(staged)}) AS each WHERE NOT {GONE}"
+        return f"SELECT {listed(self.columns)} FROM ({self._last(staged)}) AS each{self._unless_gone('WHERE')}"
+
+    def _unless_gone(self, word: str) -> str:
+        return f" {word} NOT {GONE}" if self.has_deletes else ""
 
     def _last(self, staged: Staged) -> str:
         """The last row of each key. They come in the order of the key, in which an index is filled fastest.
 
         Where only some rows replace others, it is the one that would be left if they came one by one.
         """
-        chosen = f"SELECT DISTINCT ON ({listed(self.key)}) {listed([*self.columns, GONE])}"
+        more = [GONE] if self.has_deletes else []
+        chosen = f"SELECT DISTINCT ON ({listed(self.key)}) {listed([*self.columns, *more])}"
         best = [f"{quoted(name)} {_BETTER[sign]} NULLS LAST" for name, sign in self._compared if sign in _BETTER]
         order = ", ".join([listed(self.key), *best, f"{ORDER} DESC"])
         if not best or not self.has_deletes:

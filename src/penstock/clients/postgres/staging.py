@@ -62,11 +62,17 @@ class Stage:
 
     table: TableName
     columns: Mapping[str, str]
+    gone: str | None
+    """What says of a row that it is gone, in SQL. Nothing where none can be: a column more is more to read and sort."""
 
     @staticmethod
-    def beside(target: TableName, ref: BatchRef, columns: Mapping[str, str]) -> Stage:
+    def beside(target: TableName, ref: BatchRef, columns: Mapping[str, str], gone: str | None) -> Stage:
         own = zlib.crc32(f"{ref.query}\n{ref.output}\n{ref.checkpoint_id}\n{target}".encode())
-        return Stage(target.beside(f"penstock_rows_{own:08x}"), columns)
+        return Stage(target.beside(f"penstock_rows_{own:08x}"), columns, gone)
+
+    @property
+    def _own(self) -> dict[str, str]:
+        return {name: kind for name, kind in _OWN.items() if name != GONE or self.gone is not None}
 
     @property
     def parts(self) -> TableName:
@@ -74,7 +80,7 @@ class Stage:
 
     def lay_out(self, db: Database) -> None:
         """Make it, or make it anew if its columns are others."""
-        wanted = {**self.columns, **_OWN}
+        wanted = {**self.columns, **self._own}
         if columns_of(db, self.table) == wanted and columns_of(db, self.parts):
             return
         with db.transaction():
@@ -89,15 +95,16 @@ class Stage:
                 db.execute(f"DROP TABLE IF EXISTS {self.table}")
                 db.execute(f"CREATE UNLOGGED TABLE {self.table} ({each}) WITH (autovacuum_enabled = false)")
 
-    def fill(self, rows: DataFrame, gone: str, server: PostgresServer) -> Staged:
-        """Copy rows there from where they are, or fetch them if they are few. What is gone is said in SQL."""
+    def fill(self, rows: DataFrame, server: PostgresServer) -> Staged:
+        """Copy rows there from where they are, or fetch them if they are few."""
         token = secrets.randbits(62)
         schema = rows.schema
         fields = [field for field in schema if field.name in self.columns]
         if wide_columns(schema):
             know_wide_numbers(rows.sparkSession)
-        more = ("cast(monotonically_increasing_id() AS string)", f"cast({gone} AS string)", f"'{token}'")
-        names = listed([*(field.name for field in fields), *_OWN])
+        texts = {ORDER: "monotonically_increasing_id()", GONE: self.gone, TOKEN: f"'{token}'"}
+        more = [f"cast({texts[name]} AS string)" for name in self._own]
+        names = listed([*(field.name for field in fields), *self._own])
         copier = Copier(server, f"COPY {self.table} ({names}) FROM STDIN", self.parts.among_parameters, token)
         reports = rows.selectExpr(f"{line(fields, more)} AS line").mapInArrow(copier, _REPORT).collect()
         for report in reports:

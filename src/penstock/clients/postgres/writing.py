@@ -68,11 +68,11 @@ class TableWriter:
         columns = self._fitted(db, rows)
         if self.aggregation is not None:
             self.aggregation.attach(db, self.table, columns)
-        stage = Stage.beside(self.table, ref, columns)
+        gone = f"lower(coalesce({OP}, 'i')) = 'd'" if OP in rows.columns else None
+        stage = Stage.beside(self.table, ref, columns, gone)
         stage.lay_out(db)
-        has_deletes = OP in rows.columns
-        merge = Merge(self.table, tuple(columns), self.key, self.on_conflict, self.update_where, has_deletes)
-        return stage, merge, stage.fill(rows, _gone(rows), self.server)
+        merge = Merge(self.table, tuple(columns), self.key, self.on_conflict, self.update_where, gone is not None)
+        return stage, merge, stage.fill(rows, self.server)
 
     def _fitted(self, db: Database, rows: DataFrame) -> dict[str, str]:
         """The columns that are written, with the types that they have in the table."""
@@ -105,7 +105,3 @@ class TableWriter:
         names = ", ".join(f"`{name}`" for name in missing)
         hint = f"{tables.addition(self.table, missing)}; or `schema_change: evolve`, or `ignore`"
         raise ServiceError("table-mismatch", f"{self.table} has no column {names}", hint=hint)
-
-
-def _gone(rows: DataFrame) -> str:
-    return f"lower(coalesce({OP}, 'i')) = 'd'" if OP in rows.columns else "false"
