@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 
@@ -109,16 +109,14 @@ class ClickHouseSink(Sink):
             batch.write.format("noop").mode("append").save()
             return Written(0)
         rows = batch if self.parallelism is None else batch.coalesce(self.parallelism)
-        results = _numbered(rows).mapInArrow(work, REPORT).persist()
-        try:
-            told = results.where("letters IS NULL").collect()
-            for failure in (row for row in told if row["code"] is not None):
-                raise _failure(failure)
-            written = Written(sum(row["rows"] for row in told), sum(row["refused"] for row in told))
-            if written.refused and on_refusal == "dead_letter":
-                keep(_letters(results, batch))
-        finally:
-            results.unpersist()
+        # As it is, refused rows among it, which are few: to keep it and ask twice takes longer than a small batch.
+        reports = _numbered(rows).mapInArrow(work, REPORT).collect()
+        told = [report for report in reports if report["letters"] is None]
+        for failure in (row for row in told if row["code"] is not None):
+            raise _failure(failure)
+        written = Written(sum(row["rows"] for row in told), sum(row["refused"] for row in told))
+        if letters := [(report["letters"], report["message"]) for report in reports if report["letters"] is not None]:
+            keep(_letters(letters, batch))
         if noting and (written.rows or written.refused):
             tables.note_written(server, ref)
         return written
@@ -157,7 +155,7 @@ def _numbered(rows: DataFrame) -> DataFrame:
     return rows.toDF(*(f"c{place}" for place in range(len(rows.columns))))
 
 
-def _letters(results: DataFrame, batch: DataFrame) -> DataFrame:
+def _letters(told: Sequence[tuple[bytes, str]], batch: DataFrame) -> DataFrame:
     """The rows that executors report as refused, as JSON, each with what was said of it."""
     from pyspark.sql import functions as f
     from pyspark.sql.types import StringType, StructField, StructType
@@ -165,7 +163,7 @@ def _letters(results: DataFrame, batch: DataFrame) -> DataFrame:
     from penstock.clients.clickhouse.refusals import unpacked
 
     schema = StructType([*_numbered(batch).schema, StructField("said", StringType())])
-    packed = results.where("letters IS NOT NULL").select("letters", "message")
+    packed = batch.sparkSession.createDataFrame(told, "letters BINARY, message STRING")
     row = f.struct(*(f.col(f"c{place}").alias(name) for place, name in enumerate(batch.columns)))
     return packed.mapInArrow(unpacked, schema).select(
         f.to_json(row, JSON_OPTIONS).alias("value"), f.col("said").alias("message")

@@ -64,9 +64,9 @@ def failing(count: int, attempt: Callable[[int, int], None], before: int) -> Ite
             yield begin, error.message
 
 
-def stream(rows: pa.Table) -> pa.Buffer:
-    """Rows as Arrow sends them."""
+def stream(rows: pa.Table, codec: str | None = None) -> pa.Buffer:
+    """Rows as Arrow sends them, with columns that are packed or not."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, rows.schema) as writer:
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as writer:
         writer.write_table(rows)
     return sink.getvalue()

@@ -51,27 +51,25 @@ _KEYS_A_DELETE: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """How the body of an insert is packed."""
+    """How the body of an insert is packed.
+
+    Arrow packs columns by itself, which takes half of the time that packing the whole takes; `gzip` it does not know.
+    """
 
     codec: str
     level: int
 
     @property
     def encoding(self) -> str | None:
-        return None if self.codec == "none" else self.codec
+        """What HTTP is told of it."""
+        return "gzip" if self.codec == "gzip" else None
 
     def packed(self, rows: pa.Table) -> bytes:
         """Rows as Arrow sends them, packed."""
-        match self.codec:
-            case "none":
-                return bytes(stream(rows))
-            case "gzip":
-                packer = zlib.compressobj(self.level, wbits=31)
-                return packer.compress(stream(rows)) + packer.flush()
-        sink = pa.BufferOutputStream()
-        with pa.CompressedOutputStream(sink, self.codec) as packed, pa.ipc.new_stream(packed, rows.schema) as writer:
-            writer.write_table(rows)
-        return bytes(sink.getvalue())
+        if self.codec != "gzip":
+            return bytes(stream(rows, None if self.codec == "none" else self.codec))
+        packer = zlib.compressobj(self.level, wbits=31)
+        return packer.compress(stream(rows)) + packer.flush()
 
 
 @dataclass(frozen=True, slots=True)
