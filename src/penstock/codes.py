@@ -74,6 +74,7 @@ CODES: Final[Mapping[str, str]] = {
     "not-csv": "A line of a CSV file does not have the columns of the file, or a value does not fit the type of its column.",
     "field-mismatch": "A field of a record does not fit the type of its column.",
     "no-value": "A record has no value. Where rows have a key and operations, it deletes the row that its key names; elsewhere it says nothing.",
+    "key-unreadable": "A record without a value has a key that is not the primary key of a row: another type, a field that is missing or null, Avro whose schema nobody knows. Nothing is deleted.",
     "no-row": "A record in an envelope says that something has happened to a row, and does not have the row.",
     "unknown-operation": "The header `dbz.op` of a record, or the `op` of its envelope, is none of `r`, `c`, `u`, `d`.",
     "not-avro": "The value of a record does not begin with a zero and the number of a schema.",

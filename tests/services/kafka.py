@@ -146,7 +146,9 @@ def consume(cluster: KafkaCluster, topic: str) -> list[Record]:
                 {name: text.decode(errors="replace") for name, text in message.headers() or []},
             )
             place = (message.partition(), message.offset())
-            found.append(Record(None if key is None else key.decode(), message.value(), headers, *place))
+            found.append(
+                Record(None if key is None else key.decode(errors="replace"), message.value(), headers, *place)
+            )
         return sorted(found, key=lambda record: (record.partition, record.offset))
     finally:
         consumer.close()

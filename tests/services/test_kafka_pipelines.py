@@ -117,7 +117,9 @@ def test_operations_come_and_go_in_a_header(given: Given) -> None:
 
 def test_a_record_without_a_value_deletes_by_its_key(given: Given) -> None:
     given.written().sent(("7", None), ('{"id": 8}', None), ('{"payload": {"id": 9}}', None))
+    given.sent(("seven", None), ('{"no": 7}', None), (b"\0\0\x007", None))
     assert given.changes() == [("d", str(n), {"id": n, "name": None}) for n in (7, 8, 9)]
+    assert [letter.about["code"] for letter in given.letters()] == ["key-unreadable"] * 3
 
 
 def test_the_topic_of_a_sink_is_made_and_left_alone(given: Given) -> None:

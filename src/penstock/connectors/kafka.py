@@ -15,6 +15,7 @@ from penstock.clients.kafka import records
 from penstock.clients.kafka.avro import AvroSchemas, avro_value, narrowed
 from penstock.clients.kafka.data_formats import ColumnType, known_format
 from penstock.clients.kafka.records import Decoded, Shape, in_order, with_origin
+from penstock.clients.kafka.wire import Writers
 from penstock.clients.rowwise.functions import know_row_functions
 from penstock.clients.spark_packages import KAFKA
 from penstock.clients.topic_names import TOPIC_NAME
@@ -197,7 +198,7 @@ class KafkaSource(Source):
             know_row_functions(found.sparkSession, self._early)
             found = records.placed(found, self._early)
         decoded = self._decoded(found.sparkSession)
-        shape = Shape(self.primary_key, self.operation, self.include_metadata)
+        shape = Shape(self.primary_key, self.operation, self.include_metadata, self._key_schemas())
         return records.rows(found, decoded, shape, ERROR, kept)
 
     def _decoded(self, spark: SparkSession) -> Decoded:
@@ -234,6 +235,13 @@ class KafkaSource(Source):
         whole = self._only is None or self.envelope is not None
         reader = known.reader if whole else narrowed(known.reader, self._only or ())
         return AvroSchemas(reader, {**known.writers, **renamed}, known.unknown)
+
+    def _key_schemas(self) -> Writers | None:
+        """The schemas of its keys, where the registry is known to be there, and keys are looked at."""
+        book = self._reached().schemas
+        if book is None or self.data_format != "avro" or not (self.primary_key and self.operation):
+            return None
+        return book.key_schemas(self.topic)
 
     def _found_columns(self, spark: SparkSession) -> dict[str, str]:
         """The columns of some records, where nobody has said what they are."""

@@ -11,9 +11,9 @@ from penstock.clients.batches import BatchRef, counted
 from penstock.clients.clusters import Cluster, Clusters
 from penstock.clients.formats import JSON_OPTIONS
 from penstock.clients.jars import Package
-from penstock.clients.kafka.avro import head
 from penstock.clients.kafka.data_formats import known_format
 from penstock.clients.kafka.records import OPERATION_HEADER
+from penstock.clients.kafka.wire import head
 from penstock.clients.operations import operation
 from penstock.clients.schema_text import columns_of
 from penstock.clients.spark_packages import KAFKA

@@ -8,7 +8,7 @@ from typing import Any
 from penstock.clients.clickhouse.offsets import next_offsets
 from penstock.clients.clusters import Clusters
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.clients.kafka.avro import asked_for
+from penstock.clients.kafka.wire import asked_for
 from penstock.connectors.hybrid import OffsetTable
 from penstock.errors import QueryFailed, ServiceError
 from penstock.manifest.model import Backfill, ConnectorSpec, GatewayRule, Input, QuerySpec, SchemaSpec, TopicSpec
