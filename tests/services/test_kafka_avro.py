@@ -7,15 +7,18 @@ from typing import Any
 
 import pytest
 
+from penstock.cli.line import check
 from penstock.clients.clusters import Cluster, Clusters
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.schema_book import SchemaBook
 from penstock.clients.schema_registry import Registry
 from penstock.connectors.kafka import KafkaSource
 from penstock.errors import ServiceError
+from penstock.runtime.replay import Replayed
 from penstock.sql.types import Column
 from tests.services import registry as registries
 from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
+from tests.services.letters import deliver
 from tests.services.stories import done, live, paused, resumed
 from tests.spark.running import Running
 
@@ -108,6 +111,40 @@ def test_a_schema_that_appears_while_the_query_runs_loses_no_record(
     assert (progress.rows_out, progress.rejected) == (3, 0)
     seen = rows_of(consume(broker.plain, f"{topic}.seen"))  # at least once: the batch was begun twice
     assert {(row["id"], row["name"]) for row in seen} == {(1, "a"), (2, "b"), (3, "c")}
+
+
+def test_a_new_schema_is_learned_by_every_query_when_looking_through_and_when_letters_are_delivered(
+    running: Running, broker: Broker, registry: str, topic: str
+) -> None:
+    asked = Registry([registry])
+    old = asked.register(f"{topic}-value", json.dumps(FIRST))
+    elsewhere = asked.register(f"{topic}-other", json.dumps({**SECOND, "name": "Other"}))
+    text = PROJECT.format(servers=broker.plain.servers, registry=registry, topic=topic).replace("orders", topic)
+    models = f"""
+  - name: {topic}-shares
+    sql: SELECT 6 / id AS share FROM {{{{ source("{topic}") }}}}
+  - name: counted
+    sql: SELECT name, COUNT(*) AS n FROM {{{{ source("{topic}") }}}} GROUP BY name
+    advanced: {{topic: {{name: {topic}.counted}}}}
+"""
+    running.write({"stream_project.yml": text + models})
+    produce(broker.plain, topic, value(old, 1, "a"), value(elsewhere, 2, "a", 1.5), value(424242, 3, "a"))
+    produce(broker.plain, topic, value(elsewhere, 0, "a", None))
+    progress = running.run()
+    assert [progress[name].rejected for name in ("seen", f"{topic}-shares", "counted")] == [1, 2, 1]
+    assert rows_of(consume(broker.plain, f"{topic}.counted"))[-1] == {"name": "a", "n": 3}
+
+    assert {row["id"] for row in running.show(f"source.{topic}")} == {0, 1, 2}
+    mark = check(running.root).place.checkpoint("seen") / "looked-through.json"
+    mark.write_text(json.dumps({topic: {"0": 0}}))  # as if the process had died before it looked
+    letters = len(consume(broker.plain, f"{topic}.errors"))
+    running.run()
+    assert len(consume(broker.plain, f"{topic}.errors")) == letters + 1
+
+    running.write({"stream_project.yml": text + models.replace("6 / id", "6 / NULLIF(id, 0)")})
+    assert deliver(running, f"{topic}-shares") == {f"model.{topic}-shares": Replayed(1, 1)}
+    shares = {row["share"] for row in rows_of(consume(broker.plain, f"{topic}-shares"))}
+    assert shares == {6, 3, None}
 
 
 def test_what_no_schema_fits_is_kept(running: Running, broker: Broker, registry: str, topic: str) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from penstock.clients.kafka.avro import AvroSchemas
-from penstock.clients.kafka.wire import Writers
+from penstock.clients.kafka.wire import Writers, asked_for
 from penstock.clients.schema_registry import Registered, Registry
 from penstock.errors import ServiceError
 
@@ -53,8 +53,16 @@ class SchemaBook:
         except (LookupError, ValueError):
             self._asked[number] = None
 
-    def knows(self, number: int) -> bool:
-        return number in self._asked
+    def learned(self, failure: str) -> bool:
+        """Whether something failed for a schema that it did not know, and that is known now.
+
+        Somebody else who met it may have asked first. Whatever is begun from here on knows the schema, so nothing fails
+        for it again.
+        """
+        number = asked_for(failure)
+        if number is not None and number not in self._asked:
+            self.learn(number)
+        return number is not None
 
     def register(self, subject: str, schema: str, kind: str = "AVRO") -> int:
         """The number of a schema that we write by; the registry is asked once."""
