@@ -10,6 +10,7 @@ import pytest
 from penstock.cli.errors import letters_of
 from penstock.cli.line import Target, check
 from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.clients.kafka.schema_book import SchemaBook
 from penstock.clients.letters import Letter
 from penstock.clients.schema_registry import Registry
 from penstock.errors import ProjectInvalid, QueryFailed, ServiceError
@@ -216,6 +217,24 @@ def test_a_schema_that_does_not_fit_the_ones_before_is_refused(given: Given, reg
     with pytest.raises(ServiceError, match="does not take the new schema") as failed:
         given.running.run()
     assert failed.value.code == "schema-refused"
+
+
+def test_a_schema_that_has_the_same_fields_is_written_by_and_null_stays_allowed(given: Given, registry: str) -> None:
+    asked, subject = Registry([registry]), f"{given.topic}.out-value"
+    fields = [{"name": "name", "type": ["string", "null"]}, {"name": "id", "type": ["null", "long"], "default": None}]
+    record = {"type": "record", "name": "Other", "namespace": "shop", "fields": fields}
+    number = asked.register(subject, json.dumps(["null", record]))
+    asked.set_compatibility(subject, "FULL")
+    given.written(form="avro").sent({"id": 1, "name": "a"}, {"id": 2}).running.run()
+    found = [record.value for record in consume(given.broker.plain, f"{given.topic}.out")]
+    begins = b"\0" + number.to_bytes(4, "big") + b"\x02"  # the second of null and the record
+    assert sorted(found, key=str) == sorted([begins + b"\x00\x02a\x02\x02", begins + b"\x02\x02\x04"], key=str)
+
+    more = {**record, "name": "given", "fields": [*fields, {"name": "n", "type": ["null", "int"], "default": None}]}
+    chosen = SchemaBook(asked).to_write(subject, json.dumps(more))
+    assert list(asked.versions(subject)) == [1, 2]
+    assert json.loads(asked.versions(subject)[2].text) == ["null", {**more, "name": "Other"}]
+    assert chosen.number == asked.versions(subject)[2].number
 
 
 def test_bytes_as_they_are(given: Given) -> None:

@@ -82,6 +82,14 @@ class Registry:
         except LookupError:
             return None
 
+    def latest(self, subject: str) -> Registered | None:
+        """The same with its number, and whole."""
+        try:
+            found = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
+        except LookupError:
+            return None
+        return self._registered(int(found["id"]), found)
+
     def compatibility(self, subject: str) -> str | None:
         """Which changes a subject allows, if that is said of it by itself."""
         try:

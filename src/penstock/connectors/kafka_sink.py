@@ -13,6 +13,7 @@ from penstock.clients.formats import JSON_OPTIONS
 from penstock.clients.jars import Package
 from penstock.clients.kafka.data_formats import known_format
 from penstock.clients.kafka.records import OPERATION_HEADER
+from penstock.clients.kafka.schema_book import SchemaBook
 from penstock.clients.kafka.wire import head
 from penstock.clients.operations import operation
 from penstock.clients.schema_text import columns_of
@@ -124,20 +125,26 @@ class KafkaSink(StreamSink):
                     for c in known
                 )
             )
-            return f.concat(f.lit(head(self._registered(self.schema_))), to_avro(whole, self.schema_))
+            return f.concat(f.lit(head(self._book.register(self._subject, self.schema_))), to_avro(whole, self.schema_))
         whole = f.struct(*(column(name) for name in batch.columns if name != OP))
         fields: Any = batch.select(whole.alias("row")).schema[0].dataType
         columns = [Column(field.name, wide.get(field.name) or field.dataType.simpleString()) for field in fields]
         doc = json.dumps({"primaryKeys": list(self.primary_key)}) if self.primary_key else None
         schema = json.dumps(avro_record(self.topic, columns, doc))
-        return f.concat(f.lit(head(self._registered(schema))), to_avro(whole, schema))
+        chosen = self._book.to_write(self._subject, schema)
+        return f.concat(f.lit(head(chosen.number)), to_avro(whole, chosen.text))
 
-    def _registered(self, schema: str) -> int:
+    @property
+    def _subject(self) -> str:
+        return f"{self.topic}-value"
+
+    @property
+    def _book(self) -> SchemaBook:
         book = self._cluster.schemas if self._cluster is not None else None
         if book is None:
             hint = "name it in `runtime.schema_registry`"
             raise ServiceError("schema-unknown", f"`{self.topic}` is Avro, and there is no schema registry", hint=hint)
-        return book.register(f"{self.topic}-value", schema)
+        return book
 
     def _options(self, packing: str) -> dict[str, str]:
         assert self._cluster is not None

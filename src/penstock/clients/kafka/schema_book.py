@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from penstock.clients.kafka.avro import AvroSchemas
-from penstock.clients.kafka.wire import Writers, asked_for
+from penstock.clients.kafka.wire import Writers, asked_for, has_fields_of, or_null
 from penstock.clients.schema_registry import Registered, Registry
 from penstock.errors import ServiceError
 
@@ -17,6 +17,7 @@ class SchemaBook:
         self._keys: dict[str, dict[int, str]] = {}
         self._asked: dict[int, str | None] = {}
         self._registered: dict[tuple[str, str], int] = {}
+        self._chosen: dict[tuple[str, str], Registered] = {}
 
     def schemas(self, topic: str, version: int | str | None = None) -> AvroSchemas:
         """Everything that is known about the records of a topic."""
@@ -73,6 +74,20 @@ class SchemaBook:
                 text = f"the registry does not take the new schema of `{subject}`: {error}"
                 raise ServiceError("schema-refused", text) from error
         return self._registered[subject, schema]
+
+    def to_write(self, subject: str, schema: str) -> Registered:
+        """The schema that rows are written by: the newest of a subject if it has the same fields, or else this one.
+
+        Where values of the subject may be null as a whole, so may those of this one: it would not be compatible.
+        """
+        if (subject, schema) not in self._chosen:
+            newest = self.registry.latest(subject)
+            if newest is not None and newest.kind == "AVRO" and has_fields_of(newest.text, schema):
+                self._chosen[subject, schema] = newest
+            else:
+                wanted = schema if newest is None or newest.kind != "AVRO" else or_null(schema, newest.text)
+                self._chosen[subject, schema] = Registered(self.register(subject, wanted), wanted)
+        return self._chosen[subject, schema]
 
     def _first(self, topic: str, version: int | str | None) -> AvroSchemas:
         subject = f"{topic}-value"

@@ -59,6 +59,43 @@ def never_null(schema: str) -> str:
     return schema if _null_at(root) is None else json.dumps(root[1 - root.index("null")])
 
 
+def or_null(schema: str, like: str) -> str:
+    """A record whose values may also be null, if those of another may: in the same order, and by the same name."""
+    root = json.loads(like)
+    if (at := _null_at(root)) is None:
+        return schema
+    names = {key: root[1 - at][key] for key in ("name", "namespace") if key in root[1 - at]}
+    own = {**json.loads(schema), **names}
+    return json.dumps(["null", own] if at == 0 else [own, "null"])
+
+
+def has_fields_of(schema: str, other: str) -> bool:
+    """Whether two records have the same fields, of the same types; order, names and defaults are all one."""
+    one, another = (_field_types(json.loads(never_null(text))) for text in (schema, other))
+    return one is not None and one == another
+
+
+def _field_types(record: Any) -> dict[str, Any] | None:
+    if not isinstance(record, dict) or record.get("type") != "record":
+        return None
+    return {field["name"]: _bare(field["type"]) for field in record["fields"]}
+
+
+def _bare(kind: Any) -> Any:
+    """A type without what makes no difference to bytes that are read by their writer's schema."""
+    match kind:
+        case list():
+            return sorted(map(_bare, kind), key=repr)
+        case {"type": str(name), **more} if not more.keys() - {"avro.java.string"}:
+            return name
+        case {"type": "array", "items": inner}:
+            return {**kind, "items": _bare(inner)}
+        case {"type": "map", "values": inner}:
+            return {**kind, "values": _bare(inner)}
+        case _:
+            return kind
+
+
 def nothing_of(writers: Mapping[int, str]) -> list[bytes]:
     """The bytes that say null instead of a value, by those schemas that have a word for it."""
     found = {number: _null_at(json.loads(schema)) for number, schema in writers.items()}
