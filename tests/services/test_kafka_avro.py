@@ -173,13 +173,46 @@ def test_a_subject_without_a_schema_and_a_registry_that_is_not_there(
     assert failed.value.code == "unreachable"
 
 
-def test_a_number_that_stands_for_another_schema(running: Running, broker: Broker, registry: str, topic: str) -> None:
-    known = Registry([registry]).register(f"{topic}-value", json.dumps(FIRST))
-    produce(broker.plain, topic, value(777777, 1, "a"), value(known, 2, "b"))
-    source = KafkaSource.model_validate({"topic": topic, "schema_id_overrides": [{"from": 777777, "to": known}]})
-    cluster = Cluster(broker.plain, SchemaBook(Registry([registry])))
-    rows = source.reaching(Clusters(cluster, cluster)).peek(running.spark.newSession()).collect()
-    assert [(row["id"], row["name"]) for row in rows] == [(1, "a"), (2, "b")]
+def test_a_schema_under_another_name_and_numbers_that_stand_for_others(
+    running: Running, broker: Broker, registry: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Registry([registry])
+    known, newer = (asked.register(f"{topic}-shared", json.dumps(schema)) for schema in (FIRST, SECOND))
+    asked.register(f"{topic}-value", json.dumps({**FIRST, "fields": FIRST["fields"][:1]}))
+    produce(broker.plain, topic, value(known, 1, "a"), value(newer, 2, "b", 1.5))
+    text = PROJECT.format(servers=broker.plain.servers, registry=registry, topic=topic)
+    running.write(
+        {"stream_project.yml": text.replace("confluent,", f"confluent, subject: {topic}-shared, version: 1,")}
+    )
+    assert running.run()["seen"].rejected == 0
+    assert rows_of(consume(broker.plain, f"{topic}.seen")) == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
+
+    for side in ("SOURCE", "SINK"):
+        monkeypatch.setenv(f"PENSTOCK__KAFKA_{side}__BROKERS", broker.plain.servers)
+        monkeypatch.setenv(f"PENSTOCK__KAFKA_{side}__SCHEMA_REGISTRY_URL", registry)
+    produce(broker.plain, topic, value(777777, 3, "c"))
+    pipeline = f"""
+sources:
+  {topic}:
+    {{type: kafka, topic: {topic}, primary_key: id, schema_subject: {topic}-shared,
+     schema_id_overrides: [{{from: 777777, to: NUMBER}}]}}
+sinks:
+  out: {{type: kafka, from: {topic}, topic: {topic}.out, data_format: json}}
+"""
+    running = Running(running.root, running.spark, "pipeline.yml")
+    running.write({"pipeline.yml": pipeline.replace("NUMBER", str(known))})
+    assert running.run()[topic].rejected == 0
+    rows = rows_of(consume(broker.plain, f"{topic}.out"))
+    assert sorted((row["id"], row["name"], row["paid"]) for row in rows) == [
+        (1, "a", None),
+        (2, "b", 1.5),
+        (3, "c", None),
+    ]
+    source = KafkaSource.model_validate({"topic": topic, "schema_id_overrides": [{"from": 1, "to": 424242}]})
+    clusters = Clusters(Cluster(broker.plain, SchemaBook(asked)))
+    with pytest.raises(ServiceError, match="no schema in Avro of the number 424242") as failed:
+        source.reaching(clusters).peek(running.spark)
+    assert failed.value.code == "schema-unknown"
 
 
 def test_rows_are_taken_out_of_the_envelopes_of_debezium(

@@ -89,6 +89,10 @@ class KafkaSource(Source):
     """Whether rows have the columns `__kafka_partition`, `__kafka_offset` and `__kafka_timestamp`."""
     operation: bool = True
     """Whether rows have the column `_gs_op`, from the header `dbz.op`."""
+    schema_subject: str | None = None
+    """What the registry calls the schema of its records in Avro; `<topic>-value` when left out."""
+    schema_version: Whole | Literal["latest"] | None = None
+    """The version of that schema that rows are read into; the newest when left out."""
     schema_id_overrides: tuple[SchemaOverride, ...] = ()
     """Numbers of schemas that stand for others."""
     validate_writer_schema_ordering: bool = True
@@ -118,6 +122,10 @@ class KafkaSource(Source):
     @property
     def has_records(self) -> bool:
         return True
+
+    @property
+    def subject(self) -> str:
+        return self.schema_subject or f"{self.topic}-value"
 
     @property
     def tells_key(self) -> bool:
@@ -226,12 +234,16 @@ class KafkaSource(Source):
         if book is None:
             hint = "name it in `runtime.schema_registry`"
             raise ServiceError("schema-unknown", f"`{self.topic}` is Avro, and there is no schema registry", hint=hint)
-        known = book.schemas(self.topic)
+        known = book.schemas(self.topic, self.subject, self.schema_version)
         for override in self.schema_id_overrides:
             if override.to not in known.writers:
                 book.learn(override.to)
-        known = book.schemas(self.topic)
-        renamed = {o.from_: known.writers[o.to] for o in self.schema_id_overrides if o.to in known.writers}
+        known = book.schemas(self.topic, self.subject, self.schema_version)
+        for override in self.schema_id_overrides:
+            if override.to not in known.writers:
+                text = f"the schema registry has no schema in Avro of the number {override.to}"
+                raise ServiceError("schema-unknown", text, hint=f"see `schema_id_overrides` of `{self.topic}`")
+        renamed = {o.from_: known.writers[o.to] for o in self.schema_id_overrides}
         whole = self._only is None or self.envelope is not None
         reader = known.reader if whole else narrowed(known.reader, self._only or ())
         return AvroSchemas(reader, {**known.writers, **renamed}, known.unknown)

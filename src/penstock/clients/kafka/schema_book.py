@@ -13,17 +13,18 @@ class SchemaBook:
 
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
-        self._topics: dict[str, AvroSchemas] = {}
+        self._subjects: dict[tuple[str, int | str], AvroSchemas] = {}
         self._keys: dict[str, dict[int, str]] = {}
         self._asked: dict[int, str | None] = {}
         self._registered: dict[tuple[str, str], int] = {}
         self._chosen: dict[tuple[str, str], Registered] = {}
 
-    def schemas(self, topic: str, version: int | str | None = None) -> AvroSchemas:
-        """Everything that is known about the records of a topic."""
-        if topic not in self._topics:
-            self._topics[topic] = self._first(topic, version)
-        known, further = self._topics[topic], self._further()
+    def schemas(self, topic: str, subject: str, version: int | str | None = None) -> AvroSchemas:
+        """Everything that is known about the records of a topic. Rows are read into this version of its subject."""
+        wanted = version or "latest"
+        if (subject, wanted) not in self._subjects:
+            self._subjects[subject, wanted] = self._first(topic, subject, wanted)
+        known, further = self._subjects[subject, wanted], self._further()
         return AvroSchemas(known.reader, {**known.writers, **further.writers}, further.unknown)
 
     def key_schemas(self, topic: str) -> Writers:
@@ -89,15 +90,14 @@ class SchemaBook:
                 self._chosen[subject, schema] = Registered(self.register(subject, wanted), wanted)
         return self._chosen[subject, schema]
 
-    def _first(self, topic: str, version: int | str | None) -> AvroSchemas:
-        subject = f"{topic}-value"
+    def _first(self, topic: str, subject: str, version: int | str) -> AvroSchemas:
         try:
             found = self.registry.versions(subject)
         except LookupError:
             text = f"the schema registry has no subject `{subject}`, so the records of `{topic}` cannot be read"
             hint = "register a schema, or say another format"
             raise ServiceError("schema-unknown", text, hint=hint) from None
-        wanted = found.get(max(found) if version in (None, "latest") else int(str(version)))
+        wanted = found.get(max(found) if version == "latest" else int(version))
         if wanted is None:
             raise ServiceError("schema-unknown", f"the subject `{subject}` has no version {version}")
         if wanted.kind != "AVRO":
