@@ -87,6 +87,7 @@ CODES: Final[Mapping[str, str]] = {
     "window-without-event-time": "A time window needs a stream with event time. Declare `event_time` on the source.",
     "connector-refused": "A worker of Kafka Connect was asked whether it would take a connector, and has something against it. Nothing was changed.",
     "connect-failed": "Kafka Connect did not do what it was asked. The message has its words.",
+    "format-unsupported": "The records of a source that a model reads are in a format that cannot be read here.",
     "schema-incompatible": "A schema that the project writes out differs from the newest one of its subject in a way that the subject does not allow.",
     "cores-missing": "Queries in real-time mode hold a core for every partition that they read, and there are not so many. Spark would not say it: some partitions would never be read.",
     "async-progress-unsupported": "`async_progress` stands on a model whose progress Spark cannot keep while its query goes on. The message has every reason.",

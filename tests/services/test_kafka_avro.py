@@ -215,6 +215,12 @@ sinks:
     assert failed.value.code == "schema-unknown"
 
 
+def test_what_a_registry_puts_before_json_is_passed_over(running: Running, broker: Broker, topic: str) -> None:
+    produce(broker.plain, topic, b'\0\0\0\0\x07{"id": 1}', {"id": 2}, b"\0\0\0\0\x07[]", b"\0")
+    source = KafkaSource(topic=topic, data_format="json").reaching(Clusters(Cluster(broker.plain)))
+    assert [row["id"] for row in source.peek(running.spark).collect()] == [1, 2]
+
+
 def test_rows_are_taken_out_of_the_envelopes_of_debezium(
     running: Running, broker: Broker, registry: str, topic: str
 ) -> None:

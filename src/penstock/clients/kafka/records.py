@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.clients.formats import JSON_OPTIONS
 from penstock.clients.kafka.keys import UNREADABLE, key_read
-from penstock.clients.kafka.wire import Writers
+from penstock.clients.kafka.wire import HEAD, ZERO, Writers
 from penstock.clients.spark_expressions import tried
 from penstock.clients.wide.functions import know_wide_numbers
 from penstock.clients.wide.made import Made
@@ -74,20 +74,26 @@ class Decoded:
 
 def json_value(columns: Mapping[str, str]) -> Decoded:
     """JSON objects. A field that is not there is null; one that does not fit its type is a fault."""
-    from pyspark.sql import functions as f
-
-    return _json(f.col("value").cast("string"), _fields(columns), VALUE, _made_of_text(columns))
+    return _json(_json_text(), _fields(columns), VALUE, _made_of_text(columns))
 
 
 def json_in_envelope(columns: Mapping[str, str]) -> Decoded:
     """JSON objects as Debezium wraps them, with their schema or without."""
     from pyspark.sql import functions as f
 
-    text = f.col("value").cast("string")
+    text = _json_text()
     row = f"STRUCT<{_fields(columns)}>"
     within = f.coalesce(f.get_json_object(text, "$.payload"), text)
     schema = f"before {row}, after {row}, op STRING"
     return out_of_envelope(_json(within, schema, ENVELOPE, _made_of_text(columns)))
+
+
+def _json_text() -> Column:
+    """A value as text. What a schema registry has put before it says nothing of the columns."""
+    from pyspark.sql import functions as f
+
+    behind = f.expr(f"substring(value, {HEAD + 1})")
+    return f.when(f.startswith(f.col("value"), f.lit(ZERO)), behind).otherwise(f.col("value")).cast("string")
 
 
 def out_of_envelope(whole: Decoded) -> Decoded:
@@ -154,7 +160,7 @@ def json_columns(records: DataFrame) -> dict[str, str]:
     spark = records.sparkSession
     jvm = spark._jvm
     assert jvm is not None
-    as_texts = getattr(records.selectExpr("CAST(value AS STRING)")._jdf, "as")  # a word of Python's own
+    as_texts = getattr(records.select(_json_text())._jdf, "as")  # a word of Python's own
     texts = as_texts(jvm.org.apache.spark.sql.Encoders.STRING())
     schema = spark.read.option("columnNameOfCorruptRecord", CORRUPT)._jreader.json(texts).schema()
     fields = [schema.apply(place) for place in range(schema.size())]
