@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
+from pydantic import AliasChoices, BeforeValidator, Field, PrivateAttr, model_validator
 
 from penstock.clients.batches import PartRead
 from penstock.clients.clusters import Cluster, Clusters
@@ -76,7 +76,9 @@ class KafkaSource(Source):
     """The topic's name."""
     data_format: Annotated[Literal["avro", "json", "raw"], known_format("avro", "json", "raw")] = "avro"
     """What its values are: Avro of a schema registry, JSON objects, or bytes that are taken as they are."""
-    schema_: dict[str, ColumnType] | None = Field(None, alias="schema")
+    schema_: dict[str, ColumnType] | None = Field(
+        None, alias="schema", validation_alias=AliasChoices("schema", "columns")
+    )
     """The columns of JSON objects and their types, such as `int64`, `string`, `u256`, `decimal128(20,4)`, or of SQL."""
     starting_offsets: Beginning | dict[Whole, Whole] = "earliest"
     """Where to begin the first time: `earliest`, `latest`, a time in milliseconds since 1970, or offsets by partition;
