@@ -237,6 +237,26 @@ def test_a_schema_that_has_the_same_fields_is_written_by_and_null_stays_allowed(
     assert chosen.number == asked.versions(subject)[2].number
 
 
+WITH_NULLS = """
+sources:
+  events: {{type: kafka, topic: {topic}, data_format: json, schema: {{a: string, b: string}}, primary_key: "a,b"}}
+sinks:
+  out: {{type: kafka, from: events, topic: {topic}.out, data_format: json}}
+"""
+
+
+def test_keys_with_nulls_are_not_those_of_other_rows(given: Given) -> None:
+    given.running.write({"pipeline.yml": WITH_NULLS.format(topic=given.topic)})
+    given.sent(*({"a": a, "b": b} for a, b in [("x", None), (None, "x"), ("x", ""), ("x", "y"), (None, None)]))
+    assert {key: (row["a"], row["b"]) for _, key, row in given.changes()} == {
+        '{"a":"x","b":null}': ("x", None),
+        '{"a":null,"b":"x"}': (None, "x"),
+        "x:": ("x", ""),
+        "x:y": ("x", "y"),
+        '{"a":null,"b":null}': (None, None),
+    }
+
+
 def test_bytes_as_they_are(given: Given) -> None:
     text = given.written(sql="SELECT hex(value) AS id FROM events").running.root / "pipeline.yml"
     raw = text.read_text().replace(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PrivateAttr
@@ -95,14 +97,22 @@ class KafkaSink(StreamSink):
             value = self._avro(batch)
         columns = [value.alias("value")]
         if self.primary_key:
-            parts = (text_of(batch, name).cast("string") for name in self.primary_key)
-            columns.append(f.concat_ws(":", *parts).alias("key"))
+            columns.append(self._key(batch).alias("key"))
         if OP in batch.columns:
             said = operation(batch)
             word = f.when(said == "i", "c").otherwise(said)
             header = f.struct(f.lit(OPERATION_HEADER).alias("key"), word.cast("binary").alias("value"))
             columns.append(f.array(header).alias("headers"))
         return batch.select(*columns)
+
+    def _key(self, batch: DataFrame) -> SparkColumn:
+        """What identifies a row, its parts joined by colons. With nulls among them that would be the key of another
+        row: then they stand in a JSON object."""
+        from pyspark.sql import functions as f
+
+        parts = [text_of(batch, name).cast("string").alias(name) for name in self.primary_key]
+        has_null = reduce(or_, (part.isNull() for part in parts))
+        return f.when(has_null, f.to_json(f.struct(*parts), JSON_OPTIONS)).otherwise(f.concat_ws(":", *parts))
 
     def _avro(self, batch: DataFrame) -> SparkColumn:
         """Values as the schema registry wants them, by a schema that is registered."""
