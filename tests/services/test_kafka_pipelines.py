@@ -433,6 +433,9 @@ def test_the_last_row_is_the_one_with_the_highest_offset(given: Given) -> None:
     found = given.changes()
     assert len(found) < 50 * 6
     assert {row["id"]: row["name"] for _, _, row in found} == {key: f"{key}-199" for key in range(50)}
+    places = {(record.key, record.partition) for record in consume(given.broker.plain, f"{given.topic}.out")}
+    assert len(places) == 50  # records of one key stand in one partition
+    assert len({partition for _, partition in places}) == 4
 
 
 def test_the_last_row_that_can_be_worked_out_is_written(given: Given) -> None:
