@@ -22,6 +22,7 @@ ELSEWHERE = {
     "rebuild-refused": "tests/unit/test_plan.py",
     "cores-missing": "tests/unit/test_trigger.py",
     "no-row": "tests/services/test_kafka_pipelines.py",
+    "key-unreadable": "tests/services/test_kafka_avro.py",
     "phase-mismatch": "tests/services/test_hybrid.py",
     "primary-key-assumed": "tests/services/test_clickhouse_source.py",
     "schema-incompatible": "tests/services/test_schema_registry.py",

@@ -146,7 +146,9 @@ def consume(cluster: KafkaCluster, topic: str) -> list[Record]:
                 {name: text.decode(errors="replace") for name, text in message.headers() or []},
             )
             place = (message.partition(), message.offset())
-            found.append(Record(None if key is None else key.decode(), message.value(), headers, *place))
+            found.append(
+                Record(None if key is None else key.decode(errors="replace"), message.value(), headers, *place)
+            )
         return sorted(found, key=lambda record: (record.partition, record.offset))
     finally:
         consumer.close()
@@ -170,9 +172,18 @@ CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 
 def codecs_of(broker: Broker, topic: str) -> set[str]:
     """How the records of a topic with one partition are packed: the lowest bits of their batches' attributes say so."""
+    return {CODECS[batch[22] & 7] for batch in _batches(broker, topic)}
+
+
+def producers_of(broker: Broker, topic: str) -> set[int]:
+    """The numbers of the producers of a topic with one partition. One that may write records twice has -1."""
+    return {int.from_bytes(batch[43:51], "big", signed=True) for batch in _batches(broker, topic)}
+
+
+def _batches(broker: Broker, topic: str) -> Iterator[bytes]:
+    """The batches of records of a topic with one partition, as the broker keeps them."""
     (segment,) = (broker.home / "data" / f"{topic}-0").glob("*.log")
-    data, at, found = segment.read_bytes(), 0, set[str]()
-    while at + 23 <= len(data) and (length := int.from_bytes(data[at + 8 : at + 12], "big")):
-        found.add(CODECS[data[at + 22] & 7])
+    data, at = segment.read_bytes(), 0
+    while at + 61 <= len(data) and (length := int.from_bytes(data[at + 8 : at + 12], "big")):
+        yield data[at : at + 12 + length]
         at += 12 + length
-    return found

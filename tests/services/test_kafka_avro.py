@@ -7,14 +7,18 @@ from typing import Any
 
 import pytest
 
+from penstock.cli.line import check
 from penstock.clients.clusters import Cluster, Clusters
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.schema_book import SchemaBook
 from penstock.clients.schema_registry import Registry
 from penstock.connectors.kafka import KafkaSource
 from penstock.errors import ServiceError
+from penstock.runtime.replay import Replayed
+from penstock.sql.types import Column
 from tests.services import registry as registries
 from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
+from tests.services.letters import deliver
 from tests.services.stories import done, live, paused, resumed
 from tests.spark.running import Running
 
@@ -109,6 +113,40 @@ def test_a_schema_that_appears_while_the_query_runs_loses_no_record(
     assert {(row["id"], row["name"]) for row in seen} == {(1, "a"), (2, "b"), (3, "c")}
 
 
+def test_a_new_schema_is_learned_by_every_query_when_looking_through_and_when_letters_are_delivered(
+    running: Running, broker: Broker, registry: str, topic: str
+) -> None:
+    asked = Registry([registry])
+    old = asked.register(f"{topic}-value", json.dumps(FIRST))
+    elsewhere = asked.register(f"{topic}-other", json.dumps({**SECOND, "name": "Other"}))
+    text = PROJECT.format(servers=broker.plain.servers, registry=registry, topic=topic).replace("orders", topic)
+    models = f"""
+  - name: {topic}-shares
+    sql: SELECT 6 / id AS share FROM {{{{ source("{topic}") }}}}
+  - name: counted
+    sql: SELECT name, COUNT(*) AS n FROM {{{{ source("{topic}") }}}} GROUP BY name
+    advanced: {{topic: {{name: {topic}.counted}}}}
+"""
+    running.write({"stream_project.yml": text + models})
+    produce(broker.plain, topic, value(old, 1, "a"), value(elsewhere, 2, "a", 1.5), value(424242, 3, "a"))
+    produce(broker.plain, topic, value(elsewhere, 0, "a", None))
+    progress = running.run()
+    assert [progress[name].rejected for name in ("seen", f"{topic}-shares", "counted")] == [1, 2, 1]
+    assert rows_of(consume(broker.plain, f"{topic}.counted"))[-1] == {"name": "a", "n": 3}
+
+    assert {row["id"] for row in running.show(f"source.{topic}")} == {0, 1, 2}
+    mark = check(running.root).place.checkpoint("seen") / "looked-through.json"
+    mark.write_text(json.dumps({topic: {"0": 0}}))  # as if the process had died before it looked
+    letters = len(consume(broker.plain, f"{topic}.errors"))
+    running.run()
+    assert len(consume(broker.plain, f"{topic}.errors")) == letters + 1
+
+    running.write({"stream_project.yml": text + models.replace("6 / id", "6 / NULLIF(id, 0)")})
+    assert deliver(running, f"{topic}-shares") == {f"model.{topic}-shares": Replayed(1, 1)}
+    shares = {row["share"] for row in rows_of(consume(broker.plain, f"{topic}-shares"))}
+    assert shares == {6, 3, None}
+
+
 def test_what_no_schema_fits_is_kept(running: Running, broker: Broker, registry: str, topic: str) -> None:
     known = Registry([registry]).register(f"{topic}-value", json.dumps(FIRST))
     bad = [b"\x01hello", b"\x00\x00", value(424242, 1, "a"), value(known)]
@@ -135,13 +173,52 @@ def test_a_subject_without_a_schema_and_a_registry_that_is_not_there(
     assert failed.value.code == "unreachable"
 
 
-def test_a_number_that_stands_for_another_schema(running: Running, broker: Broker, registry: str, topic: str) -> None:
-    known = Registry([registry]).register(f"{topic}-value", json.dumps(FIRST))
-    produce(broker.plain, topic, value(777777, 1, "a"), value(known, 2, "b"))
-    source = KafkaSource.model_validate({"topic": topic, "schema_id_overrides": [{"from": 777777, "to": known}]})
-    cluster = Cluster(broker.plain, SchemaBook(Registry([registry])))
-    rows = source.reaching(Clusters(cluster, cluster)).peek(running.spark.newSession()).collect()
-    assert [(row["id"], row["name"]) for row in rows] == [(1, "a"), (2, "b")]
+def test_a_schema_under_another_name_and_numbers_that_stand_for_others(
+    running: Running, broker: Broker, registry: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Registry([registry])
+    known, newer = (asked.register(f"{topic}-shared", json.dumps(schema)) for schema in (FIRST, SECOND))
+    asked.register(f"{topic}-value", json.dumps({**FIRST, "fields": FIRST["fields"][:1]}))
+    produce(broker.plain, topic, value(known, 1, "a"), value(newer, 2, "b", 1.5))
+    text = PROJECT.format(servers=broker.plain.servers, registry=registry, topic=topic)
+    running.write(
+        {"stream_project.yml": text.replace("confluent,", f"confluent, subject: {topic}-shared, version: 1,")}
+    )
+    assert running.run()["seen"].rejected == 0
+    assert rows_of(consume(broker.plain, f"{topic}.seen")) == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}]
+
+    for side in ("SOURCE", "SINK"):
+        monkeypatch.setenv(f"PENSTOCK__KAFKA_{side}__BROKERS", broker.plain.servers)
+        monkeypatch.setenv(f"PENSTOCK__KAFKA_{side}__SCHEMA_REGISTRY_URL", registry)
+    produce(broker.plain, topic, value(777777, 3, "c"))
+    pipeline = f"""
+sources:
+  {topic}:
+    {{type: kafka, topic: {topic}, primary_key: id, schema_subject: {topic}-shared,
+     schema_id_overrides: [{{from: 777777, to: NUMBER}}]}}
+sinks:
+  out: {{type: kafka, from: {topic}, topic: {topic}.out, data_format: json}}
+"""
+    running = Running(running.root, running.spark, "pipeline.yml")
+    running.write({"pipeline.yml": pipeline.replace("NUMBER", str(known))})
+    assert running.run()[topic].rejected == 0
+    rows = rows_of(consume(broker.plain, f"{topic}.out"))
+    assert sorted((row["id"], row["name"], row["paid"]) for row in rows) == [
+        (1, "a", None),
+        (2, "b", 1.5),
+        (3, "c", None),
+    ]
+    source = KafkaSource.model_validate({"topic": topic, "schema_id_overrides": [{"from": 1, "to": 424242}]})
+    clusters = Clusters(Cluster(broker.plain, SchemaBook(asked)))
+    with pytest.raises(ServiceError, match="no schema in Avro of the number 424242") as failed:
+        source.reaching(clusters).peek(running.spark)
+    assert failed.value.code == "schema-unknown"
+
+
+def test_what_a_registry_puts_before_json_is_passed_over(running: Running, broker: Broker, topic: str) -> None:
+    produce(broker.plain, topic, b'\0\0\0\0\x07{"id": 1}', {"id": 2}, b"\0\0\0\0\x07[]", b"\0")
+    source = KafkaSource(topic=topic, data_format="json").reaching(Clusters(Cluster(broker.plain)))
+    assert [row["id"] for row in source.peek(running.spark).collect()] == [1, 2]
 
 
 def test_rows_are_taken_out_of_the_envelopes_of_debezium(
@@ -168,6 +245,133 @@ def test_rows_are_taken_out_of_the_envelopes_of_debezium(
     source = KafkaSource(topic=topic, envelope="debezium", primary_key=("id",)).reaching(clusters)
     found = [(row["id"], row["name"], row["_gs_op"]) for row in source.peek(running.spark).collect()]
     assert found == [(1, "a", "i"), (1, "b", "u"), (1, "b", "d")]
+
+
+KEY = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "long"}]}
+RECORD = (
+    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
+    "headers ARRAY<STRUCT<key: STRING, value: BINARY>>"
+)
+
+
+def deleted(source: KafkaSource, clusters: Clusters, running: Running, *keys: bytes) -> list[Any]:
+    """What records without a value delete, by their keys: the columns of the primary key, or what is wrong."""
+    records = [(bytearray(key), None, source.topic, 0, at, None, []) for at, key in enumerate(keys)]
+    rows = source.reaching(clusters).rows_of(running.spark.createDataFrame(records, RECORD))
+    assert rows is not None
+    found = rows.orderBy("_origin.offset").collect()
+    assert {row["_gs_op"] for row in found} == {"d"}
+    return [row["_error"] or tuple(row[name] for name in source.primary_key) for row in found]
+
+
+def test_keys_that_are_not_surely_the_primary_key_delete_nothing(
+    running: Running, broker: Broker, registry: str, topic: str
+) -> None:
+    clusters = Clusters(Cluster(broker.plain, SchemaBook(Registry([registry]))))
+    by_number = KafkaSource.model_validate(
+        {"topic": topic, "data_format": "json", "schema": {"id": "int64"}, "primary_key": "id"}
+    )
+    keys = [b"7", b" 8", b'"9"', b'{"id": "10"}', b'{"schema": {"type": "int64"}, "payload": 11}']
+    assert deleted(by_number, clusters, running, *keys) == [(7,), (8,), (9,), (10,), (11,)]
+    bad = [b"seven", b"1.5", b"", b"null", b"7:8", b'{"id": null}', b'{"no": 7}', b'{"id": 7', b'{"id": {"id": 7}}']
+    bad += [b"\xff7", b"\x01\x027", b"\0\0\x007", b"\0\0\0\0\0\0\x007", value(424242, 7), b"9" * 30]
+    assert deleted(by_number, clusters, running, *bad) == ["key-unreadable"] * len(bad)
+
+    by_text = by_number.with_columns((Column("id", "STRING"), Column("_gs_op", "STRING")))
+    keys = [b"abc", b'"abc"', b'"a\\"b"', b'"abc', b'{"id": "abc"}', b'{"schema": {}, "payload": "abc"}']
+    assert deleted(by_text, clusters, running, *keys) == [("abc",), ("abc",), ('a"b',), ('"abc',), ("abc",), ("abc",)]
+    assert deleted(by_text, clusters, running, b"\xff", value(1, "a")) == ["key-unreadable"] * 2
+
+    by_both = KafkaSource.model_validate(
+        {"topic": topic, "data_format": "json", "schema": {"a": "int64", "b": "string"}, "primary_key": "a,b"}
+    )
+    keys = [b"1:x:y", b'{"a": 1, "b": "x"}']
+    assert deleted(by_both, clusters, running, *keys) == [(1, "x:y"), (1, "x")]
+    assert deleted(by_both, clusters, running, b"1", b"x:1", b'{"a": 1}') == ["key-unreadable"] * 3
+
+
+def test_keys_in_avro_are_read_by_their_own_schema(running: Running, broker: Broker, registry: str, topic: str) -> None:
+    asked = Registry([registry])
+    asked.register(f"{topic}-value", json.dumps(FIRST))
+    shapes: list[Any] = [
+        KEY,
+        {**KEY, "fields": [{"name": "no", "type": {"type": "array", "items": "int"}}, *KEY["fields"]]},
+        ["null", {**KEY, "fields": [{"name": "ID", "type": ["null", "int"]}]}],
+        {"type": "long"},
+        ["null", "string"],
+        {**KEY, "fields": [{"name": "name", "type": "long"}]},
+        {**KEY, "fields": [{"name": "id", "type": {"type": "map", "values": "long"}}]},
+    ]
+    numbers = [asked.register(f"{topic}-key", json.dumps(shape)) for shape in shapes]
+    record, wide, optional, number, text, other, strange = numbers
+    clusters = Clusters(Cluster(broker.plain, SchemaBook(asked)))
+    source = KafkaSource(topic=topic, primary_key=("id",))
+    keys = [value(record, 1), value(wide, 1, 5, 0, 2), value(optional, 1, 1, 3), value(number, 4), value(text, 1, "5")]
+    assert deleted(source, clusters, running, *keys, b"6") == [(n,) for n in range(1, 7)]
+    bad = [value(optional, 1, None), value(optional, None), value(text, 1, "x"), value(other, 7), value(strange, 0)]
+    assert deleted(source, clusters, running, *bad, value(record)) == ["key-unreadable"] * 6
+
+
+def test_a_key_without_a_value_deletes_whatever_its_schema_and_a_wrong_one_is_kept(
+    running: Running, broker: Broker, registry: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Registry([registry])
+    row = asked.register(f"{topic}-value", json.dumps(FIRST))
+    key = asked.register(f"{topic}-key", json.dumps(KEY))
+    elsewhere = asked.register(f"{topic}-other-key", json.dumps({**KEY, "name": "Other"}))
+    of_none = registries.register(
+        registry, f"{topic}-json", {"type": "object", "properties": {"a": {"type": "string"}}}, "JSON"
+    )
+    for side in ("SOURCE", "SINK"):
+        monkeypatch.setenv(f"PENSTOCK__KAFKA_{side}__BROKERS", broker.plain.servers)
+        monkeypatch.setenv(f"PENSTOCK__KAFKA_{side}__SCHEMA_REGISTRY_URL", registry)
+    pipeline = f"""
+sources:
+  {topic}: {{type: kafka, topic: {topic}, primary_key: id}}
+sinks:
+  out: {{type: kafka, from: {topic}, topic: {topic}.out, data_format: json}}
+"""
+    produce(
+        broker.plain,
+        topic,
+        (value(key, 1), value(row, 1, "a")),
+        (value(key, 2), None),
+        (value(elsewhere, 3), None),
+        (value(424242, 4), None),
+        (value(of_none, 5), None),
+        (b"none", None),
+    )
+    running = Running(running.root, running.spark, "pipeline.yml").write({"pipeline.yml": pipeline})
+    progress = running.run()[topic]
+    assert (progress.rows_in, progress.rejected) == (6, 3)
+    found = consume(broker.plain, f"{topic}.out")
+    assert {(r.headers["dbz.op"], r.key) for r in found} == {("c", "1"), ("d", "2"), ("d", "3")}
+    assert [r.headers["penstock.code"] for r in consume(broker.plain, f"{topic}.errors")] == ["key-unreadable"] * 3
+
+
+def test_values_that_may_be_null_are_read_and_null_is_as_good_as_none(
+    running: Running, broker: Broker, registry: str, topic: str
+) -> None:
+    asked = Registry([registry])
+    first = asked.register(f"{topic}-value", json.dumps(FIRST))
+    last = asked.register(f"{topic}-value", json.dumps([SECOND, "null"]))
+    newest = asked.register(f"{topic}-value", json.dumps(["null", SECOND]))
+    records = [value(first, 1, "a"), value(newest, 1, 2, "b", 2.5), value(last, 0, 3, "c", None)]
+    produce(broker.plain, topic, *records, ("4", value(newest, None)), ("5", value(last, 1)), value(newest, 2))
+    clusters = Clusters(Cluster(broker.plain, SchemaBook(asked)))
+    source = KafkaSource(topic=topic, primary_key=("id",)).reaching(clusters)
+    read = source.peek(running.spark)
+    assert [(row["id"], row["name"], row["paid"], row["_gs_op"]) for row in read.collect()] == [
+        (1, "a", None, "i"),
+        (2, "b", 2.5, "i"),
+        (3, "c", None, "i"),
+        (4, None, None, "d"),
+        (5, None, None, "d"),
+    ]
+    progress = given(running, broker, registry, topic).run()["seen"]
+    assert (progress.rows_out, progress.rejected) == (3, 3)
+    letters = [r for r in consume(broker.plain, "orders.errors") if r.headers["penstock.topic"] == topic]
+    assert [r.headers["penstock.code"] for r in letters] == ["no-value", "no-value", "avro-unreadable"]
 
 
 def test_a_registry_that_does_not_answer_for_a_while_loses_no_record(

@@ -1,10 +1,11 @@
 """Letters in Kafka: listed, and delivered again once their cause is mended."""
 
 from penstock.cli.errors import letters_of
-from penstock.cli.line import check, compiled
+from penstock.cli.line import check
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.runtime.replay import Replayed, replayed
+from penstock.runtime.replay import Replayed
 from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
+from tests.services.letters import deliver
 from tests.spark.running import Running
 
 PROJECT = """
@@ -18,25 +19,6 @@ models:
   - name: {topic}-out
     sql: SELECT id, 100 / n AS share FROM {{{{ source("{topic}") }}}}
 """
-
-
-def deliver(running: Running) -> dict[str, Replayed]:
-    checked = check(running.root)
-    waiting = letters_of(checked, None)
-    store = checked.store
-    return {
-        node: replayed(
-            compiled(checked),
-            node,
-            [letter for letter in waiting if letter.node == node],
-            running.spark,
-            checked.place,
-            store,
-            checked.environ,
-            checked.clusters,
-        )
-        for node in {letter.node for letter in waiting}
-    }
 
 
 def test_records_wait_and_are_delivered_once_when_the_cause_is_mended(running: Running, broker: Broker) -> None:

@@ -10,6 +10,7 @@ import pytest
 from penstock.cli.errors import letters_of
 from penstock.cli.line import Target, check
 from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.clients.kafka.schema_book import SchemaBook
 from penstock.clients.letters import Letter
 from penstock.clients.schema_registry import Registry
 from penstock.errors import ProjectInvalid, QueryFailed, ServiceError
@@ -117,7 +118,9 @@ def test_operations_come_and_go_in_a_header(given: Given) -> None:
 
 def test_a_record_without_a_value_deletes_by_its_key(given: Given) -> None:
     given.written().sent(("7", None), ('{"id": 8}', None), ('{"payload": {"id": 9}}', None))
+    given.sent(("seven", None), ('{"no": 7}', None), (b"\0\0\x007", None))
     assert given.changes() == [("d", str(n), {"id": n, "name": None}) for n in (7, 8, 9)]
+    assert [letter.about["code"] for letter in given.letters()] == ["key-unreadable"] * 3
 
 
 def test_the_topic_of_a_sink_is_made_and_left_alone(given: Given) -> None:
@@ -214,6 +217,44 @@ def test_a_schema_that_does_not_fit_the_ones_before_is_refused(given: Given, reg
     with pytest.raises(ServiceError, match="does not take the new schema") as failed:
         given.running.run()
     assert failed.value.code == "schema-refused"
+
+
+def test_a_schema_that_has_the_same_fields_is_written_by_and_null_stays_allowed(given: Given, registry: str) -> None:
+    asked, subject = Registry([registry]), f"{given.topic}.out-value"
+    fields = [{"name": "name", "type": ["string", "null"]}, {"name": "id", "type": ["null", "long"], "default": None}]
+    record = {"type": "record", "name": "Other", "namespace": "shop", "fields": fields}
+    number = asked.register(subject, json.dumps(["null", record]))
+    asked.set_compatibility(subject, "FULL")
+    given.written(form="avro").sent({"id": 1, "name": "a"}, {"id": 2}).running.run()
+    found = [record.value for record in consume(given.broker.plain, f"{given.topic}.out")]
+    begins = b"\0" + number.to_bytes(4, "big") + b"\x02"  # the second of null and the record
+    assert sorted(found, key=str) == sorted([begins + b"\x00\x02a\x02\x02", begins + b"\x02\x02\x04"], key=str)
+
+    more = {**record, "name": "given", "fields": [*fields, {"name": "n", "type": ["null", "int"], "default": None}]}
+    chosen = SchemaBook(asked).to_write(subject, json.dumps(more))
+    assert list(asked.versions(subject)) == [1, 2]
+    assert json.loads(asked.versions(subject)[2].text) == ["null", {**more, "name": "Other"}]
+    assert chosen.number == asked.versions(subject)[2].number
+
+
+WITH_NULLS = """
+sources:
+  events: {{type: kafka, topic: {topic}, data_format: json, schema: {{a: string, b: string}}, primary_key: "a,b"}}
+sinks:
+  out: {{type: kafka, from: events, topic: {topic}.out, data_format: json}}
+"""
+
+
+def test_keys_with_nulls_are_not_those_of_other_rows(given: Given) -> None:
+    given.running.write({"pipeline.yml": WITH_NULLS.format(topic=given.topic)})
+    given.sent(*({"a": a, "b": b} for a, b in [("x", None), (None, "x"), ("x", ""), ("x", "y"), (None, None)]))
+    assert {key: (row["a"], row["b"]) for _, key, row in given.changes()} == {
+        '{"a":"x","b":null}': ("x", None),
+        '{"a":null,"b":"x"}': (None, "x"),
+        "x:": ("x", ""),
+        "x:y": ("x", "y"),
+        '{"a":null,"b":null}': (None, None),
+    }
 
 
 def test_bytes_as_they_are(given: Given) -> None:
@@ -392,6 +433,9 @@ def test_the_last_row_is_the_one_with_the_highest_offset(given: Given) -> None:
     found = given.changes()
     assert len(found) < 50 * 6
     assert {row["id"]: row["name"] for _, _, row in found} == {key: f"{key}-199" for key in range(50)}
+    places = {(record.key, record.partition) for record in consume(given.broker.plain, f"{given.topic}.out")}
+    assert len(places) == 50  # records of one key stand in one partition
+    assert len({partition for _, partition in places}) == 4
 
 
 def test_the_last_row_that_can_be_worked_out_is_written(given: Given) -> None:

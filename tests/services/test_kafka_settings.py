@@ -13,7 +13,7 @@ from penstock.cli.line import Target, check, compiled
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.errors import QueryFailed, ServiceError
 from tests.services import registry as registries
-from tests.services.kafka import CODECS, Broker, codecs_of, consume, new_topic, produce, rows_of
+from tests.services.kafka import CODECS, Broker, codecs_of, consume, new_topic, produce, producers_of, rows_of
 from tests.spark.running import Running
 
 PIPELINE = """
@@ -45,6 +45,7 @@ def test_batches_are_packed_as_the_sink_says(running: Running, broker: Broker, t
     pipeline(running, topic, sink="" if said is None else f", compression: {said}").run()
     assert len(consume(broker.plain, f"{topic}.out")) == 20
     assert codecs_of(broker, f"{topic}.out") == {said or "lz4"}
+    assert all(number >= 0 for number in producers_of(broker, f"{topic}.out"))  # idempotent, which needs acks=all
 
 
 def test_records_are_as_large_as_the_sink_says(running: Running, broker: Broker, topic: str) -> None:

@@ -45,6 +45,14 @@ def test_a_condition_in_words_of_spark(pipeline_manifest: Compile, written: str,
     assert query.inputs[0].condition == condition
 
 
+def test_columns_are_another_word_for_the_schema_of_json(pipeline_manifest: Compile, pipeline: Findings) -> None:
+    text = PIPELINE.format(filter="id > 1")
+    assert pipeline_manifest(text.replace("schema:", "columns:")) == pipeline_manifest(text)
+    found = only(pipeline(text.replace("schema:", "columns:").replace("int64", "int46")))
+    assert found.message.startswith("unsupported data type 'int46'")
+    assert found.path == "sources.events.columns.id"
+
+
 @pytest.mark.parametrize(
     ("written", "code", "said"),
     [

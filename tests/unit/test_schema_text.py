@@ -164,6 +164,24 @@ def test_the_format_is_known_in_any_case(project: Findings, form: str) -> None:
     assert project(source(text, form)) == ()
 
 
+PROTOBUF = """
+project: {name: p}
+runtime: {kafka: {bootstrap_servers: "a:9092"}}
+sources:
+  - {name: s, topic: t, schema: {registry: confluent, format: protobuf}, columns: [{name: a, type: INT}]}
+models:
+  - {name: m, sql: 'SELECT a FROM {{ source("s") }}'}
+"""
+
+
+def test_records_in_protobuf_are_refused_where_they_would_be_read(project: Findings) -> None:
+    found = only(project(PROTOBUF))
+    assert (found.code, found.path) == ("format-unsupported", "sources.s.schema.format")
+    assert found.origin == spot(MAIN, PROTOBUF, "protobuf")
+    assert "format-unsupported" not in {d.code for d in project(PROTOBUF[: PROTOBUF.index("models:")])}
+    assert "format-unsupported" not in {d.code for d in project(PROTOBUF.replace("protobuf", "json"))}
+
+
 @pytest.mark.parametrize("definition", ["[" * 50_000, '{"type":' * 50_000])
 def test_a_schema_that_is_nested_too_deeply_is_a_diagnostic(project: Findings, definition: str) -> None:
     assert only(project(source(definition))).code == "invalid-value"

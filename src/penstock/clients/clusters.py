@@ -42,6 +42,11 @@ class Clusters:
     clickhouse_sink: ClickHouseSink | None = None
     settings: Settings = field(default_factory=Settings, repr=False)
 
+    def learned(self, failure: str) -> bool:
+        """Whether something failed for a schema of a record that it did not know, and that is known now."""
+        book = self.source.schemas if self.source is not None else None
+        return book is not None and book.learned(failure)
+
     def seen_by(self, node: str) -> Self:
         """The systems as one sink sees them."""
         name = re.sub("[^A-Z0-9]", "_", node.partition(".")[2].upper())

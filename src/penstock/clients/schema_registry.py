@@ -24,6 +24,7 @@ class Registered:
 
     number: int
     text: str
+    kind: str = "AVRO"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +58,14 @@ class Registry:
         """Every schema that a subject has had. LookupError if there is no such subject."""
         path = f"/subjects/{quote(subject, safe='')}/versions"
         found = {int(version): self._get(f"{path}/{version}") for version in self._get(path)}
-        return {version: Registered(int(told["id"]), self._whole(told)) for version, told in found.items()}
+        return {version: self._registered(int(told["id"]), told) for version, told in found.items()}
 
-    def schema(self, number: int) -> str:
+    def schema(self, number: int) -> Registered:
         """A schema by its number. LookupError if there is none."""
-        return self._whole(self._get(f"/schemas/ids/{number}"))
+        return self._registered(number, self._get(f"/schemas/ids/{number}"))
+
+    def _registered(self, number: int, told: Mapping[str, Any]) -> Registered:
+        return Registered(number, self._whole(told), str(told.get("schemaType") or "AVRO"))
 
     def register(self, subject: str, schema: str, kind: str = "AVRO") -> int:
         """Make a schema the newest of a subject, unless it is there already; its number.
@@ -77,6 +81,14 @@ class Registry:
             return str(self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")["schema"])
         except LookupError:
             return None
+
+    def latest(self, subject: str) -> Registered | None:
+        """The same with its number, and whole."""
+        try:
+            found = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
+        except LookupError:
+            return None
+        return self._registered(int(found["id"]), found)
 
     def compatibility(self, subject: str) -> str | None:
         """Which changes a subject allows, if that is said of it by itself."""

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import BeforeValidator, Field, PrivateAttr, model_validator
+from pydantic import AliasChoices, BeforeValidator, Field, PrivateAttr, model_validator
 
 from penstock.clients.batches import PartRead
 from penstock.clients.clusters import Cluster, Clusters
@@ -15,6 +15,7 @@ from penstock.clients.kafka import records
 from penstock.clients.kafka.avro import AvroSchemas, avro_value, narrowed
 from penstock.clients.kafka.data_formats import ColumnType, known_format
 from penstock.clients.kafka.records import Decoded, Shape, in_order, with_origin
+from penstock.clients.kafka.wire import Writers
 from penstock.clients.rowwise.functions import know_row_functions
 from penstock.clients.spark_packages import KAFKA
 from penstock.clients.topic_names import TOPIC_NAME
@@ -75,7 +76,9 @@ class KafkaSource(Source):
     """The topic's name."""
     data_format: Annotated[Literal["avro", "json", "raw"], known_format("avro", "json", "raw")] = "avro"
     """What its values are: Avro of a schema registry, JSON objects, or bytes that are taken as they are."""
-    schema_: dict[str, ColumnType] | None = Field(None, alias="schema")
+    schema_: dict[str, ColumnType] | None = Field(
+        None, alias="schema", validation_alias=AliasChoices("schema", "columns")
+    )
     """The columns of JSON objects and their types, such as `int64`, `string`, `u256`, `decimal128(20,4)`, or of SQL."""
     starting_offsets: Beginning | dict[Whole, Whole] = "earliest"
     """Where to begin the first time: `earliest`, `latest`, a time in milliseconds since 1970, or offsets by partition;
@@ -88,6 +91,10 @@ class KafkaSource(Source):
     """Whether rows have the columns `__kafka_partition`, `__kafka_offset` and `__kafka_timestamp`."""
     operation: bool = True
     """Whether rows have the column `_gs_op`, from the header `dbz.op`."""
+    schema_subject: str | None = None
+    """What the registry calls the schema of its records in Avro; `<topic>-value` when left out."""
+    schema_version: Whole | Literal["latest"] | None = None
+    """The version of that schema that rows are read into; the newest when left out."""
     schema_id_overrides: tuple[SchemaOverride, ...] = ()
     """Numbers of schemas that stand for others."""
     validate_writer_schema_ordering: bool = True
@@ -117,6 +124,10 @@ class KafkaSource(Source):
     @property
     def has_records(self) -> bool:
         return True
+
+    @property
+    def subject(self) -> str:
+        return self.schema_subject or f"{self.topic}-value"
 
     @property
     def tells_key(self) -> bool:
@@ -197,7 +208,7 @@ class KafkaSource(Source):
             know_row_functions(found.sparkSession, self._early)
             found = records.placed(found, self._early)
         decoded = self._decoded(found.sparkSession)
-        shape = Shape(self.primary_key, self.operation, self.include_metadata)
+        shape = Shape(self.primary_key, self.operation, self.include_metadata, self._key_schemas())
         return records.rows(found, decoded, shape, ERROR, kept)
 
     def _decoded(self, spark: SparkSession) -> Decoded:
@@ -225,15 +236,26 @@ class KafkaSource(Source):
         if book is None:
             hint = "name it in `runtime.schema_registry`"
             raise ServiceError("schema-unknown", f"`{self.topic}` is Avro, and there is no schema registry", hint=hint)
-        known = book.schemas(self.topic)
+        known = book.schemas(self.topic, self.subject, self.schema_version)
         for override in self.schema_id_overrides:
             if override.to not in known.writers:
                 book.learn(override.to)
-        known = book.schemas(self.topic)
-        renamed = {o.from_: known.writers[o.to] for o in self.schema_id_overrides if o.to in known.writers}
+        known = book.schemas(self.topic, self.subject, self.schema_version)
+        for override in self.schema_id_overrides:
+            if override.to not in known.writers:
+                text = f"the schema registry has no schema in Avro of the number {override.to}"
+                raise ServiceError("schema-unknown", text, hint=f"see `schema_id_overrides` of `{self.topic}`")
+        renamed = {o.from_: known.writers[o.to] for o in self.schema_id_overrides}
         whole = self._only is None or self.envelope is not None
         reader = known.reader if whole else narrowed(known.reader, self._only or ())
         return AvroSchemas(reader, {**known.writers, **renamed}, known.unknown)
+
+    def _key_schemas(self) -> Writers | None:
+        """The schemas of its keys, where the registry is known to be there, and keys are looked at."""
+        book = self._reached().schemas
+        if book is None or self.data_format != "avro" or not (self.primary_key and self.operation):
+            return None
+        return book.key_schemas(self.topic)
 
     def _found_columns(self, spark: SparkSession) -> dict[str, str]:
         """The columns of some records, where nobody has said what they are."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, PrivateAttr
@@ -11,9 +13,10 @@ from penstock.clients.batches import BatchRef, counted
 from penstock.clients.clusters import Cluster, Clusters
 from penstock.clients.formats import JSON_OPTIONS
 from penstock.clients.jars import Package
-from penstock.clients.kafka.avro import head
 from penstock.clients.kafka.data_formats import known_format
 from penstock.clients.kafka.records import OPERATION_HEADER
+from penstock.clients.kafka.schema_book import SchemaBook
+from penstock.clients.kafka.wire import head
 from penstock.clients.operations import operation
 from penstock.clients.schema_text import columns_of
 from penstock.clients.spark_packages import KAFKA
@@ -94,14 +97,22 @@ class KafkaSink(StreamSink):
             value = self._avro(batch)
         columns = [value.alias("value")]
         if self.primary_key:
-            parts = (text_of(batch, name).cast("string") for name in self.primary_key)
-            columns.append(f.concat_ws(":", *parts).alias("key"))
+            columns.append(self._key(batch).alias("key"))
         if OP in batch.columns:
             said = operation(batch)
             word = f.when(said == "i", "c").otherwise(said)
             header = f.struct(f.lit(OPERATION_HEADER).alias("key"), word.cast("binary").alias("value"))
             columns.append(f.array(header).alias("headers"))
         return batch.select(*columns)
+
+    def _key(self, batch: DataFrame) -> SparkColumn:
+        """What identifies a row, its parts joined by colons. With nulls among them that would be the key of another
+        row: then they stand in a JSON object."""
+        from pyspark.sql import functions as f
+
+        parts = [text_of(batch, name).cast("string").alias(name) for name in self.primary_key]
+        has_null = reduce(or_, (part.isNull() for part in parts))
+        return f.when(has_null, f.to_json(f.struct(*parts), JSON_OPTIONS)).otherwise(f.concat_ws(":", *parts))
 
     def _avro(self, batch: DataFrame) -> SparkColumn:
         """Values as the schema registry wants them, by a schema that is registered."""
@@ -124,20 +135,26 @@ class KafkaSink(StreamSink):
                     for c in known
                 )
             )
-            return f.concat(f.lit(head(self._registered(self.schema_))), to_avro(whole, self.schema_))
+            return f.concat(f.lit(head(self._book.register(self._subject, self.schema_))), to_avro(whole, self.schema_))
         whole = f.struct(*(column(name) for name in batch.columns if name != OP))
         fields: Any = batch.select(whole.alias("row")).schema[0].dataType
         columns = [Column(field.name, wide.get(field.name) or field.dataType.simpleString()) for field in fields]
         doc = json.dumps({"primaryKeys": list(self.primary_key)}) if self.primary_key else None
         schema = json.dumps(avro_record(self.topic, columns, doc))
-        return f.concat(f.lit(head(self._registered(schema))), to_avro(whole, schema))
+        chosen = self._book.to_write(self._subject, schema)
+        return f.concat(f.lit(head(chosen.number)), to_avro(whole, chosen.text))
 
-    def _registered(self, schema: str) -> int:
+    @property
+    def _subject(self) -> str:
+        return f"{self.topic}-value"
+
+    @property
+    def _book(self) -> SchemaBook:
         book = self._cluster.schemas if self._cluster is not None else None
         if book is None:
             hint = "name it in `runtime.schema_registry`"
             raise ServiceError("schema-unknown", f"`{self.topic}` is Avro, and there is no schema registry", hint=hint)
-        return book.register(f"{self.topic}-value", schema)
+        return book
 
     def _options(self, packing: str) -> dict[str, str]:
         assert self._cluster is not None

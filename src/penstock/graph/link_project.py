@@ -15,7 +15,7 @@ from penstock.graph.order import topological
 from penstock.graph.read_model import ReadModel
 from penstock.graph.rules import check_rules
 from penstock.graph.rules.violation import Ruled
-from penstock.graph.sources import source_node
+from penstock.graph.sources import source_node, unreadable_formats
 from penstock.graph.times import idle_lateness
 from penstock.graph.topics import schema_clashes, topic_clashes
 from penstock.graph.virtual_topics import virtual_clashes
@@ -59,6 +59,7 @@ def link_project(
     diagnostics.extend(topic_clashes(project, nodes))
     diagnostics.extend(virtual_clashes(project, nodes) if project.runtime.has_gateway else ())
     diagnostics.extend(schema_clashes(project))
+    diagnostics.extend(unreadable_formats(project.sources, nodes, project.runtime))
     diagnostics.extend(denied(project, nodes, tuple(tests)))
     diagnostics.extend(check_rules(Ruled(project, nodes, tuple(tests)), today))
     graph = Graph(project.name, "project", nodes, project.runtime, tuple(tests), project.header, project.rules.value)

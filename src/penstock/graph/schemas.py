@@ -144,8 +144,8 @@ def _asked(project: Project) -> Iterator[_Asked]:
                 yield _Asked(source, subject, _version(source.value))
         return
     for declared in project.sources.values():
-        if (subject := _pipeline_subject(declared.value)) is not None:
-            yield _Asked(declared, subject, wants_key=not declared.value.primary_key)
+        if (found := _pipeline_subject(declared.value)) is not None:
+            yield _Asked(declared, *found, wants_key=not declared.value.primary_key)
 
 
 def _registry(project: Project) -> Registry | None:
@@ -167,10 +167,12 @@ def _version(source: written.Source) -> int | str | None:
     return source.schema_.version if source.schema_ else None
 
 
-def _pipeline_subject(source: Source) -> str | None:
+def _pipeline_subject(source: Source) -> tuple[str, int | str | None] | None:
+    """The subject that holds a source's schema, and its version."""
     live = source.live
-    is_avro = isinstance(live, KafkaSource) and live.data_format == "avro" and live.envelope is None
-    return f"{live.topic}-value" if isinstance(live, KafkaSource) and is_avro else None
+    if not isinstance(live, KafkaSource) or live.data_format != "avro" or live.envelope is not None:
+        return None
+    return live.subject, live.schema_version
 
 
 def _pipeline_columns(source: Source, root: Path, kept: Mapping[str, Rows], settings: Settings) -> Columns | None:
@@ -185,7 +187,7 @@ def _kept_as(source: Source, settings: Settings) -> str:
     """What is known of a source is kept under this name."""
     if isinstance(source, ClickHouseSource):
         return f"clickhouse:{settings.clickhouse_source.database}.{source.table_name}({', '.join(source.columns)})"
-    return _key(_pipeline_subject(source))
+    return _key(*(_pipeline_subject(source) or (None, None)))
 
 
 def phase_id(source: str, at: int) -> str:

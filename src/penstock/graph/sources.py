@@ -1,6 +1,6 @@
 """Sources of a project as nodes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from penstock.clients.schema_text import columns_of
 from penstock.errors import Diagnostic, did_you_mean
@@ -8,6 +8,7 @@ from penstock.graph.graph import EventTime, Node
 from penstock.graph.topics import topic_name_mistakes
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
+from penstock.project.runtime import Runtime
 from penstock.sql.types import TIME_TYPES, TYPE_NAMES, Column, Columns, spark_type
 
 
@@ -58,6 +59,25 @@ def source_node(
         description=source.description,
     )
     return node, diagnostics
+
+
+def unreadable_formats(
+    sources: Iterable[Declared[written.Source]], nodes: Mapping[str, Node], runtime: Runtime
+) -> Iterator[Diagnostic]:
+    """Sources whose records nobody here can read, and that some model reads from Kafka."""
+    read = {name for node in nodes.values() if node.materialized != "virtual_topic" for name in node.inputs}
+    for declared in sources:
+        schema = declared.value.schema_
+        if schema is None or schema.format != "protobuf" or runtime.kafka is None:
+            continue
+        if f"source.{declared.value.name}" in read:
+            at = ("schema", "format")
+            text = "records in Protobuf cannot be read here, only Avro and JSON"
+            hint = "let a connector write them as Avro; a pipeline with `data_format: raw` hands the bytes on"
+            params = {"format": schema.format}
+            yield Diagnostic(
+                "format-unsupported", text, declared.origin_of(*at), declared.label_of(*at), hint, params=params
+            )
 
 
 def declared_columns(

@@ -213,8 +213,17 @@ def _topic_source(node: Node, graph: Graph) -> dict[str, Any]:
             data_format=form,
             schema_=(schema or None) if form == "json" else None,
             operation=len(schema) < len(columns),
+            **(_registered(node.element) if form == "avro" else {}),
         )
     )
+
+
+def _registered(source: ProjectSource) -> dict[str, Any]:
+    """Where a registry has the schema of a source, as far as it is not where everybody would look."""
+    schema = source.schema_
+    assert schema is not None
+    elsewhere = {} if source.subject == f"{source.topic}-value" else {"schema_subject": source.subject}
+    return elsewhere if schema.version in (None, "latest") else {**elsewhere, "schema_version": schema.version}
 
 
 def _data_format(source: ProjectSource) -> Literal["avro", "json"]:

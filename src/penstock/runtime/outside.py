@@ -8,7 +8,6 @@ from typing import Any
 from penstock.clients.clickhouse.offsets import next_offsets
 from penstock.clients.clusters import Clusters
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.clients.kafka.avro import asked_for
 from penstock.connectors.hybrid import OffsetTable
 from penstock.errors import QueryFailed, ServiceError
 from penstock.manifest.model import Backfill, ConnectorSpec, GatewayRule, Input, QuerySpec, SchemaSpec, TopicSpec
@@ -203,13 +202,7 @@ class Outside:
         return found
 
     def learned(self, failure: str) -> bool:
-        """Whether a query failed for a schema that nobody had asked for, and that was asked for now."""
-        book = self._clusters.source.schemas if self._clusters.source is not None else None
-        number = asked_for(failure)
-        if book is None or number is None or book.knows(number):
-            return False
-        book.learn(number)
-        return True
+        return self._clusters.learned(failure)
 
     def close(self) -> None:
         for teller in self._tellers.values():

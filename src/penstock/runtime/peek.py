@@ -32,21 +32,26 @@ def peek(
     clusters: Clusters = EMBEDDED,
 ) -> list[dict[str, Any]]:
     """At most `limit` rows, as values that JSON knows, and decimals."""
-    filling = Filling(root, environ, clusters)
-    frames = Frames(manifest, root, spark, filling)
-    try:
-        if node_id in manifest.streams:
-            frame = frames.stream_of(node_id).peek(spark)
-        else:
-            frame = _computed(manifest, node_id, frames)
-        frame = with_texts(frame)
-        rows = frame.limit(limit).select(f.to_json(f.struct("*"), JSON_OPTIONS).alias("row")).collect()
-    except ServiceError as error:
-        if error.code == "schema-unknown" and manifest.producer(node_id):
-            return []  # a model that has not written anything yet
-        raise
-    except SPARK_ERRORS as error:
-        raise failure_of(error).during(f"showing `{node_id}`") from error
+    frames = Frames(manifest, root, spark, Filling(root, environ, clusters))
+    while True:
+        try:
+            return _rows(manifest, node_id, frames, spark, limit)
+        except ServiceError as error:
+            if error.code == "schema-unknown" and manifest.producer(node_id):
+                return []  # a model that has not written anything yet
+            raise
+        except SPARK_ERRORS as error:
+            if not clusters.learned(str(error)):
+                raise failure_of(error).during(f"showing `{node_id}`") from error
+
+
+def _rows(manifest: Manifest, node_id: str, frames: Frames, spark: SparkSession, limit: int) -> list[dict[str, Any]]:
+    if node_id in manifest.streams:
+        frame = frames.stream_of(node_id).peek(spark)
+    else:
+        frame = _computed(manifest, node_id, frames)
+    frame = with_texts(frame)
+    rows = frame.limit(limit).select(f.to_json(f.struct("*"), JSON_OPTIONS).alias("row")).collect()
     return [_exact(json.loads(row["row"], parse_float=Decimal), frame.schema) for row in rows]
 
 

@@ -22,7 +22,6 @@ from penstock.plan.stores import StateStore
 from penstock.project.variables import Environ
 from penstock.runtime import rejects, rules
 from penstock.runtime.decoding import sound
-from penstock.runtime.error_output import ErrorOutput
 from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_rows
 from penstock.runtime.filling import Filling
 from penstock.runtime.frames import Frames
@@ -59,10 +58,10 @@ def refused(query: QuerySpec) -> PlanRefused | None:
 class Replay:
     """Delivers letters of one query again. What fails once more is kept once more."""
 
-    def __init__(self, query: QuerySpec, frames: Frames, filling: Filling, errors: ErrorOutput) -> None:
+    def __init__(self, query: QuerySpec, frames: Frames, filling: Filling, outside: Outside) -> None:
         self._query = query.model_copy(update={"checks": ()})  # rows that fail are found here one by one, and kept
         self._frames = frames
-        self._errors = errors
+        self._outside = outside
         self._entry: Input = next(entry for entry in query.inputs if not entry.static)
         self._sources: list[Source] = frames.sources(query)
         self._source = self._sources[query.inputs.index(self._entry)]
@@ -70,11 +69,16 @@ class Replay:
         self._sink: Sink = filling.sink(self._output.sink, self._output.node)
 
     def deliver(self, letters: Sequence[Letter]) -> Replayed:
-        """Deliver these letters. The same ones again are known for the same by sinks that know batches."""
-        try:
-            return self._deliver(letters, self._frames.session())
-        except SPARK_ERRORS as error:
-            raise failure_of(error).during(f"delivering records to `{self._query.name}` again") from error
+        """Deliver these letters. The same ones again are known for the same by sinks that know batches.
+
+        What cannot be read is found first, so that nothing is written yet when a schema turns out to be a new one.
+        """
+        while True:
+            try:
+                return self._deliver(letters, self._frames.session())
+            except SPARK_ERRORS as error:
+                if not self._outside.learned(str(error)):
+                    raise failure_of(error).during(f"delivering records to `{self._query.name}` again") from error
 
     def _deliver(self, letters: Sequence[Letter], session: SparkSession) -> Replayed:
         records = session.createDataFrame([_record(letter, place) for place, letter in enumerate(letters)], _RECORD)
@@ -86,7 +90,7 @@ class Replay:
         failed = 0
         if ERROR in found.columns:
             letters_again = rejects.unreadable(found, self._entry, node)
-            failed += letters_again.count() and self._errors.write(self._entry.node, letters_again, ref)
+            failed += letters_again.count() and self._outside.errors.write(self._entry.node, letters_again, ref)
         rows = sound(found)
         try:
             written, broken = self._write(self._worked(rows), ref)
@@ -97,7 +101,7 @@ class Replay:
         numbered, wrong = faulty(rows, lambda some: self._sink.rehearse(self._worked(some), ref))
         try:
             kept = rejects.failed(only(numbered, wrong).drop(*ORDER), self._entry, node)
-            failed += self._errors.write(node, kept, ref)
+            failed += self._outside.errors.write(node, kept, ref)
             written, broken = self._write(self._worked(without(numbered, list(wrong))), ref)
             return Replayed(written, failed + broken)
         finally:
@@ -111,7 +115,7 @@ class Replay:
         marked = rules.marked(rows, output.rules).persist()
         try:
             breaking = rejects.breaking(rules.breaking(marked), output.node)
-            broken = breaking.count() and self._errors.write(output.node, breaking, replace(ref, batch_id=1))
+            broken = breaking.count() and self._outside.errors.write(output.node, breaking, replace(ref, batch_id=1))
             return self._sink.write(rules.meeting(marked), ref), broken
         finally:
             marked.unpersist()
@@ -168,7 +172,7 @@ def replayed(
         raise PlanRefused("not-runnable-here", text, hint="mend them, and put them back under other names")
     filling = Filling(place.root, environ, clusters)
     frames = Frames(manifest, place.root, spark, filling)
-    work = Replay(query, frames, filling, Outside(clusters, place, environ).errors)
+    work = Replay(query, frames, filling, Outside(clusters, place, environ))
     done = Replayed(0, 0)
     for begin in range(0, len(letters), _AT_ONCE):
         some = letters[begin : begin + _AT_ONCE]

@@ -257,14 +257,20 @@ class Run:
         self._start(spec, drain=drain)
 
     def _start(self, spec: QuerySpec, *, drain: bool) -> None:
-        try:
-            live = self._launcher.launch(spec, drain=drain)
-        except SPARK_ERRORS as error:
-            raise failure_of(error) from error
+        live = self._launched(spec, drain=drain)
         if live is not None:
             self._live[spec.name] = live
         else:
             self.board.ended(spec.name, "finished")
+
+    def _launched(self, spec: QuerySpec, *, drain: bool) -> Live | None:
+        """What was left to look through may have schemas that nobody has asked for yet."""
+        while True:
+            try:
+                return self._launcher.launch(spec, drain=drain)
+            except SPARK_ERRORS as error:
+                if not self._outside.learned(str(error)):
+                    raise failure_of(error) from error
 
 
 def _is_waited_for(live: Live, policy: DrainPolicy) -> bool:

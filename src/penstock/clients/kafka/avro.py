@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-from penstock.clients.kafka.records import VALUE, Decoded, Made
+from penstock.clients.kafka.records import VALUE, Decoded
+from penstock.clients.kafka.wire import HEAD, ZERO, asking_for_schema, begins_with, head, never_null, nothing_of
 from penstock.clients.spark_expressions import tried
 from penstock.clients.wide.avro import as_read, fields_of
-
-_HEAD: Final = 5
-_MARK: Final = "is not known yet: schema "
-"""What the failure of a query says when a record has a schema that nobody has asked for."""
+from penstock.clients.wide.made import Made
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,27 +26,29 @@ class AvroSchemas:
 def avro_value(schemas: AvroSchemas, at: str = VALUE, within: tuple[str, ...] = ()) -> Decoded:
     """Every record by its own writer's schema, as the reader's wants it. A number that is new stops the query.
 
-    It is found in the column `at`. The row is the record itself, or one of its fields, which are then named.
+    It is found in the column `at`. The row is the record itself, or one of its fields, which are then named. A value
+    that is null by its schema is as good as none.
     """
     from pyspark.sql import functions as f
     from pyspark.sql.avro.functions import from_avro
 
-    begins, body = f.substring("value", 1, _HEAD), f.expr(f"substring(value, {_HEAD + 1})")
-    options = {"mode": "FAILFAST", "avroSchema": as_read(schemas.reader)}
+    begins, body = f.substring("value", 1, HEAD), f.expr(f"substring(value, {HEAD + 1})")
+    options = {"mode": "FAILFAST", "avroSchema": as_read(never_null(schemas.reader))}
 
     value = f.lit(None)
     for number, writer in schemas.writers.items():
         value = f.when(begins == f.lit(head(number)), tried(from_avro(body, writer, options))).otherwise(value)
-    known = begins.isin([head(number) for number in schemas.writers])
     fault = (
-        f.when((f.length("value") < _HEAD) | (f.substring("value", 1, 1) != f.lit(b"\0")), "not-avro")
-        .when(known, f.when(f.col(at).isNull(), "avro-unreadable"))
-        .when(begins.isin([head(number) for number in schemas.unknown]), "schema-id-unknown")
-        .otherwise(f.raise_error(f.concat(f.lit(_MARK), f.hex(f.substring("value", 2, 4)))))
+        f.when((f.length("value") < HEAD) | (f.substring("value", 1, 1) != f.lit(ZERO)), "not-avro")
+        .when(begins_with("value", schemas.writers), f.when(f.col(at).isNull(), "avro-unreadable"))
+        .when(begins_with("value", schemas.unknown), "schema-id-unknown")
+        .otherwise(asking_for_schema("value"))
     )
     carried = fields_of(schemas.reader, within)
     made = {name: Made(how.function, how.kind, how.scale) for name, how in carried.items()}
-    return Decoded(value, f.col(at).isNotNull(), fault, made=made)
+    nothing = nothing_of(schemas.writers)
+    absent = f.col("value").isin(nothing) if nothing else None
+    return Decoded(value, f.col(at).isNotNull(), fault, made=made, absent=absent)
 
 
 def narrowed(schema: str, names: Collection[str]) -> str:
@@ -57,7 +56,7 @@ def narrowed(schema: str, names: Collection[str]) -> str:
 
     Fields whose types have names stay, since others may refer to them.
     """
-    record = json.loads(schema)
+    record = json.loads(never_null(schema))
     if not isinstance(record, dict) or record.get("type") != "record":
         return schema
     fields = record["fields"]
@@ -78,14 +77,3 @@ def _defines(kind: Any) -> bool:
             return _defines(within)
         case _:
             return False
-
-
-def asked_for(failure: str) -> int | None:
-    """The number of the schema for whose sake a query failed."""
-    found = re.search(_MARK + "([0-9A-F]{8})", failure)
-    return int(found[1], 16) if found else None
-
-
-def head(number: int) -> bytes:
-    """What a value begins with that was written by the schema of this number."""
-    return bytes([0, *number.to_bytes(4, "big")])

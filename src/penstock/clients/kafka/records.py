@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.clients.formats import JSON_OPTIONS
+from penstock.clients.kafka.keys import UNREADABLE, key_read
+from penstock.clients.kafka.wire import HEAD, ZERO, Writers
 from penstock.clients.spark_expressions import tried
-from penstock.clients.wide.columns import as_number
 from penstock.clients.wide.functions import know_wide_numbers
+from penstock.clients.wide.made import Made
 from penstock.keyed.operators import OP, ORDER
 from penstock.sql.dialects import quoted
-from penstock.sql.wide_types import FIELDS, Wide, wide_name
+from penstock.sql.wide_types import FIELDS, wide_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -41,6 +43,7 @@ FAULTS: Final[Mapping[str, str]] = {
     "not-csv": "its line does not have the columns of the file, or a value does not fit the type of its column",
     "field-mismatch": "a field does not fit the type of its column",
     "no-value": "it has no value, and no key that tells which row is deleted",
+    UNREADABLE: "it has no value, and its key cannot be read as the primary key of a row",
     "no-row": "its envelope has no row for what it says has happened",
     "unknown-operation": f"its header `{OPERATION_HEADER}`, or its `op`, is none of r, c, u, d",
     "not-avro": "its value does not begin as one that a schema registry knows",
@@ -65,45 +68,32 @@ class Decoded:
     operation: Column | None = None
     made: Mapping[str, Made] = field(default_factory=dict)
     """The columns that are made of what a value has under their name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """A column that is made by a function of what was read, and the kind of wide number that it is."""
-
-    function: str
-    kind: Wide | None = None
-    scale: int | None = None
-
-    def of(self, read: Column) -> Column:
-        """The column; null for what it cannot be made of."""
-        from pyspark.sql import functions as f
-
-        more = () if self.scale is None else (f.lit(self.scale),)
-        raw = tried(f.call_function(self.function, read, *more))
-        return raw if self.kind is None else as_number(raw, self.kind)
-
-    def of_key(self, text: Column) -> Column:
-        """The column of a row that is gone, of which only the key is known."""
-        return text if self.kind is None else Made(f"penstock_to_{FIELDS[self.kind]}", self.kind).of(text)
+    absent: Column | None = None
+    """Whether the value says that there is none."""
 
 
 def json_value(columns: Mapping[str, str]) -> Decoded:
     """JSON objects. A field that is not there is null; one that does not fit its type is a fault."""
-    from pyspark.sql import functions as f
-
-    return _json(f.col("value").cast("string"), _fields(columns), VALUE, _made_of_text(columns))
+    return _json(_json_text(), _fields(columns), VALUE, _made_of_text(columns))
 
 
 def json_in_envelope(columns: Mapping[str, str]) -> Decoded:
     """JSON objects as Debezium wraps them, with their schema or without."""
     from pyspark.sql import functions as f
 
-    text = f.col("value").cast("string")
+    text = _json_text()
     row = f"STRUCT<{_fields(columns)}>"
     within = f.coalesce(f.get_json_object(text, "$.payload"), text)
     schema = f"before {row}, after {row}, op STRING"
     return out_of_envelope(_json(within, schema, ENVELOPE, _made_of_text(columns)))
+
+
+def _json_text() -> Column:
+    """A value as text. What a schema registry has put before it says nothing of the columns."""
+    from pyspark.sql import functions as f
+
+    behind = f.expr(f"substring(value, {HEAD + 1})")
+    return f.when(f.startswith(f.col("value"), f.lit(ZERO)), behind).otherwise(f.col("value")).cast("string")
 
 
 def out_of_envelope(whole: Decoded) -> Decoded:
@@ -118,7 +108,7 @@ def out_of_envelope(whole: Decoded) -> Decoded:
         whole.fault,
         f.when(said.isNotNull() & operation.isNull(), "unknown-operation").when(f.col(VALUE).isNull(), "no-row"),
     )
-    return Decoded(value, sound, fault, whole.value, f.coalesce(operation, f.lit("i")), whole.made)
+    return Decoded(value, sound, fault, whole.value, f.coalesce(operation, f.lit("i")), whole.made, whole.absent)
 
 
 def _fields(columns: Mapping[str, str]) -> str:
@@ -161,6 +151,8 @@ class Shape:
     key: Sequence[str] = ()
     operation: bool = False
     metadata: bool = False
+    key_schemas: Writers | None = None
+    """Those of keys in Avro; None if they cannot be asked for."""
 
 
 def json_columns(records: DataFrame) -> dict[str, str]:
@@ -168,7 +160,7 @@ def json_columns(records: DataFrame) -> dict[str, str]:
     spark = records.sparkSession
     jvm = spark._jvm
     assert jvm is not None
-    as_texts = getattr(records.selectExpr("CAST(value AS STRING)")._jdf, "as")  # a word of Python's own
+    as_texts = getattr(records.select(_json_text())._jdf, "as")  # a word of Python's own
     texts = as_texts(jvm.org.apache.spark.sql.Encoders.STRING())
     schema = spark.read.option("columnNameOfCorruptRecord", CORRUPT)._jreader.json(texts).schema()
     fields = [schema.apply(place) for place in range(schema.size())]
@@ -184,24 +176,28 @@ def rows(records: DataFrame, decoded: Decoded, shape: Shape, fault: str, kept: S
     fields: Any = records.select(decoded.value.alias(VALUE)).schema[0].dataType
     said = _operation() if decoded.operation is None else decoded.operation
     types = {field.name: field.dataType for field in fields if field.name != CORRUPT}
+    made = {name: how for name, how in decoded.made.items() if name in types}
     gone = f.col("value").isNull() | (f.length("value") == 0)
+    if decoded.absent is not None:
+        gone = gone | decoded.absent
     deletes = bool(shape.key) and shape.operation
-    without_value = f.when(gone & f.col("key").isNull(), "no-value") if deletes else f.when(gone, "no-value")
+    keys: Mapping[str, Column] = {}
+    without_value = f.when(gone, "no-value")
+    if deletes:
+        identifying = {name: kind for part in shape.key for name, kind in types.items() if name.lower() == part.lower()}
+        key = key_read(identifying if len(identifying) == len(shape.key) else {}, made, shape.key_schemas)
+        without_value = f.when(gone & f.col("key").isNull(), "no-value").when(gone, key.fault)
+        keys = key.columns
     wrong = f.when(~decoded.sound, without_value.when(~gone, decoded.fault))
     if shape.operation and decoded.operation is None:
         wrong = f.coalesce(wrong, f.when(said.isNull(), "unknown-operation"))
-    keys = _key_parts(shape.key) if deletes else {}
-    made = {name: how for name, how in decoded.made.items() if name in types}
     if made:
         know_wide_numbers(records.sparkSession)
 
     def column(name: str) -> Column:
         read = f.col(f"{VALUE}.{quoted(name)}")
         found = made[name].of(read) if name in made else read
-        if name not in keys:
-            return found.alias(name)
-        key = made[name].of_key(keys[name]) if name in made else keys[name].cast(types[name])
-        return f.when(gone, key).otherwise(found).alias(name)
+        return (f.when(gone, keys[name]).otherwise(found) if name in keys else found).alias(name)
 
     columns = [column(name) for name in types]
     for name, how in made.items():
@@ -236,21 +232,6 @@ def _known_operation(word: Column) -> Column:
 
     known = f.create_map(*(f.lit(part) for pair in OPERATIONS.items() for part in pair))
     return f.try_element_at(known, word)
-
-
-def _key_parts(key: Sequence[str]) -> dict[str, Column]:
-    """The columns of a key as text: fields of a JSON object, or what stands between colons."""
-    from pyspark.sql import functions as f
-
-    text = f.col("key").cast("string")
-    as_json = f.coalesce(f.get_json_object(text, "$.payload"), text)
-    parts = f.split(text, ":", len(key)) if len(key) > 1 else f.array(text)
-    return {
-        name: f.when(text.startswith("{"), f.get_json_object(as_json, f"$['{name}']")).otherwise(
-            f.try_element_at(parts, f.lit(place + 1))
-        )
-        for place, name in enumerate(key)
-    }
 
 
 def with_origin(records: DataFrame, name: str) -> DataFrame:

@@ -1,0 +1,107 @@
+"""What stands before bytes that a schema registry knows: a zero, and the number of their writer's schema.
+
+And what can be told from such a schema without reading the bytes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+HEAD: Final = 5
+ZERO: Final = b"\0"
+_MARK: Final = "is not known yet: schema "
+"""What the failure of a query says when a record has a schema that nobody has asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writers:
+    """The schemas that bytes were written by, by number, and numbers of none."""
+
+    writers: Mapping[int, str]
+    unknown: frozenset[int] = frozenset()
+
+
+def head(number: int) -> bytes:
+    """What bytes begin with that were written by the schema of this number."""
+    return ZERO + number.to_bytes(4, "big")
+
+
+def begins_with(column: str, numbers: Iterable[int]) -> Column:
+    """Whether bytes were written by one of these schemas."""
+    from pyspark.sql import functions as f
+
+    return f.substring(column, 1, HEAD).isin([head(number) for number in numbers])
+
+
+def asking_for_schema(column: str) -> Column:
+    """Stops the query, for the sake of a schema that nobody has asked for: `asked_for` knows it."""
+    from pyspark.sql import functions as f
+
+    return f.raise_error(f.concat(f.lit(_MARK), f.hex(f.substring(column, 2, 4))))
+
+
+def asked_for(failure: str) -> int | None:
+    """The number of the schema for whose sake a query failed."""
+    found = re.search(_MARK + "([0-9A-F]{8})", failure)
+    return int(found[1], 16) if found else None
+
+
+def never_null(schema: str) -> str:
+    """The schema of what there is, where a whole value may also be null."""
+    root = json.loads(schema)
+    return schema if _null_at(root) is None else json.dumps(root[1 - root.index("null")])
+
+
+def or_null(schema: str, like: str) -> str:
+    """A record whose values may also be null, if those of another may: in the same order, and by the same name."""
+    root = json.loads(like)
+    if (at := _null_at(root)) is None:
+        return schema
+    names = {key: root[1 - at][key] for key in ("name", "namespace") if key in root[1 - at]}
+    own = {**json.loads(schema), **names}
+    return json.dumps(["null", own] if at == 0 else [own, "null"])
+
+
+def has_fields_of(schema: str, other: str) -> bool:
+    """Whether two records have the same fields, of the same types; order, names and defaults are all one."""
+    one, another = (_field_types(json.loads(never_null(text))) for text in (schema, other))
+    return one is not None and one == another
+
+
+def _field_types(record: Any) -> dict[str, Any] | None:
+    if not isinstance(record, dict) or record.get("type") != "record":
+        return None
+    return {field["name"]: _bare(field["type"]) for field in record["fields"]}
+
+
+def _bare(kind: Any) -> Any:
+    """A type without what makes no difference to bytes that are read by their writer's schema."""
+    match kind:
+        case list():
+            return sorted(map(_bare, kind), key=repr)
+        case {"type": str(name), **more} if not more.keys() - {"avro.java.string"}:
+            return name
+        case {"type": "array", "items": inner}:
+            return {**kind, "items": _bare(inner)}
+        case {"type": "map", "values": inner}:
+            return {**kind, "values": _bare(inner)}
+        case _:
+            return kind
+
+
+def nothing_of(writers: Mapping[int, str]) -> list[bytes]:
+    """The bytes that say null instead of a value, by those schemas that have a word for it."""
+    found = {number: _null_at(json.loads(schema)) for number, schema in writers.items()}
+    return [head(number) + bytes([2 * at]) for number, at in found.items() if at is not None]
+
+
+def _null_at(root: Any) -> int | None:
+    """Where null stands in a union of it and one other type."""
+    return root.index("null") if isinstance(root, list) and len(root) == 2 and "null" in root else None

@@ -1,0 +1,26 @@
+"""Letters of a project, delivered again."""
+
+from penstock.cli.errors import letters_of
+from penstock.cli.line import check, compiled
+from penstock.runtime.replay import Replayed, replayed
+from tests.spark.running import Running
+
+
+def deliver(running: Running, name: str | None = None) -> dict[str, Replayed]:
+    """Deliver the letters of one node, or all of them."""
+    checked = check(running.root)
+    waiting = letters_of(checked, name)
+    store = checked.store
+    return {
+        node: replayed(
+            compiled(checked),
+            node,
+            [letter for letter in waiting if letter.node == node],
+            running.spark,
+            checked.place,
+            store,
+            checked.environ,
+            checked.clusters,
+        )
+        for node in {letter.node for letter in waiting}
+    }
