@@ -320,6 +320,7 @@ def test_a_null_in_the_key_is_refused(given: Given) -> None:
     ("settings", "code", "retriable"),
     [
         ({"password": "wrong"}, "database-refused", False),
+        ({"password": ""}, "database-refused", False),
         ({"user": "nobody-here"}, "database-refused", False),
         ({"database": "no-such-database"}, "database-refused", False),
         ({"port": 1}, "unreachable", True),
@@ -331,6 +332,31 @@ def test_a_database_that_cannot_be_entered(settings: dict[str, Any], code: str, 
         given.write("id INT", (1,), **settings)
     assert (caught.value.code, caught.value.retriable) == (code, retriable)
     assert "wrong" not in str(caught.value)
+
+
+@pytest.fixture
+def strangers(database: Database) -> Iterator[str]:
+    """A database that nobody may enter. Two users are named after it: one may not even log in."""
+    name = f"stranger_{uuid4().hex[:8]}"
+    database.rows(f"CREATE ROLE {name}_out NOLOGIN PASSWORD 'secret'")
+    database.rows(f"CREATE ROLE {name}_in LOGIN PASSWORD 'secret'")
+    database.rows(f"CREATE DATABASE {name}")
+    database.rows(f"REVOKE CONNECT ON DATABASE {name} FROM PUBLIC")
+    yield name
+    database.rows(f"DROP DATABASE {name}")
+    database.rows(f"DROP ROLE {name}_in, {name}_out")
+
+
+@pytest.mark.parametrize(
+    ("who", "said"), [("out", "not permitted to log in"), ("in", "permission denied for database")]
+)
+def test_a_user_without_the_right_to_enter_is_refused_at_once(
+    who: str, said: str, given: Given, strangers: str
+) -> None:
+    with pytest.raises(ServiceError, match=said) as caught:
+        given.write("id INT", (1,), user=f"{strangers}_{who}", password="secret", database=strangers)
+    assert (caught.value.code, caught.value.retriable) == ("database-refused", False)
+    assert "secret" not in str(caught.value)
 
 
 def test_a_failure_after_the_rows_have_arrived_leaves_nothing(given: Given, monkeypatch: pytest.MonkeyPatch) -> None:
