@@ -68,7 +68,7 @@ class KafkaSettings(Frozen):
 
 class KafkaSourceSettings(KafkaSettings):
     consumer_group_id: str | None = None
-    """What the groups of consumers begin with."""
+    """What the groups of consumers begin with. A pipeline that has neither checkpoint nor offsets goes on by them."""
     lag_report_interval_ms: int = Field(60_000, ge=0)
     consumer_fetch_timeout_sec: float = Field(60, gt=0)
     stall_watchdog_timeout_sec: float = Field(60, gt=0)
