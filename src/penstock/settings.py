@@ -188,14 +188,19 @@ _CONNECTION: Final = frozenset({"host", "port", "user", "pass", "db", "sslmode",
 
 
 def _by_sink(tree: Any) -> Any:
-    """Connections by the name of a sink in capitals. A name with `__` in it has become two levels."""
+    """Connections by the name of a sink in capitals. A name with `__` in it has become two levels.
+
+    What is said under several spellings of a name is put together; what comes later is stronger.
+    """
     if not isinstance(tree, dict):
         return tree
     found: dict[str, Any] = {}
 
     def walk(name: str, said: Any) -> None:
         if not isinstance(said, dict) or _CONNECTION & said.keys() or not said:
-            found[re.sub("[^A-Z0-9]", "_", name.upper())] = said
+            spelt = re.sub("[^A-Z0-9]", "_", name.upper())
+            both = isinstance(said, dict) and isinstance(found.get(spelt), dict)
+            found[spelt] = {**found[spelt], **said} if both else said
             return
         for inner, below in said.items():
             walk(f"{name}__{inner}", below)
@@ -203,6 +208,11 @@ def _by_sink(tree: Any) -> Any:
     for name, said in tree.items():
         walk(name, said)
     return found
+
+
+def _named_in_lower_case(tree: Any) -> Any:
+    """Names of variables come so, those of a file as they were written; what comes later is stronger."""
+    return {str(name).lower(): said for name, said in tree.items()} if isinstance(tree, dict) else tree
 
 
 class Settings(Frozen):
@@ -224,9 +234,9 @@ class Settings(Frozen):
     """After how many rows of a print sink the run ends."""
     print_sink: PrintSinkSettings = PrintSinkSettings()
     external_http_handler: HttpSettings = HttpSettings()
-    http_secret_header: dict[str, str] = {}
-    """Names of headers, by the `secret_name` of a node in lower case."""
-    http_secret_value: dict[str, SecretStr] = Field({}, repr=False)
+    http_secret_header: Annotated[dict[str, str], BeforeValidator(_named_in_lower_case)] = {}
+    """Names of headers, by the `secret_name` of a node, in either case."""
+    http_secret_value: Annotated[dict[str, SecretStr], BeforeValidator(_named_in_lower_case)] = Field({}, repr=False)
     """What those headers say."""
     kafka_source: KafkaSourceSettings = KafkaSourceSettings()
     kafka_sink: KafkaSettings = KafkaSettings()

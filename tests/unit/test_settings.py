@@ -10,6 +10,7 @@ from penstock.cli.options import target
 from penstock.clients.clickhouse.server import ClickHouse, ClickHouseSink, ClickHouseSource
 from penstock.clients.clusters import Clusters
 from penstock.connectors.print import PrintSink
+from penstock.connectors.webhook import WebhookSink
 from penstock.errors import ProjectInvalid
 from penstock.project.clusters import pipeline_clusters
 from penstock.project.settings import settings_from
@@ -105,6 +106,14 @@ def test_settings_of_requests_and_their_secrets() -> None:
     assert "hunter22" not in repr(settings) + settings.model_dump_json()
 
 
+def test_secrets_of_requests_are_found_by_their_names_in_either_case() -> None:
+    file = {"http_secret_header": {"PARTNER_A": "X-Key"}, "http_secret_value": {"Partner_A": "weaker"}}
+    settings = settings_from({"PENSTOCK__HTTP_SECRET_VALUE__PARTNER_A": "hunter22"}, file)
+    sink = WebhookSink.model_validate({"from": "a", "url": "http://partner", "secret_name": "partner_A"})
+    assert list(sink.remarks(settings)) == []
+    assert sink.reaching(Clusters(settings=settings))._endpoint().headers["X-Key"] == "hunter22"
+
+
 def test_a_level_that_is_also_a_value_does_not_stop_the_rest() -> None:
     settings = settings_from({"STREAMLING__PRINT_SINK": "x", "PENSTOCK__PRINT_SINK__SAMPLE_EVERY": "3"})
     assert settings.print_sink.sample_every == 3
@@ -174,6 +183,17 @@ def test_a_sink_has_a_database_of_its_own_by_its_name() -> None:
     assert (mine.host, mine.user, mine.port) == ("mine", "ada", 5432)
     assert (other.host, other.port) == ("all", 6000)
     assert clusters.seen_by("sink.by.file").postgres.database == "f"
+
+
+def test_what_is_said_of_a_sink_under_several_spellings_is_put_together() -> None:
+    environ = {
+        "STREAMLING__POSTGRES_SINK_CONNECTIONS__PG_ARCHIVE__PORT": "6000",
+        "PENSTOCK__POSTGRES_SINK_CONNECTIONS__PG_ARCHIVE__PASS": "secret",
+        "PENSTOCK__POSTGRES_SINK_CONNECTIONS__PG_ARCHIVE__DB": "stronger",
+    }
+    file = {"postgres_sink_connections": {"pg.archive": {"host": "archive", "db": "weaker"}}}
+    found = pipeline_clusters(settings_from(environ, file), on_kafka=False).seen_by("sink.pg-archive").postgres
+    assert (found.host, found.port, found.password, found.database) == ("archive", 6000, "secret", "stronger")
 
 
 def test_every_setting_without_effect_is_a_setting_and_none_is_told_that_was_not_given() -> None:
@@ -276,6 +296,17 @@ def test_a_pipeline_that_a_variable_names_has_the_same_file_as_one_that_the_comm
     assert check(target(None, None)).settings.application_id == "beside"
     (tmp_path / "jobs" / "config.yaml").unlink()
     assert check(target(None, None)).settings.application_id == "here"
+
+
+def test_variables_in_a_file_here_name_the_pipeline_and_are_its_own_unless_it_has_such_a_file(tmp_path: Path) -> None:
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "numbers.yml").write_text(NUMBERS, encoding="utf-8")
+    here = "PENSTOCK__PIPELINE_DEFINITION_LOCATION=jobs/numbers.yml\nPENSTOCK__APPLICATION_ID=here\n"
+    (tmp_path / ".env").write_text(here, encoding="utf-8")
+    (tmp_path / "config.yaml").write_text("application_id: weaker", encoding="utf-8")
+    assert check(target(None, None)).settings.application_id == "here"
+    (tmp_path / "jobs" / ".env").write_text("PENSTOCK__APPLICATION_ID=beside\n", encoding="utf-8")
+    assert check(target(None, None)).settings.application_id == "beside"
 
 
 def test_without_a_word_a_file_of_the_usual_name_is_the_pipeline(tmp_path: Path) -> None:
