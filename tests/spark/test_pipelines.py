@@ -276,10 +276,21 @@ def test_a_run_ends_when_enough_rows_were_printed(pipeline: Running, capsys: pyt
 
 
 def test_only_every_nth_row_is_printed(pipeline: Running, capsys: pytest.CaptureFixture[str]) -> None:
-    sinks = "transforms: {}\nsinks:\n  shown: {type: print, from: raw.events, sample_every: 10}\n"
-    pipeline.write({"pipeline.yml": GENERATOR + sinks})
-    assert pipeline.run()["raw.events"].rows_out == 50
-    assert len(capsys.readouterr().out.splitlines()) == 5
+    source = "numbers: {type: file, path: in, format: json, mode: {type: continuous, poll_interval: 20ms}}"
+    sink = "shown: {type: print, from: numbers, sample_every: 5}"
+    pipeline.write({"pipeline.yml": f"sources:\n  {source}\ntransforms: {{}}\nsinks:\n  {sink}\n"})
+    commits = pipeline.place.checkpoint("numbers") / "commits"
+
+    def after_three_batches() -> bool:
+        done = len([path for path in commits.glob("*") if path.name.isdigit()]) if commits.is_dir() else 0
+        rows = "".join(f'{{"id": {number}}}\n' for number in range(3 * done, 3 * done + 3))
+        if done < 3 and not (pipeline.root / "in" / f"{done}.json").exists():
+            pipeline.write({f"in/{done}.json": rows})
+        return done >= 3
+
+    after_three_batches()
+    assert pipeline.run_on(after_three_batches)["numbers"].batches == 3
+    assert capsys.readouterr().out.splitlines() == ['INSERT {"id":0}', 'INSERT {"id":5}']
 
 
 FUNCTIONS = """
