@@ -94,7 +94,8 @@ class PostgresConnection(Frozen):
 
 
 class PostgresSinkSettings(PostgresConnection):
-    batch_flush_interval: FlushInterval = 1000
+    batch_flush_interval: FlushInterval | None = None
+    """How often batches of its sinks begin that do not say so themselves. Default: as soon as the last one is done."""
     batch_size: int = Field(100, ge=1)
     statement_timeout_secs: int = Field(60, ge=0)
     pool_acquire_timeout_secs: int = Field(30, ge=0)
@@ -121,7 +122,8 @@ class StatePostgres(PostgresStore):
 
 
 class StateSqlite(Frozen):
-    database_path: str = "./state.db"
+    database_path: str | None = None
+    """The file, from the pipeline's directory on; `.penstock/state.db` if nobody says another."""
     max_connections: int | None = Field(None, ge=1)
     state_table_name: str = "state"
 
@@ -162,7 +164,8 @@ class ClickHouseSinkSettings(ClickHouseSettings):
     compression: Literal["none", "gzip", "zstd", "lz4"] = "zstd"
     compression_level: int = Field(6, ge=0, le=9)
     batch_size: int = Field(100_000, ge=1)
-    batch_flush_interval: FlushInterval = 1000
+    batch_flush_interval: FlushInterval | None = None
+    """How often batches of its sinks begin that do not say so themselves. Default: as soon as the last one is done."""
 
 
 class WasmScript(Frozen):
@@ -295,8 +298,6 @@ INERT: Final[Mapping[str, str]] = {
     "kafka_source.lag_report_interval_ms": "`penstock status --lag` tells it when asked",
     "kafka_source.consumer_fetch_timeout_sec": "Spark decides how long it waits for a broker",
     "kafka_source.stall_watchdog_timeout_sec": "Spark decides how long it waits for a broker",
-    "clickhouse_sink.batch_flush_interval": "`batch_flush_interval` of a sink says how often batches begin",
-    "postgres_sink.batch_flush_interval": "`batch_flush_interval` of a sink says how often batches begin",
     "postgres_sink.batch_size": "the rows of a task travel in one COPY",
     "postgres_sink.statement_timeout_secs": "a server may work for as long as it answers",
     "postgres_sink.pool_acquire_timeout_secs": "there is no pool of connections",

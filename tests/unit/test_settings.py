@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.line import Target, check
+from penstock.cli.line import Target, check, compiled
 from penstock.cli.options import target
 from penstock.clients.clickhouse.server import ClickHouse, ClickHouseSink, ClickHouseSource
 from penstock.clients.clusters import Clusters
 from penstock.connectors.print import PrintSink
 from penstock.connectors.webhook import WebhookSink
 from penstock.errors import ProjectInvalid
+from penstock.manifest.model import Every
 from penstock.project.clusters import pipeline_clusters
 from penstock.project.settings import settings_from
 from penstock.settings import INERT, Settings, without_effect
@@ -213,6 +214,33 @@ def test_every_setting_without_effect_is_a_setting_and_none_is_told_that_was_not
         )
     )
     assert [name for name, _ in told] == ["log_format", "state_backend.sqlite.max_connections"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "interval_ms"),
+    [
+        ("", None),
+        ("postgres_sink: {batch_flush_interval: 2s}", 2000),
+        ("clickhouse_sink: {batch_flush_interval: 3s}", 3000),
+        ("postgres_sink: {batch_flush_interval: 2s}\nclickhouse_sink: {batch_flush_interval: 500ms}", 500),
+    ],
+)
+def test_batches_begin_as_often_as_settings_say_where_their_sinks_say_nothing(
+    settings: str, interval_ms: int | None, tmp_path: Path
+) -> None:
+    numbers = "numbers: {type: generator, columns: {id: {kind: sequence}}, primary_key: id}"
+    tables = ", ".join(
+        f"{name}: {{type: {name}, from: numbers, primary_key: id, table: t}}" for name in ("postgres", "clickhouse")
+    )
+    (tmp_path / "p.yml").write_text(f"sources: {{{numbers}}}\nsinks: {{{tables}}}\n", encoding="utf-8")
+    (tmp_path / "config.yaml").write_text(settings or "{}", encoding="utf-8")
+    checked = check(tmp_path / "p.yml")
+    assert not [note for note in checked.notes if "interval" in note.path]
+    trigger = compiled(checked).query("numbers").trigger
+    assert trigger == (None if interval_ms is None else Every(interval_ms=interval_ms))
+    said = tables.replace("table: t}", "table: t, batch_flush_interval: 9s}")
+    (tmp_path / "p.yml").write_text(f"sources: {{{numbers}}}\nsinks: {{{said}}}\n", encoding="utf-8")
+    assert compiled(check(tmp_path / "p.yml")).query("numbers").trigger == Every(interval_ms=9000)
 
 
 def test_a_print_sink_has_the_settings_that_it_is_handed() -> None:

@@ -14,6 +14,7 @@ from penstock.clients.postgres.login import Login
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.writing import TableWriter
 from penstock.connectors.contract import Sink
+from penstock.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -39,6 +40,9 @@ class TableSink(Login, Sink):
     @abstractmethod
     def _writer(self) -> TableWriter:
         """Who brings rows into the table."""
+
+    def usual_interval(self, settings: Settings) -> int | None:
+        return settings.postgres_sink.batch_flush_interval
 
     def reaching(self, clusters: Clusters) -> Self:
         found = self.model_copy()
