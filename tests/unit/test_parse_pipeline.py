@@ -1,8 +1,11 @@
+from pathlib import Path
+
 import pytest
 
+from penstock.cli.line import check, compiled
 from penstock.connectors.postgres_cdc import PostgresCdcPlugin
-from penstock.errors import Origin
-from tests.support import codes, only, spot
+from penstock.errors import Origin, ProjectInvalid
+from tests.support import codes, only, spot, write
 from tests.unit.conftest import PIPELINE, Check, Findings, Link
 
 NUMBERS = "{type: generator, columns: {id: {kind: sequence}}}"
@@ -96,6 +99,17 @@ def test_an_unknown_type_is_reported_with_the_nearest_and_all_there_are(pipeline
     ]
     there = "clickhouse, file, generator, hybrid, kafka, postgres_cdc, postgres_cdc_source, topic"
     assert f"`pulsar` is not available as a source; there are {there}" in found[1].message
+
+
+def test_a_source_of_postgres_is_a_table_that_is_followed(tmp_path: Path) -> None:
+    followed = "{type: postgres, table: orders, user: me, database: shop, primary_key: id}"
+    write(tmp_path, {"p.yml": f"sources: {{a: {followed}}}\nsinks: {{o: {{type: blackhole, from: a}}}}\n"})
+    (entry,) = compiled(check(tmp_path / "p.yml")).query("a").inputs
+    assert (entry.source["type"], entry.source["table"]) == ("postgres_cdc", "orders")
+    write(tmp_path, {"p.yml": f"sources: {{a: {followed.replace('table', 'tabel')}}}\nsinks: {{}}\n"})
+    with pytest.raises(ProjectInvalid) as refused:
+        check(tmp_path / "p.yml")
+    assert "did you mean `table`?" in [found.hint for found in refused.value.diagnostics]
 
 
 def test_the_nearest_field_is_sought_among_those_of_the_mode_that_was_chosen(pipeline: Findings) -> None:

@@ -61,6 +61,7 @@ class PipelineReader(Reader):
         found: dict[str, Declared[Any]] = {}
         for name, raw in nodes.items():
             path, label = (*base, section, name), f"{section}.{name}"
+            raw = _by_its_own_name(section, raw)
             model = self._node_model(section, raw, document, path, label)
             raw, forms = _out_of_options(model, raw)
             value = self.read(model, raw, document, path, label, forms=forms) if model else None
@@ -104,6 +105,12 @@ class PipelineReader(Reader):
             hint = f"did you mean `{close}`?" if close else None
             self.note("unknown-type", document.origin(*path, "type"), f"{label}.type", text, hint, type=type_name)
         return model
+
+
+def _by_its_own_name(section: str, raw: Any) -> Any:
+    """A node whose type goes by another name here: a table of PostgreSQL, as a stream, is one that is followed."""
+    followed = section == "sources" and isinstance(raw, dict) and raw.get("type") == "postgres"
+    return {**raw, "type": "postgres_cdc"} if followed else raw
 
 
 def _out_of_options(model: type[BaseModel] | None, raw: Any) -> tuple[Any, tuple[Form, ...]]:
