@@ -416,6 +416,17 @@ def test_many_and_few_rows_of_tasks_arrive_in_their_order(given: Given) -> None:
         assert given.rows() == expected
 
 
+def test_as_many_tasks_copy_as_are_wanted_and_rows_keep_their_order(given: Given) -> None:
+    rows = given.spark.range(0, 40, 1, 4).selectExpr("id % 3 AS id", "id AS n")
+    for batch, tasks in enumerate((None, 2, 1)):
+        assert given.sink(parallelism=tasks).write(rows, replace(FIRST, batch_id=batch)) == 40
+        assert given.rows() == [("0", "39"), ("1", "37"), ("2", "38")]
+    beside = given.database.rows(f"SELECT tablename FROM pg_tables WHERE schemaname = '{given.schema}'")
+    (parts,) = [name for (name,) in beside if name.startswith("penstock_parts_")]
+    found = given.database.rows(f"SELECT count(*) FROM {given.schema}.{parts} GROUP BY token ORDER BY 1")
+    assert found == [("1",), ("2",), ("4",)]
+
+
 def test_rows_beside_the_table_do_not_get_many(given: Given) -> None:
     for _ in range(3):
         given.write("id INT, v STRING", *((n, "x" * 1000) for n in range(700)))

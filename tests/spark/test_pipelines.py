@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from penstock.connectors.file import FileSink
 from penstock.testing import memory
+from penstock.testing.contract import FIRST
 from tests.spark.running import Running
 
 
@@ -41,6 +43,16 @@ def test_a_generator_makes_the_same_rows_for_the_same_seed(pipeline: Running) ->
     assert sorted(row["id"] for row in first) == list(range(1, 51))
     assert {row["amount"] for row in first} == {1, 2, 3, 4, 5, 6}
     assert sorted(first, key=lambda r: r["id"]) == sorted(json_rows(pipeline.root / "two"), key=lambda r: r["id"])
+
+
+def test_a_batch_is_as_many_files_as_are_wanted_at_most(pipeline: Running) -> None:
+    rows = pipeline.spark.range(0, 8, 1, 4)
+    for tasks, files in ((None, 4), (1, 1)):
+        folder = pipeline.root / str(files)
+        said = {"from": "a", "path": str(folder), "format": "json", "parallelism": tasks}
+        assert FileSink.model_validate(said).write(rows, FIRST) == 8
+        assert len(list(folder.glob("*/part-*.json"))) == files
+        assert [row["id"] for row in sorted(json_rows(folder), key=lambda row: row["id"])] == [*range(8)]
 
 
 def test_a_finished_bounded_pipeline_has_nothing_left_to_do(pipeline: Running) -> None:

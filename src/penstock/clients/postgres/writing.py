@@ -37,6 +37,8 @@ class TableWriter:
     create: bool = True
     aggregation: Aggregation | None = None
     """What is counted in another table as this one changes."""
+    most_tasks: int | None = None
+    """How many tasks copy at a time at most."""
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         """Write a batch unless it is written, and say how many rows that were."""
@@ -72,7 +74,7 @@ class TableWriter:
         stage.lay_out(db)
         has_deletes = OP in rows.columns
         merge = Merge(self.table, tuple(columns), self.key, self.on_conflict, self.update_where, has_deletes)
-        return stage, merge, stage.fill(rows, _gone(rows), self.server)
+        return stage, merge, stage.fill(rows, _gone(rows), self.server, self.most_tasks)
 
     def _fitted(self, db: Database, rows: DataFrame) -> dict[str, str]:
         """The columns that are written, with the types that they have in the table."""
