@@ -171,6 +171,16 @@ def test_a_pipeline_may_stand_below_definition(check: Check) -> None:
     assert found.origin == spot(PIPELINE, text, "b}}")
 
 
+def test_what_stands_beside_definition_changes_nothing_unless_it_is_a_section(pipeline: Findings) -> None:
+    wrapped = f"definition: {{sources: {{a: {NUMBERS}}}, sinks: {{o: {{type: print, from: a}}}}}}\n"
+    found = pipeline(f"name: feed\nresource_size: s\n{wrapped}")
+    assert [(note.code, note.severity.value, note.path) for note in found] == [
+        ("no-effect", "info", "name"),
+        ("no-effect", "info", "resource_size"),
+    ]
+    assert "definition" in [note.path for note in pipeline(f"sinks: {{}}\n{wrapped}") if note.code == "unknown-field"]
+
+
 def test_json_is_read_like_yaml(check: Check) -> None:
     text = '{"sources": {"a": {"type": "generator", "columns": {"id": {"kind": "sequence"}}}},\n "sinks": {"o": 3}}\n'
     found = only(check({"feed.json": text}, "feed.json")[1])
