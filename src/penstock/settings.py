@@ -68,7 +68,7 @@ class KafkaSettings(Frozen):
 
 class KafkaSourceSettings(KafkaSettings):
     consumer_group_id: str | None = None
-    """What the groups of consumers begin with."""
+    """What the groups of consumers begin with. A pipeline that has neither checkpoint nor offsets goes on by them."""
     lag_report_interval_ms: int = Field(60_000, ge=0)
     consumer_fetch_timeout_sec: float = Field(60, gt=0)
     stall_watchdog_timeout_sec: float = Field(60, gt=0)
@@ -94,7 +94,8 @@ class PostgresConnection(Frozen):
 
 
 class PostgresSinkSettings(PostgresConnection):
-    batch_flush_interval: FlushInterval = 1000
+    batch_flush_interval: FlushInterval | None = None
+    """How often batches of its sinks begin that do not say so themselves. Default: as soon as the last one is done."""
     batch_size: int = Field(100, ge=1)
     statement_timeout_secs: int = Field(60, ge=0)
     pool_acquire_timeout_secs: int = Field(30, ge=0)
@@ -121,7 +122,8 @@ class StatePostgres(PostgresStore):
 
 
 class StateSqlite(Frozen):
-    database_path: str = "./state.db"
+    database_path: str | None = None
+    """The file, from the pipeline's directory on; `.penstock/state.db` if nobody says another."""
     max_connections: int | None = Field(None, ge=1)
     state_table_name: str = "state"
 
@@ -162,7 +164,8 @@ class ClickHouseSinkSettings(ClickHouseSettings):
     compression: Literal["none", "gzip", "zstd", "lz4"] = "zstd"
     compression_level: int = Field(6, ge=0, le=9)
     batch_size: int = Field(100_000, ge=1)
-    batch_flush_interval: FlushInterval = 1000
+    batch_flush_interval: FlushInterval | None = None
+    """How often batches of its sinks begin that do not say so themselves. Default: as soon as the last one is done."""
 
 
 class WasmScript(Frozen):
@@ -188,14 +191,19 @@ _CONNECTION: Final = frozenset({"host", "port", "user", "pass", "db", "sslmode",
 
 
 def _by_sink(tree: Any) -> Any:
-    """Connections by the name of a sink in capitals. A name with `__` in it has become two levels."""
+    """Connections by the name of a sink in capitals. A name with `__` in it has become two levels.
+
+    What is said under several spellings of a name is put together; what comes later is stronger.
+    """
     if not isinstance(tree, dict):
         return tree
     found: dict[str, Any] = {}
 
     def walk(name: str, said: Any) -> None:
         if not isinstance(said, dict) or _CONNECTION & said.keys() or not said:
-            found[re.sub("[^A-Z0-9]", "_", name.upper())] = said
+            spelt = re.sub("[^A-Z0-9]", "_", name.upper())
+            both = isinstance(said, dict) and isinstance(found.get(spelt), dict)
+            found[spelt] = {**found[spelt], **said} if both else said
             return
         for inner, below in said.items():
             walk(f"{name}__{inner}", below)
@@ -203,6 +211,11 @@ def _by_sink(tree: Any) -> Any:
     for name, said in tree.items():
         walk(name, said)
     return found
+
+
+def _named_in_lower_case(tree: Any) -> Any:
+    """Names of variables come so, those of a file as they were written; what comes later is stronger."""
+    return {str(name).lower(): said for name, said in tree.items()} if isinstance(tree, dict) else tree
 
 
 class Settings(Frozen):
@@ -224,9 +237,9 @@ class Settings(Frozen):
     """After how many rows of a print sink the run ends."""
     print_sink: PrintSinkSettings = PrintSinkSettings()
     external_http_handler: HttpSettings = HttpSettings()
-    http_secret_header: dict[str, str] = {}
-    """Names of headers, by the `secret_name` of a node in lower case."""
-    http_secret_value: dict[str, SecretStr] = Field({}, repr=False)
+    http_secret_header: Annotated[dict[str, str], BeforeValidator(_named_in_lower_case)] = {}
+    """Names of headers, by the `secret_name` of a node, in either case."""
+    http_secret_value: Annotated[dict[str, SecretStr], BeforeValidator(_named_in_lower_case)] = Field({}, repr=False)
     """What those headers say."""
     kafka_source: KafkaSourceSettings = KafkaSourceSettings()
     kafka_sink: KafkaSettings = KafkaSettings()
@@ -285,8 +298,6 @@ INERT: Final[Mapping[str, str]] = {
     "kafka_source.lag_report_interval_ms": "`penstock status --lag` tells it when asked",
     "kafka_source.consumer_fetch_timeout_sec": "Spark decides how long it waits for a broker",
     "kafka_source.stall_watchdog_timeout_sec": "Spark decides how long it waits for a broker",
-    "clickhouse_sink.batch_flush_interval": "`batch_flush_interval` of a sink says how often batches begin",
-    "postgres_sink.batch_flush_interval": "`batch_flush_interval` of a sink says how often batches begin",
     "postgres_sink.batch_size": "the rows of a task travel in one COPY",
     "postgres_sink.statement_timeout_secs": "a server may work for as long as it answers",
     "postgres_sink.pool_acquire_timeout_secs": "there is no pool of connections",

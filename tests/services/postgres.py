@@ -95,6 +95,8 @@ def _address(port: int, name: str) -> str:
 @contextmanager
 def running(home: Path) -> Iterator[Database]:
     try:
-        yield Database(int(postgres.up(home).about["port"]))
+        port = int(postgres.up(home).about["port"])
+        _entered(port, postgres.DATABASE).close()
+        yield Database(port)
     finally:
         processes.stop(home)

@@ -8,6 +8,8 @@ import time
 import zlib
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import date, datetime
+from decimal import Decimal
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -188,9 +190,6 @@ def test_a_table_of_nothing_but_its_key(given: Given) -> None:
 
 
 def test_every_type_arrives_as_it_was(given: Given) -> None:
-    from datetime import date, datetime
-    from decimal import Decimal
-
     columns = {
         "id": ("INT", 1),
         "tiny": ("TINYINT", -128),
@@ -263,6 +262,11 @@ def test_a_column_that_the_table_lacks(given: Given) -> None:
         ("id INT PRIMARY KEY, v INTEGER", "v BIGINT", "integer"),
         ("id INT PRIMARY KEY, v TEXT", "v BIGINT", "text"),
         ("id INT PRIMARY KEY, v NUMERIC(10,2)", "v DECIMAL(12,2)", "numeric(10,2)"),
+        ("id INT PRIMARY KEY, v NUMERIC(10,2)", "v DOUBLE", "numeric(10,2)"),
+        ("id INT PRIMARY KEY, v REAL", "v INT", "real"),
+        ("id INT PRIMARY KEY, v DOUBLE PRECISION", "v BIGINT", "double precision"),
+        ("id INT PRIMARY KEY, v TIMESTAMP(3)", "v TIMESTAMP", "timestamp(3)"),
+        ("id INT PRIMARY KEY, v information_schema.cardinal_number", "v BIGINT", "cardinal_number"),
         ("id INT, v BIGINT", "v BIGINT", "unique index"),
     ],
 )
@@ -283,6 +287,31 @@ def test_a_table_of_somebody_else_is_written_as_it_is(given: Given) -> None:
     uuid = "b5f0f5a8-6b1c-4c57-9a43-1f8a3f0d8a11"
     given.write("id INT, u STRING, v DECIMAL(10,2), at TIMESTAMP", (1, uuid, None, None))
     assert given.rows("id, extra, u") == [("1", "d", uuid)]
+
+
+def test_wider_types_and_domains_hold_every_value(given: Given) -> None:
+    given.database.rows(f"CREATE SCHEMA {given.schema}")
+    given.database.rows(f"CREATE DOMAIN {given.schema}.amount AS NUMERIC(12,2) CHECK (VALUE >= 0)")
+    given.database.rows(f"CREATE DOMAIN {given.schema}.price AS {given.schema}.amount")
+    columns = {
+        "n": ("NUMERIC", "DOUBLE", 0.1),
+        "large": ("NUMERIC", "DOUBLE", 1.5e300),
+        "nan": ("NUMERIC", "FLOAT", float("nan")),
+        "d": ("DOUBLE PRECISION", "INT", -(2**31)),
+        "r": ("REAL", "SMALLINT", 32767),
+        "at": ("TIMESTAMP(6)", "TIMESTAMP", datetime(2024, 2, 29, 12, 30, 1, 123456)),
+        "day": ("TIMESTAMPTZ", "DATE", date(2024, 2, 29)),
+        "price": (f"{given.schema}.price", "DECIMAL(12,2)", Decimal("9.99")),
+    }
+    there = ", ".join(f"{name} {kind}" for name, (kind, _, _) in columns.items())
+    given.database.rows(f"CREATE TABLE {given.name} (id INT PRIMARY KEY, {there})")
+    spoken = ", ".join(f"{name} {kind}" for name, (_, kind, _) in columns.items())
+    given.write(f"id INT, {spoken}", (1, *(value for _, _, value in columns.values())))
+    assert given.rows("n, nan, d::bigint, r, at, day AT TIME ZONE 'UTC', price, large = 1.5e300") == [
+        ("0.1", "NaN", "-2147483648", "32767", "2024-02-29 12:30:01.123456", "2024-02-29 00:00:00", "9.99", "t")
+    ]
+    with pytest.raises(QueryFailed, match="amount"):
+        given.write("id INT, price DECIMAL(12,2)", (2, Decimal("-1.00")))
 
 
 def test_a_text_is_a_time_of_day_where_the_table_has_one(given: Given) -> None:
@@ -320,6 +349,7 @@ def test_a_null_in_the_key_is_refused(given: Given) -> None:
     ("settings", "code", "retriable"),
     [
         ({"password": "wrong"}, "database-refused", False),
+        ({"password": ""}, "database-refused", False),
         ({"user": "nobody-here"}, "database-refused", False),
         ({"database": "no-such-database"}, "database-refused", False),
         ({"port": 1}, "unreachable", True),
@@ -331,6 +361,31 @@ def test_a_database_that_cannot_be_entered(settings: dict[str, Any], code: str, 
         given.write("id INT", (1,), **settings)
     assert (caught.value.code, caught.value.retriable) == (code, retriable)
     assert "wrong" not in str(caught.value)
+
+
+@pytest.fixture
+def strangers(database: Database) -> Iterator[str]:
+    """A database that nobody may enter. Two users are named after it: one may not even log in."""
+    name = f"stranger_{uuid4().hex[:8]}"
+    database.rows(f"CREATE ROLE {name}_out NOLOGIN PASSWORD 'secret'")
+    database.rows(f"CREATE ROLE {name}_in LOGIN PASSWORD 'secret'")
+    database.rows(f"CREATE DATABASE {name}")
+    database.rows(f"REVOKE CONNECT ON DATABASE {name} FROM PUBLIC")
+    yield name
+    database.rows(f"DROP DATABASE {name}")
+    database.rows(f"DROP ROLE {name}_in, {name}_out")
+
+
+@pytest.mark.parametrize(
+    ("who", "said"), [("out", "not permitted to log in"), ("in", "permission denied for database")]
+)
+def test_a_user_without_the_right_to_enter_is_refused_at_once(
+    who: str, said: str, given: Given, strangers: str
+) -> None:
+    with pytest.raises(ServiceError, match=said) as caught:
+        given.write("id INT", (1,), user=f"{strangers}_{who}", password="secret", database=strangers)
+    assert (caught.value.code, caught.value.retriable) == ("database-refused", False)
+    assert "secret" not in str(caught.value)
 
 
 def test_a_failure_after_the_rows_have_arrived_leaves_nothing(given: Given, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,6 +414,17 @@ def test_many_and_few_rows_of_tasks_arrive_in_their_order(given: Given) -> None:
         both = "few" if batch == 0 else "many"
         expected = [(str(n), f"{'many' if n < 19_990 else both if n < 20_000 else 'few'} {n}") for n in range(20_010)]
         assert given.rows() == expected
+
+
+def test_as_many_tasks_copy_as_are_wanted_and_rows_keep_their_order(given: Given) -> None:
+    rows = given.spark.range(0, 40, 1, 4).selectExpr("id % 3 AS id", "id AS n")
+    for batch, tasks in enumerate((None, 2, 1)):
+        assert given.sink(parallelism=tasks).write(rows, replace(FIRST, batch_id=batch)) == 40
+        assert given.rows() == [("0", "39"), ("1", "37"), ("2", "38")]
+    beside = given.database.rows(f"SELECT tablename FROM pg_tables WHERE schemaname = '{given.schema}'")
+    (parts,) = [name for (name,) in beside if name.startswith("penstock_parts_")]
+    found = given.database.rows(f"SELECT count(*) FROM {given.schema}.{parts} GROUP BY token ORDER BY 1")
+    assert found == [("1",), ("2",), ("4",)]
 
 
 def test_rows_beside_the_table_do_not_get_many(given: Given) -> None:

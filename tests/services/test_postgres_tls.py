@@ -41,16 +41,36 @@ def authority(secured: Database) -> str:
     return str(Path(data) / "server.crt")
 
 
-def is_encrypted(secured: Database, mode: str, *, ca: str | None = None, host: str = "127.0.0.1") -> bool:
-    server = PostgresServer(host, secured.port, dev.USER, dev.PASSWORD, dev.DATABASE, mode, ca)
+def is_encrypted(
+    secured: Database, mode: str, *, ca: str | None = None, host: str = "127.0.0.1", user: str = dev.USER
+) -> bool:
+    server = PostgresServer(host, secured.port, user, dev.PASSWORD, dev.DATABASE, mode, ca)
     with server.connected() as db:
         found = db.execute("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()").fetchone()
     return found == (True,)
 
 
-@pytest.mark.parametrize(("mode", "encrypted"), [("disable", False), ("prefer", True), ("require", True)])
+@pytest.mark.parametrize(
+    ("mode", "encrypted"), [("disable", False), ("allow", False), ("prefer", True), ("require", True)]
+)
 def test_modes_that_trust_any_certificate(mode: str, encrypted: bool, secured: Database) -> None:
     assert is_encrypted(secured, mode) is encrypted
+
+
+def test_a_server_that_wants_encryption_gets_it_unless_it_is_forbidden(secured: Database) -> None:
+    hba = Path(authority(secured)).with_name("pg_hba.conf")
+    hba.write_text(f"hostnossl all guarded all reject\n{hba.read_text()}")
+    secured.rows(f"CREATE ROLE guarded LOGIN PASSWORD '{dev.PASSWORD}'")
+    ((loaded,),) = secured.rows("SELECT pg_conf_load_time()")
+    secured.rows("SELECT pg_reload_conf()")
+    ends = time.monotonic() + 30
+    while secured.rows("SELECT pg_conf_load_time()") == [(loaded,)]:
+        assert time.monotonic() < ends
+        time.sleep(0.1)
+    assert is_encrypted(secured, "allow", user="guarded")
+    with pytest.raises(ServiceError, match=r"pg_hba\.conf rejects") as caught:
+        is_encrypted(secured, "disable", user="guarded")
+    assert (caught.value.code, caught.value.retriable) == ("database-refused", False)
 
 
 def test_modes_that_trust_one_certificate_only(secured: Database) -> None:

@@ -10,6 +10,7 @@ from penstock.cli.line import check
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.dev import postgres as dev
 from penstock.errors import PenstockError, PlanRefused, QueryFailed
+from penstock.plan.offsets import KeptOffsets
 from penstock.plan.steps import RestartQuery
 from tests.services.kafka import Broker, consume, delete_all, new_topic, produce, rows_of
 from tests.services.postgres import Database
@@ -146,10 +147,55 @@ def test_a_file_keeps_offsets_under_the_same_names(kept: Kept, monkeypatch: pyte
     found = {key: json.loads(data) for key, data in rows}
     connection.close()
     assert sum(document["offset"] for document in found.values()) == 5
-    assert all(document["updated_at"] for document in found.values())
+    assert {type(document["updated_at"]) for document in found.values()} == {int}
     kept.lose_the_disk()
     kept.running.run()
     assert kept.out() == list(range(5))
+
+
+@pytest.fixture
+def grouped(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> Kept:
+    """Records 0 to 4 in one partition, of which a group has read four, and 5 to 9 in one that it does not know."""
+    group = new_topic()
+    monkeypatch.setenv("PENSTOCK__KAFKA_SOURCE__CONSUMER_GROUP_ID", group)
+    for partition in (0, 1):
+        numbers = range(5 * partition, 5 * partition + 5)
+        produce(kept.broker.plain, kept.topic, *({"id": number} for number in numbers), partition=partition)
+    KafkaAdmin(kept.broker.plain).commit(f"{group}-numbers", {(kept.topic, 0): 4})
+    return kept
+
+
+@pytest.mark.parametrize("backend", ["Sqlite", "InMemory"])
+def test_a_first_start_goes_on_where_its_group_of_consumers_is(
+    grouped: Kept, backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK__STATE_BACKEND__BACKEND_TYPE", backend)
+    run = grouped.running.begun()
+    (step,) = (step for step in run.plan.steps if isinstance(step, RestartQuery))
+    run.close()
+    assert "group of consumers" in step.reason
+    grouped.running.run()
+    assert grouped.out() == [4, 5, 6, 7, 8, 9]
+    grouped.sent(10)
+    grouped.running.run()
+    assert grouped.out() == [4, 5, 6, 7, 8, 9, 10]
+
+
+def test_partitions_that_a_group_does_not_know_begin_where_the_source_says(grouped: Kept) -> None:
+    pipeline = grouped.running.root / "pipeline.yml"
+    pipeline.write_text(pipeline.read_text().replace("data_format", "starting_offsets: latest, data_format", 1))
+    grouped.running.run()
+    assert grouped.out() == [4]
+
+
+def test_what_the_store_knows_is_stronger_than_a_group_and_a_rebuild_than_both(grouped: Kept) -> None:
+    checked = check(grouped.running.root / "pipeline.yml")
+    KeptOffsets(checked.store, checked.place.of_offsets).put("numbers", {(grouped.topic, 0): 0, (grouped.topic, 1): 0})
+    grouped.running.run()
+    assert grouped.out() == list(range(10))
+    grouped.lose_the_disk()
+    grouped.running.run(allow_rebuild=["numbers"])
+    assert grouped.out() == sorted([*range(10)] * 2)
 
 
 def test_without_a_memory_every_run_begins_afresh(kept: Kept, monkeypatch: pytest.MonkeyPatch) -> None:

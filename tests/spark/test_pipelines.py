@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from penstock.connectors.file import FileSink
 from penstock.testing import memory
+from penstock.testing.contract import FIRST
 from tests.spark.running import Running
 
 
@@ -41,6 +43,16 @@ def test_a_generator_makes_the_same_rows_for_the_same_seed(pipeline: Running) ->
     assert sorted(row["id"] for row in first) == list(range(1, 51))
     assert {row["amount"] for row in first} == {1, 2, 3, 4, 5, 6}
     assert sorted(first, key=lambda r: r["id"]) == sorted(json_rows(pipeline.root / "two"), key=lambda r: r["id"])
+
+
+def test_a_batch_is_as_many_files_as_are_wanted_at_most(pipeline: Running) -> None:
+    rows = pipeline.spark.range(0, 8, 1, 4)
+    for tasks, files in ((None, 4), (1, 1)):
+        folder = pipeline.root / str(files)
+        said = {"from": "a", "path": str(folder), "format": "json", "parallelism": tasks}
+        assert FileSink.model_validate(said).write(rows, FIRST) == 8
+        assert len(list(folder.glob("*/part-*.json"))) == files
+        assert [row["id"] for row in sorted(json_rows(folder), key=lambda row: row["id"])] == [*range(8)]
 
 
 def test_a_finished_bounded_pipeline_has_nothing_left_to_do(pipeline: Running) -> None:
@@ -276,10 +288,21 @@ def test_a_run_ends_when_enough_rows_were_printed(pipeline: Running, capsys: pyt
 
 
 def test_only_every_nth_row_is_printed(pipeline: Running, capsys: pytest.CaptureFixture[str]) -> None:
-    sinks = "transforms: {}\nsinks:\n  shown: {type: print, from: raw.events, sample_every: 10}\n"
-    pipeline.write({"pipeline.yml": GENERATOR + sinks})
-    assert pipeline.run()["raw.events"].rows_out == 50
-    assert len(capsys.readouterr().out.splitlines()) == 5
+    source = "numbers: {type: file, path: in, format: json, mode: {type: continuous, poll_interval: 20ms}}"
+    sink = "shown: {type: print, from: numbers, sample_every: 5}"
+    pipeline.write({"pipeline.yml": f"sources:\n  {source}\ntransforms: {{}}\nsinks:\n  {sink}\n"})
+    commits = pipeline.place.checkpoint("numbers") / "commits"
+
+    def after_three_batches() -> bool:
+        done = len([path for path in commits.glob("*") if path.name.isdigit()]) if commits.is_dir() else 0
+        rows = "".join(f'{{"id": {number}}}\n' for number in range(3 * done, 3 * done + 3))
+        if done < 3 and not (pipeline.root / "in" / f"{done}.json").exists():
+            pipeline.write({f"in/{done}.json": rows})
+        return done >= 3
+
+    after_three_batches()
+    assert pipeline.run_on(after_three_batches)["numbers"].batches == 3
+    assert capsys.readouterr().out.splitlines() == ['INSERT {"id":0}', 'INSERT {"id":5}']
 
 
 FUNCTIONS = """

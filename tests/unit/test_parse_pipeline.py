@@ -1,8 +1,11 @@
+from pathlib import Path
+
 import pytest
 
+from penstock.cli.line import check, compiled
 from penstock.connectors.postgres_cdc import PostgresCdcPlugin
-from penstock.errors import Origin
-from tests.support import codes, only, spot
+from penstock.errors import Origin, ProjectInvalid
+from tests.support import codes, only, spot, write
 from tests.unit.conftest import PIPELINE, Check, Findings, Link
 
 NUMBERS = "{type: generator, columns: {id: {kind: sequence}}}"
@@ -98,6 +101,17 @@ def test_an_unknown_type_is_reported_with_the_nearest_and_all_there_are(pipeline
     assert f"`pulsar` is not available as a source; there are {there}" in found[1].message
 
 
+def test_a_source_of_postgres_is_a_table_that_is_followed(tmp_path: Path) -> None:
+    followed = "{type: postgres, table: orders, user: me, database: shop, primary_key: id}"
+    write(tmp_path, {"p.yml": f"sources: {{a: {followed}}}\nsinks: {{o: {{type: blackhole, from: a}}}}\n"})
+    (entry,) = compiled(check(tmp_path / "p.yml")).query("a").inputs
+    assert (entry.source["type"], entry.source["table"]) == ("postgres_cdc", "orders")
+    write(tmp_path, {"p.yml": f"sources: {{a: {followed.replace('table', 'tabel')}}}\nsinks: {{}}\n"})
+    with pytest.raises(ProjectInvalid) as refused:
+        check(tmp_path / "p.yml")
+    assert "did you mean `table`?" in [found.hint for found in refused.value.diagnostics]
+
+
 def test_the_nearest_field_is_sought_among_those_of_the_mode_that_was_chosen(pipeline: Findings) -> None:
     mode = "{type: continuous, pol_interval: 5s}"
     found = pipeline(f"sources: {{a: {{type: file, path: x, format: csv, mode: {mode}}}}}\nsinks: {{}}\n")
@@ -155,6 +169,16 @@ def test_a_pipeline_may_stand_below_definition(check: Check) -> None:
     found = only(check({PIPELINE: text}, PIPELINE)[1])
     assert (found.code, found.path) == ("unknown-upstream", "sinks.o.from")
     assert found.origin == spot(PIPELINE, text, "b}}")
+
+
+def test_what_stands_beside_definition_changes_nothing_unless_it_is_a_section(pipeline: Findings) -> None:
+    wrapped = f"definition: {{sources: {{a: {NUMBERS}}}, sinks: {{o: {{type: print, from: a}}}}}}\n"
+    found = pipeline(f"name: feed\nresource_size: s\n{wrapped}")
+    assert [(note.code, note.severity.value, note.path) for note in found] == [
+        ("no-effect", "info", "name"),
+        ("no-effect", "info", "resource_size"),
+    ]
+    assert "definition" in [note.path for note in pipeline(f"sinks: {{}}\n{wrapped}") if note.code == "unknown-field"]
 
 
 def test_json_is_read_like_yaml(check: Check) -> None:

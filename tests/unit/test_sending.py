@@ -98,8 +98,11 @@ def test_rows_that_are_to_be_kept_come_back_and_the_rest_is_sent(server: servers
     assert (last.to_pylist()[0]["sent"], last.to_pylist()[0]["refused"]) == (8, 2)
 
 
-def test_what_may_pass_is_skipped_but_not_kept(server: servers.Endpoint) -> None:
+def test_what_may_pass_is_skipped_but_not_kept(server: servers.Endpoint, capsys: pytest.CaptureFixture[str]) -> None:
     server.always = Says(500)
     assert tally(sender(server, 2, on_refusal="skip")(batches([0] * 4, 4)))["refused"] == 4
+    told = capsys.readouterr().err.splitlines()
+    assert [line.startswith("skipping failed webhook delivery: ") for line in told] == [True, True]
+    assert [line.endswith(" (2 rows)") for line in told] == [True, True]
     kept = Sender(Endpoint(server.url, {}, 5, 0), "a batch", 2, 1, False, "dead_letter")
     assert json.loads(tally(kept(batches([0] * 4, 4)))["failure"])["code"] == "http-failed"

@@ -5,12 +5,14 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.line import Target, check
+from penstock.cli.line import Target, check, compiled
 from penstock.cli.options import target
 from penstock.clients.clickhouse.server import ClickHouse, ClickHouseSink, ClickHouseSource
 from penstock.clients.clusters import Clusters
 from penstock.connectors.print import PrintSink
+from penstock.connectors.webhook import WebhookSink
 from penstock.errors import ProjectInvalid
+from penstock.manifest.model import Every
 from penstock.project.clusters import pipeline_clusters
 from penstock.project.settings import settings_from
 from penstock.settings import INERT, Settings, without_effect
@@ -105,6 +107,14 @@ def test_settings_of_requests_and_their_secrets() -> None:
     assert "hunter22" not in repr(settings) + settings.model_dump_json()
 
 
+def test_secrets_of_requests_are_found_by_their_names_in_either_case() -> None:
+    file = {"http_secret_header": {"PARTNER_A": "X-Key"}, "http_secret_value": {"Partner_A": "weaker"}}
+    settings = settings_from({"PENSTOCK__HTTP_SECRET_VALUE__PARTNER_A": "hunter22"}, file)
+    sink = WebhookSink.model_validate({"from": "a", "url": "http://partner", "secret_name": "partner_A"})
+    assert list(sink.remarks(settings)) == []
+    assert sink.reaching(Clusters(settings=settings))._endpoint().headers["X-Key"] == "hunter22"
+
+
 def test_a_level_that_is_also_a_value_does_not_stop_the_rest() -> None:
     settings = settings_from({"STREAMLING__PRINT_SINK": "x", "PENSTOCK__PRINT_SINK__SAMPLE_EVERY": "3"})
     assert settings.print_sink.sample_every == 3
@@ -176,6 +186,17 @@ def test_a_sink_has_a_database_of_its_own_by_its_name() -> None:
     assert clusters.seen_by("sink.by.file").postgres.database == "f"
 
 
+def test_what_is_said_of_a_sink_under_several_spellings_is_put_together() -> None:
+    environ = {
+        "STREAMLING__POSTGRES_SINK_CONNECTIONS__PG_ARCHIVE__PORT": "6000",
+        "PENSTOCK__POSTGRES_SINK_CONNECTIONS__PG_ARCHIVE__PASS": "secret",
+        "PENSTOCK__POSTGRES_SINK_CONNECTIONS__PG_ARCHIVE__DB": "stronger",
+    }
+    file = {"postgres_sink_connections": {"pg.archive": {"host": "archive", "db": "weaker"}}}
+    found = pipeline_clusters(settings_from(environ, file), on_kafka=False).seen_by("sink.pg-archive").postgres
+    assert (found.host, found.port, found.password, found.database) == ("archive", 6000, "secret", "stronger")
+
+
 def test_every_setting_without_effect_is_a_setting_and_none_is_told_that_was_not_given() -> None:
     for name in INERT:
         section: Any = Settings()
@@ -193,6 +214,33 @@ def test_every_setting_without_effect_is_a_setting_and_none_is_told_that_was_not
         )
     )
     assert [name for name, _ in told] == ["log_format", "state_backend.sqlite.max_connections"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "interval_ms"),
+    [
+        ("", None),
+        ("postgres_sink: {batch_flush_interval: 2s}", 2000),
+        ("clickhouse_sink: {batch_flush_interval: 3s}", 3000),
+        ("postgres_sink: {batch_flush_interval: 2s}\nclickhouse_sink: {batch_flush_interval: 500ms}", 500),
+    ],
+)
+def test_batches_begin_as_often_as_settings_say_where_their_sinks_say_nothing(
+    settings: str, interval_ms: int | None, tmp_path: Path
+) -> None:
+    numbers = "numbers: {type: generator, columns: {id: {kind: sequence}}, primary_key: id}"
+    tables = ", ".join(
+        f"{name}: {{type: {name}, from: numbers, primary_key: id, table: t}}" for name in ("postgres", "clickhouse")
+    )
+    (tmp_path / "p.yml").write_text(f"sources: {{{numbers}}}\nsinks: {{{tables}}}\n", encoding="utf-8")
+    (tmp_path / "config.yaml").write_text(settings or "{}", encoding="utf-8")
+    checked = check(tmp_path / "p.yml")
+    assert not [note for note in checked.notes if "interval" in note.path]
+    trigger = compiled(checked).query("numbers").trigger
+    assert trigger == (None if interval_ms is None else Every(interval_ms=interval_ms))
+    said = tables.replace("table: t}", "table: t, batch_flush_interval: 9s}")
+    (tmp_path / "p.yml").write_text(f"sources: {{{numbers}}}\nsinks: {{{said}}}\n", encoding="utf-8")
+    assert compiled(check(tmp_path / "p.yml")).query("numbers").trigger == Every(interval_ms=9000)
 
 
 def test_a_print_sink_has_the_settings_that_it_is_handed() -> None:
@@ -276,6 +324,17 @@ def test_a_pipeline_that_a_variable_names_has_the_same_file_as_one_that_the_comm
     assert check(target(None, None)).settings.application_id == "beside"
     (tmp_path / "jobs" / "config.yaml").unlink()
     assert check(target(None, None)).settings.application_id == "here"
+
+
+def test_variables_in_a_file_here_name_the_pipeline_and_are_its_own_unless_it_has_such_a_file(tmp_path: Path) -> None:
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "numbers.yml").write_text(NUMBERS, encoding="utf-8")
+    here = "PENSTOCK__PIPELINE_DEFINITION_LOCATION=jobs/numbers.yml\nPENSTOCK__APPLICATION_ID=here\n"
+    (tmp_path / ".env").write_text(here, encoding="utf-8")
+    (tmp_path / "config.yaml").write_text("application_id: weaker", encoding="utf-8")
+    assert check(target(None, None)).settings.application_id == "here"
+    (tmp_path / "jobs" / ".env").write_text("PENSTOCK__APPLICATION_ID=beside\n", encoding="utf-8")
+    assert check(target(None, None)).settings.application_id == "beside"
 
 
 def test_without_a_word_a_file_of_the_usual_name_is_the_pipeline(tmp_path: Path) -> None:

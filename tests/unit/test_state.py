@@ -1,5 +1,6 @@
 import sqlite3
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -197,3 +198,27 @@ def test_offsets_are_kept_by_reader_topic_and_partition(place: Place, store: Sql
     assert offsets.known() == {("shop", "orders"), ("other", "orders")}
     offsets.forget("shop")
     assert list(store.get("app", "")) == ["other:orders:0"]
+
+
+def test_what_others_keep_beside_offsets_is_passed_over_and_left(place: Place, store: SqliteStore) -> None:
+    theirs = {
+        "hybrid_source_orders_v1": {"current_phase": 0, "completed_phases": []},
+        "clickhouse_source:orders": {"sorting_keys": ["id"], "args": [7]},
+        "shop:orders:watermark": {"offset": 3},
+        "shop:more:orders:0": {"offset": 4, "updated_at": 1764785420620},
+        "shop:orders:1": "a text",
+        "shop:orders:2": {"offset": None},
+        "shop:orders:3": {"offset": 5, "updated_at": "2025-12-03T18:10:20+00:00"},
+    }
+    store.put("app", theirs)
+    place = replace(place, name="pipeline.shop", application="app")
+    offsets = KeptOffsets(store, place.of_offsets)
+    before = datetime.now(UTC)
+    offsets.put("shop", {("orders", 0): 7})
+    assert read_deployed(store, place).offsets == {("shop", "orders"), ("shop:more", "orders")}
+    assert offsets.of("shop", "orders") == {0: 7, 3: 5}
+    told_at = store.get("app", "shop:orders:0")["shop:orders:0"]["updated_at"]
+    assert type(told_at) is int
+    assert before <= datetime.fromtimestamp((told_at + 1) / 1000, UTC) <= datetime.now(UTC) + timedelta(milliseconds=1)
+    offsets.forget("shop")
+    assert store.get("app", "").keys() == theirs.keys() - {"shop:orders:3"}

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.main import app
@@ -35,6 +36,33 @@ def test_notes_of_a_sound_pipeline_are_texts(tmp_path: Path) -> None:
     assert (code, report["success"], report["is_valid"], report["errors"]) == (0, True, True, [])
     (text,) = report["warnings"]
     assert "sources.orders.batch_size" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "files"),
+    [
+        (["gone.yml"], {}),
+        ([], {}),
+        ([], {"config.yaml": "colour: red\n"}),
+        (["--var", "nothing"], {"pipeline.yaml": SOUND}),
+        (["p.yml", "--config", "gone"], {"p.yml": SOUND}),
+    ],
+)
+def test_errors_are_texts_also_where_there_is_no_pipeline_to_look_at(
+    arguments: list[str], files: dict[str, str], tmp_path: Path
+) -> None:
+    write(tmp_path, files)
+    code, report = validated(*arguments)
+    assert (code, report["success"], report["is_valid"]) == (2, True, False)
+    assert report["errors"] == [str(text) for text in report["errors"]]
+    assert len(report["errors"]) == len([found for found in report["diagnostics"] if found["severity"] == "error"]) > 0
+
+
+def test_errors_of_a_project_are_objects_whatever_is_wrong(tmp_path: Path) -> None:
+    write(tmp_path, {"stream_project.yml": "project: {name: p}\ncolour: red\n"})
+    for arguments in ([], ["."], ["stream_project.yml"], ["--config", "gone"]):
+        code, report = validated(*arguments)
+        assert (code, [type(error) for error in report["errors"]]) == (2, [dict] * len(report["errors"]))
 
 
 def test_a_check_that_could_not_be_made_was_no_success(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from penstock.plan.brokers import ask_brokers
 from penstock.plan.cores import cores_of
 from penstock.plan.diff import diff
 from penstock.plan.gateways import NO_GATEWAY, ask_gateway
+from penstock.plan.groups import ChosenGroups
 from penstock.plan.place import Place
 from penstock.plan.schemas import NO_SUBJECTS, ask_subjects
 from penstock.plan.state import read_deployed
@@ -160,6 +161,8 @@ def planned(
             text = f"there is no query `{name}` in this project"
             raise PlanRefused("unknown-node", text, hint=did_you_mean(name, names))
     deployed = read_deployed(checked.store, checked.place)
+    new = [query for query in manifest.queries if query.name not in deployed.checkpoints]
+    deployed = replace(deployed, grouped=ChosenGroups(checked.clusters, checked.place).known(new))
     brokers = ask_brokers(manifest, checked.clusters)
     workers = NO_WORKERS if select else ask_workers(manifest, checked.clusters, deployed.connectors, checked.environ)
     return diff(

@@ -14,6 +14,7 @@ from penstock.cli.line import Target
 from penstock.errors import Diagnostic, ProjectInvalid, has_errors
 from penstock.project.load import PROJECT_FILES
 from penstock.project.settings import OURS, THEIRS, read_settings, settings_file
+from penstock.project.variables import environ_of
 
 _LOCATION: Final = "PIPELINE_DEFINITION_LOCATION"
 
@@ -88,12 +89,13 @@ def _by_settings(config: Path | None) -> tuple[Path, Path | None]:
     """
     is_project = any(Path(name).is_file() for name in PROJECT_FILES)
     file = settings_file(config) if is_project else settings_file(config, Path())
-    settings, notes = read_settings(file, os.environ, str(file))
+    environ = environ_of(Path(), None, os.environ)
+    settings, notes = read_settings(file, environ, str(file))
     if has_errors(notes):
         raise ProjectInvalid(notes)
     location = Path(settings.pipeline_definition_location)
     if "pipeline_definition_location" in settings.model_fields_set:
-        in_file = not any(os.environ.get(prefix + _LOCATION) for prefix in (OURS, THEIRS))
+        in_file = not any(environ.get(prefix + _LOCATION) for prefix in (OURS, THEIRS))
         return location, file if in_file else config
     return (location if location.is_file() and not is_project else Path()), config
 

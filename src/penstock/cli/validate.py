@@ -1,5 +1,7 @@
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -17,7 +19,7 @@ from penstock.cli.options import (
     target,
 )
 from penstock.errors import Diagnostic, PenstockError, ProjectInvalid
-from penstock.project.load import environment_files, is_pipeline
+from penstock.project.load import environment_files, is_project
 
 
 def command(
@@ -34,7 +36,13 @@ def command(
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Check the documents: YAML, names, SQL, columns, rules. Starts nothing, and asks nobody unless told to."""
-    wanted = replace(target(path, directory, env, var, strict=strict, config=config), ask_registry=check_schemas)
+    try:
+        wanted = replace(target(path, directory, env, var, strict=strict, config=config), ask_registry=check_schemas)
+    except ProjectInvalid as invalid:
+        if form is Format.TEXT:
+            raise
+        output.put_json(_report(invalid.diagnostics, path or directory or Path()))
+        raise typer.Exit(invalid.exit_code) from invalid
     targets = _every_environment(wanted) if all_envs else [wanted]
     exit_code = 0
     reports = {}
@@ -46,7 +54,7 @@ def command(
             if form is Format.TEXT and not all_envs:
                 raise
             exit_code = invalid.exit_code
-            reports[each.env] = output.report(invalid.diagnostics, as_texts=is_pipeline(each.path))
+            reports[each.env] = _report(invalid.diagnostics, each.path)
             if form is Format.TEXT:
                 output.put(f"{heading}not valid")
                 output.fail(invalid)
@@ -56,7 +64,7 @@ def command(
                 raise
             output.put_json(output.unchecked(error))
             raise typer.Exit(error.exit_code) from error
-        reports[each.env] = output.report(checked.notes, as_texts=is_pipeline(each.path))
+        reports[each.env] = _report(checked.notes, each.path)
         if form is Format.TEXT:
             output.show_diagnostics(checked.notes)
             output.put(f"{heading}{_summary(checked)}")
@@ -66,6 +74,11 @@ def command(
         )
     if exit_code:
         raise typer.Exit(exit_code)
+
+
+def _report(diagnostics: Iterable[Diagnostic], path: Path) -> dict[str, Any]:
+    """The result of a check. Of a project errors are objects; texts of a pipeline, or where there is nothing."""
+    return output.report(diagnostics, as_texts=not is_project(path))
 
 
 def _every_environment(wanted: Target) -> list[Target]:

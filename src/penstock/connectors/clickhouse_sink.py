@@ -18,6 +18,7 @@ from penstock.connectors.contract import Sink, Written
 from penstock.connectors.node import Parallelism
 from penstock.errors import PenstockError, QueryFailed, ServiceError
 from penstock.keyed.operators import OP
+from penstock.settings import Settings
 from penstock.sql.wide_types import Wide
 
 if TYPE_CHECKING:
@@ -76,6 +77,9 @@ class ClickHouseSink(Sink):
     def columns_named(self) -> Mapping[str, str]:
         types = {f"schema_override.{name}": name for name in self.schema_override}
         return types if self.version_column_name is None else {"version_column_name": self.version_column_name, **types}
+
+    def usual_interval(self, settings: Settings) -> int | None:
+        return settings.clickhouse_sink.batch_flush_interval
 
     def reaching(self, clusters: Clusters) -> Self:
         found = self.model_copy()

@@ -271,6 +271,10 @@ class Sink(Connector):
     on_error: OnError = "dead_letter"
     """What becomes of a row that the SQL fails over, or that is not taken here: keep it as a letter, `stop`, `skip`."""
 
+    def usual_interval(self, settings: Settings) -> int | None:
+        """How often its batches begin by the settings, in milliseconds, where it does not say so itself and they do."""
+        return None
+
     @property
     def by_order(self) -> bool:
         """Whether the last of several rows counts, so that they must come in their order."""

@@ -26,6 +26,7 @@ from penstock.clients.places import Place
 from penstock.clients.spark_packages import AVRO
 from penstock.config import Duration, Frozen
 from penstock.connectors.contract import ERROR, NO_SERVICE, ORIGIN, Sink, Source
+from penstock.connectors.node import Parallelism
 from penstock.errors import ServiceError
 from penstock.keyed.operators import OP, ORDER
 from penstock.sql.dialects import quoted
@@ -283,7 +284,12 @@ class FileSink(_Files, Sink):
     own_labels: ClassVar = frozenset({"path"})
     waives: ClassVar = NO_SERVICE
     delivery = "exactly once: a replayed batch is recognised by its directory and not written again"
+    inert: ClassVar = {"batch_size": Sink.inert["batch_size"]}
+
+    parallelism: Parallelism | None = None
+    """How many tasks write a batch at most, each a file. Default: one for each part of it."""
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         path, chosen = places.local(self.path), FORMATS[self.format]
-        return publish(path, ref, batch, chosen) if path else hadoop.publish(self.path, ref, batch, chosen, {})
+        rows = batch if self.parallelism is None else batch.coalesce(self.parallelism)
+        return publish(path, ref, rows, chosen) if path else hadoop.publish(self.path, ref, rows, chosen, {})

@@ -39,11 +39,13 @@ class PrintSink(Sink):
     }
 
     sample_every: int | None = Field(None, ge=1)
-    """Print only every Nth row. Default: the setting `print_sink.sample_every`, which is 1."""
+    """Print only every Nth row of a run. Default: the setting `print_sink.sample_every`, which is 1."""
     num_records_before_stop: Whole | None = Field(None, ge=1)
     """After how many rows the run ends, with the batch that reaches them. Default: the setting of the same name."""
 
     _settings: Settings = PrivateAttr(Settings())
+    _seen: int = PrivateAttr(0)
+    """How many rows have come, batches that are done again included."""
 
     def reaching(self, clusters: Clusters) -> Self:
         found = self.model_copy()
@@ -62,8 +64,9 @@ class PrintSink(Sink):
         every = self.sample_every or self._settings.print_sink.sample_every
         count = 0
         for line in lines.toLocalIterator(prefetchPartitions=True):
-            if count % every == 0:
+            if (self._seen + count) % every == 0:
                 sys.stdout.write(f"{KINDS[line['kind']]} {line['row']}\n")
             count += 1
         sys.stdout.flush()
+        self._seen += count
         return count

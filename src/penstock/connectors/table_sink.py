@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from pydantic import PrivateAttr
@@ -14,6 +15,8 @@ from penstock.clients.postgres.login import Login
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.writing import TableWriter
 from penstock.connectors.contract import Sink
+from penstock.connectors.node import Parallelism
+from penstock.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -27,10 +30,11 @@ class TableSink(Login, Sink):
     takes_wide = True
     inert: ClassVar[Mapping[str, str]] = {
         "batch_size": "the rows of a task travel in one COPY",
-        "parallelism": "every task of a batch copies its own rows",
         "deduplicate": "the last row of a key always wins",
     }
 
+    parallelism: Parallelism | None = None
+    """How many tasks work on a batch and copy its rows at a time at most. Default: one for each part of it."""
     deduplicate: bool = True
     """Whether only the last row of a key in a batch is written. It changes nothing here."""
     _server: PostgresServer = PrivateAttr(PostgresServer())
@@ -39,6 +43,9 @@ class TableSink(Login, Sink):
     @abstractmethod
     def _writer(self) -> TableWriter:
         """Who brings rows into the table."""
+
+    def usual_interval(self, settings: Settings) -> int | None:
+        return settings.postgres_sink.batch_flush_interval
 
     def reaching(self, clusters: Clusters) -> Self:
         found = self.model_copy()
@@ -50,7 +57,7 @@ class TableSink(Login, Sink):
             pass
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
-        return self._writer.write(batch, ref)
+        return replace(self._writer, most_tasks=self.parallelism).write(batch, ref)
 
     def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
         self._writer.rehearse(rows, ref)

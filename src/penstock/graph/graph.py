@@ -152,6 +152,8 @@ class Graph:
     rules: Rules | None = None
     job: bool = False
     """Whether it is to end, so that what goes on for ever is not begun."""
+    intervals: Mapping[str, int] = field(default_factory=dict)
+    """How often batches of sinks begin that do not say so themselves, by node, where settings do."""
 
     def __getitem__(self, node_id: str) -> Node:
         return self.nodes[node_id]

@@ -64,7 +64,10 @@ def link_pipeline(pipeline: Pipeline, schemas: Mapping[str, Columns]) -> tuple[G
         node, notes = _sink(name, sink, readable, nodes)
         nodes[node.id] = node
         diagnostics.extend(notes)
-    graph = Graph(pipeline.name, "pipeline", nodes, job=pipeline.settings.job_mode)
+    settings = pipeline.settings
+    usual = {f"sink.{name}": sink.value.usual_interval(settings) for name, sink in pipeline.sinks.items()}
+    intervals = {node_id: interval for node_id, interval in usual.items() if interval is not None}
+    graph = Graph(pipeline.name, "pipeline", nodes, job=settings.job_mode, intervals=intervals)
     diagnostics.extend(whole(pipeline, graph))
     lost = pipeline.refused or cycles or any(d.code == "unknown-upstream" for d in diagnostics)
     if not lost and all(read.parsed for read in transforms.values()):

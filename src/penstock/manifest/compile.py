@@ -295,7 +295,7 @@ def _pipeline_queries(graph: Graph) -> Iterator[QuerySpec]:
             steps=tuple(steps),
             outputs=tuple(outputs),
             fan_out=fan_out,
-            trigger=_soonest(sinks),
+            trigger=_soonest(nodes, graph.intervals),
             checks=() if fan_out else row_checks(nodes),
         )
 
@@ -320,9 +320,11 @@ def _chosen(sink: Sink) -> OnError:
     return sink.on_error if "on_error" in sink.model_fields_set else "dead_letter"
 
 
-def _soonest(sinks: list[Sink]) -> Every | None:
+def _soonest(nodes: list[Node], usual: Mapping[str, int]) -> Every | None:
     """How often batches begin: as often as the sink wants that waits the shortest."""
-    given = [sink.batch_flush_interval for sink in sinks if sink.batch_flush_interval is not None]
+    sinks = [(node.id, node.element) for node in nodes if isinstance(node.element, Sink)]
+    wanted = [usual.get(at) if sink.batch_flush_interval is None else sink.batch_flush_interval for at, sink in sinks]
+    given = [interval for interval in wanted if interval is not None]
     return Every(interval_ms=min(given)) if given else None
 
 

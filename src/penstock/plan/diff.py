@@ -86,11 +86,11 @@ def _query_step(query: QuerySpec, deployed: Deployed, manifest: Manifest, allow_
     before = deployed.queries.get(query.name)
     checkpoint = deployed.checkpoints.get(query.name)
     reason = _reason_to_rebuild(query, before, checkpoint, deployed, manifest)
-    asked, goes_on = query.name in allow_rebuild, checkpoint is None and _has_offsets(query, deployed)
-    if reason or (asked and (checkpoint or goes_on)):
+    asked, known = query.name in allow_rebuild, deployed.offsets | deployed.grouped
+    if reason or (asked and (checkpoint or not known.isdisjoint(readers(query)))):
         return RebuildQuery(query, reason or "you asked for it", asked)
-    if goes_on:
-        return RestartQuery(query, _OFFSETS)
+    if checkpoint is None and _has_offsets(query, deployed):
+        return RestartQuery(query, _OFFSETS if deployed.offsets.issuperset(readers(query)) else _GROUPED)
     if before is None:
         begun = checkpoint is not None and checkpoint.begun
         return RestartQuery(query, _NO_RECORD) if begun else StartQuery(query)
@@ -101,6 +101,7 @@ def _query_step(query: QuerySpec, deployed: Deployed, manifest: Manifest, allow_
 
 
 _OFFSETS: Final = "it has no checkpoint, and goes on by the offsets that were kept"
+_GROUPED: Final = "it has no checkpoint, and goes on by the offsets of its group of consumers"
 _NO_RECORD: Final = "its checkpoint is there, but no record of what it ran"
 
 
@@ -140,7 +141,8 @@ def _has_offsets(query: QuerySpec, deployed: Deployed) -> bool:
     """Whether everything that the query must know to go on is how far it has read topics, and that is known."""
     streams = [entry for entry in query.inputs if not entry.static]
     only_topics = all(entry.topic is not None and entry.backfill is None for entry in streams)
-    return only_topics and not query.stateful and all(reader in deployed.offsets for reader in readers(query))
+    known = deployed.offsets | deployed.grouped
+    return only_topics and not query.stateful and known.issuperset(readers(query))
 
 
 def _moved_output(query: QuerySpec, before: QuerySpec | None, deployed: Deployed) -> str | None:

@@ -1,7 +1,8 @@
 """Offsets of a pipeline in its store, under keys that others know: the reader, the topic and the partition."""
 
+import time
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from typing import NamedTuple
 
 from penstock.manifest.model import QuerySpec
 from penstock.plan.stores import StateStore
@@ -15,6 +16,14 @@ def readers(spec: QuerySpec) -> Iterator[tuple[str, str]]:
             yield spec.name if spec.isolated else entry.node.partition(".")[2], entry.topic
 
 
+class _Kept(NamedTuple):
+    key: str
+    reader: str
+    topic: str
+    number: int
+    offset: int
+
+
 class KeptOffsets:
     """What a store says of how far topics are read."""
 
@@ -23,33 +32,35 @@ class KeptOffsets:
         self._namespace = namespace
 
     def put(self, reader: str, positions: Mapping[tuple[str, int], int]) -> None:
-        now = datetime.now(UTC).isoformat()
+        now_ms = time.time_ns() // 1_000_000
         self._store.put(
             self._namespace,
             {
-                _key(reader, topic, number): {"offset": at, "updated_at": now}
+                _key(reader, topic, number): {"offset": at, "updated_at": now_ms}
                 for (topic, number), at in positions.items()
             },
         )
 
     def known(self) -> frozenset[tuple[str, str]]:
         """Of which readers and topics something is kept."""
-        return frozenset((reader, topic) for reader, topic, _ in map(_parts, self._store.get(self._namespace, "")))
+        return frozenset((kept.reader, kept.topic) for kept in self._found(""))
 
     def of(self, reader: str, topic: str) -> dict[int, int]:
         """The next offset of each partition that a reader had come to."""
-        found = self._store.get(self._namespace, _key(reader, topic, ""))
-        return {int(_parts(key)[2]): int(kept["offset"]) for key, kept in found.items()}
+        found = self._found(_key(reader, topic, ""))
+        return {kept.number: kept.offset for kept in found if (kept.reader, kept.topic) == (reader, topic)}
 
     def forget(self, reader: str) -> None:
-        found = self._store.get(self._namespace, f"{reader}:")
-        if keys := [key for key in found if _parts(key)[0] == reader]:
+        if keys := [kept.key for kept in self._found(f"{reader}:") if kept.reader == reader]:
             self._store.remove(self._namespace, keys)
 
-
-def _parts(key: str) -> tuple[str, str, str]:
-    reader, topic, number = key.rsplit(":", 2)
-    return reader, topic, number
+    def _found(self, prefix: str) -> Iterator[_Kept]:
+        """The offsets in the store. Others may keep what is theirs in the same namespace: it is passed over."""
+        for key, document in self._store.get(self._namespace, prefix).items():
+            parts = key.rsplit(":", 2)
+            offset = document.get("offset") if isinstance(document, dict) else None
+            if len(parts) == 3 and parts[2].isdecimal() and type(offset) is int:
+                yield _Kept(key, parts[0], parts[1], int(parts[2]), offset)
 
 
 def _key(reader: str, topic: str, number: int | str) -> str:

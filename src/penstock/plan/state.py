@@ -39,6 +39,8 @@ class Deployed:
     virtual_topics: Mapping[str, str] = field(default_factory=dict)
     offsets: frozenset[tuple[str, str]] = frozenset()
     """The readers and topics of which a store keeps offsets."""
+    grouped: frozenset[tuple[str, str]] = frozenset()
+    """Those of which a group of consumers has offsets that somebody chose."""
 
 
 NOTHING: Final = Deployed()

@@ -220,8 +220,8 @@ def state_store(said: StateBackend, place: Place) -> StateStore:
         case "InMemory":
             return MemoryStore()
         case "Sqlite":
-            named = "database_path" in said.sqlite.model_fields_set
-            file = place.root / said.sqlite.database_path if named else place.state_file
+            path = said.sqlite.database_path
+            file = place.state_file if path is None else place.root / path
             return SqliteStore(file, said.sqlite.state_table_name)
         case "Postgres":
             at = said.postgres

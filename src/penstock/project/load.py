@@ -47,6 +47,11 @@ def is_pipeline(path: Path) -> bool:
     return path.is_file() and path.name not in PROJECT_FILES
 
 
+def is_project(path: Path) -> bool:
+    """Whether the path names a project: the directory that it is in, or its file."""
+    return path.name in PROJECT_FILES or any((path / name).is_file() for name in PROJECT_FILES)
+
+
 def load(
     path: Path,
     env: str | None = None,
@@ -57,7 +62,8 @@ def load(
 ) -> tuple[Documents | None, list[Diagnostic]]:
     """With `any_environment`, a project with several environments can be read without choosing one.
 
-    `config` names a file of settings. A pipeline has one beside it, or in the current directory, even if none is named.
+    `config` names a file of settings. A pipeline has one beside it, or in the current directory, even if none is named,
+    and so it is with `.env`.
     """
     if path.is_dir():
         return _load_project(path, env, real, any_environment, config)
@@ -69,7 +75,7 @@ def load(
             diagnostics.append(_no_environments(path))
         files = (document,) if document else ()
         root = path.resolve().parent
-        environ = environ_of(root, None, real)
+        environ = environ_of(root if (root / ".env").is_file() else Path(), None, real)
         settings, notes = _settings(settings_file(config, root, Path()), environ)
         return Documents(root, "pipeline", path.stem, files, environ=environ, settings=settings), diagnostics + notes
     hint = "give the directory of a project, or the file of a pipeline"

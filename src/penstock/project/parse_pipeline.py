@@ -29,9 +29,7 @@ class PipelineReader(Reader):
 
     def pipeline(self, documents: Documents) -> Pipeline | None:
         document = documents.files[0]
-        base: tuple[Step, ...] = ()
-        if isinstance(document.value, dict) and set(document.value) == {"definition"}:
-            base = ("definition",)
+        base = self._wrapper(document)
         if not self.is_mapping(document, base, PIPELINE_KEYS, "a pipeline"):
             return None
         body = document.value["definition"] if base else document.value
@@ -42,6 +40,17 @@ class PipelineReader(Reader):
         taken: dict[str, Declared[Any]] = {}
         sources, transforms, sinks = (self._nodes(document, base, key, body.get(key), taken) for key in PIPELINE_KEYS)
         return Pipeline(documents.name, sources, transforms, sinks, frozenset(self.refused), self._settings)
+
+    def _wrapper(self, document: Document) -> tuple[Step, ...]:
+        """Where in its document the pipeline stands: all of it, or what is below `definition`. Beside that, there may
+        be what is for whoever keeps the document, such as a name."""
+        value = document.value
+        if not isinstance(value, dict) or "definition" not in value or not value.keys().isdisjoint(PIPELINE_KEYS):
+            return ()
+        for key in (key for key in value if key != "definition"):
+            text, origin = "beside `definition` this changes nothing", document.origin(key, key=True)
+            self.note("no-effect", origin, key, text, severity=Severity.INFO, field=key)
+        return ("definition",)
 
     def _nodes(
         self,
@@ -61,6 +70,7 @@ class PipelineReader(Reader):
         found: dict[str, Declared[Any]] = {}
         for name, raw in nodes.items():
             path, label = (*base, section, name), f"{section}.{name}"
+            raw = _by_its_own_name(section, raw)
             model = self._node_model(section, raw, document, path, label)
             raw, forms = _out_of_options(model, raw)
             value = self.read(model, raw, document, path, label, forms=forms) if model else None
@@ -104,6 +114,12 @@ class PipelineReader(Reader):
             hint = f"did you mean `{close}`?" if close else None
             self.note("unknown-type", document.origin(*path, "type"), f"{label}.type", text, hint, type=type_name)
         return model
+
+
+def _by_its_own_name(section: str, raw: Any) -> Any:
+    """A node whose type goes by another name here: a table of PostgreSQL, as a stream, is one that is followed."""
+    followed = section == "sources" and isinstance(raw, dict) and raw.get("type") == "postgres"
+    return {**raw, "type": "postgres_cdc"} if followed else raw
 
 
 def _out_of_options(model: type[BaseModel] | None, raw: Any) -> tuple[Any, tuple[Form, ...]]:

@@ -12,6 +12,7 @@ from penstock.connectors.hybrid import OffsetTable
 from penstock.errors import QueryFailed, ServiceError
 from penstock.manifest.model import Backfill, ConnectorSpec, GatewayRule, Input, QuerySpec, SchemaSpec, TopicSpec
 from penstock.plan.gateways import interceptors, own_interceptors, registry_of
+from penstock.plan.groups import ChosenGroups
 from penstock.plan.offsets import KeptOffsets, readers
 from penstock.plan.place import Place
 from penstock.plan.schemas import written
@@ -33,6 +34,7 @@ class Outside:
         self._place = place
         self._environ = environ
         self._offsets = None if store is None else KeptOffsets(store, place.of_offsets)
+        self._groups = ChosenGroups(clusters, place)
         self._tellers: dict[str, PositionTeller] = {}
 
     @cached_property
@@ -149,13 +151,19 @@ class Outside:
         Nothing where that is all one, or is not to be asked: a job never comes to the topic.
         """
         told = {} if backfill.offset_table is None else self._told(backfill.offset_table)
-        start, topic = str(entry.source.get("starting_offsets", "earliest")), str(entry.source["topic"])
-        if start == "earliest" or backfill.is_all:
-            return told
-        assert self._clusters.source is not None
-        admin = KafkaAdmin(self._clusters.source.kafka)
+        return told if backfill.is_all else {**self._starting(entry), **told}
+
+    def _starting(self, entry: Input) -> dict[int, int]:
+        """Where a source itself says that its topic begins, by partition; nothing for the first records there are."""
+        given, topic = entry.source.get("starting_offsets", "earliest"), str(entry.source["topic"])
+        if isinstance(given, dict):
+            return {int(number): int(at) for number, at in given.items()}
+        start = str(given)
+        if start == "earliest":
+            return {}
+        admin = self._source_admin
         places = admin.since([topic], int(start)) if start.isdigit() else admin.ends([topic])
-        return {**{number: at for (_, number), at in places.items()}, **told}
+        return {number: at for (_, number), at in places.items()}
 
     def _told(self, written: Mapping[str, Any]) -> dict[int, int]:
         """What a table says of how far the phases go."""
@@ -179,23 +187,35 @@ class Outside:
             return spec
         kept = self._kept(spec)
         inputs = tuple(
-            entry.model_copy(update={"source": {**entry.source, "starting_offsets": kept[entry.topic]}})
-            if entry.topic in kept and entry.backfill is None
+            entry.model_copy(update={"source": {**entry.source, "starting_offsets": self._filled(spec, entry, kept)}})
+            if entry.topic in kept
             else entry
             for entry in spec.inputs
         )
         return spec.model_copy(update={"inputs": inputs})
 
+    def _filled(self, spec: QuerySpec, entry: Input, kept: Mapping[str, Mapping[int, int]]) -> dict[int, int]:
+        """Where to begin. A partition that a store does not know is newer than what it knows, and is read from its
+        first record; of one that a group does not know nothing was read, and the source says where it begins."""
+        assert entry.topic is not None
+        assert self._offsets is not None
+        in_store = any(self._offsets.of(*each) for each in readers(spec) if each[1] == entry.topic)
+        return {**({} if in_store else self._starting(entry)), **kept[entry.topic]}
+
     def forget_offsets(self, spec: QuerySpec) -> None:
         if self._offsets is not None:
+            self._groups.forget(spec)
             for reader, _ in readers(spec):
                 self._offsets.forget(reader)
 
     def _kept(self, spec: QuerySpec) -> dict[str, dict[int, int]]:
-        """How far a query has read topics by what was kept, by topic and partition."""
-        if self._offsets is None:
+        """How far a query has read topics by what was kept, by topic and partition: in the store, else in a group."""
+        if self._offsets is None or spec.stateful:
             return {}
-        told = ((topic, self._offsets.of(reader, topic)) for reader, topic in readers(spec))
+        groups, told = self._groups.of(spec), list[tuple[str, dict[int, int]]]()
+        backfilled = {entry.topic for entry in spec.inputs if entry.backfill is not None}
+        for reader, topic in (each for each in readers(spec) if each[1] not in backfilled):
+            told.append((topic, {**groups.get((reader, topic), {}), **self._offsets.of(reader, topic)}))
         found: dict[str, dict[int, int]] = {}
         for (topic, number), at in farthest_back({(t, n): at for n, at in of.items()} for t, of in told).items():
             found.setdefault(topic, {})[number] = at

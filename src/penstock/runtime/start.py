@@ -87,7 +87,7 @@ def _prepare(plan: Plan, frames: Frames, outside: Outside, place: Place, store: 
             case RebuildQuery(query):
                 set_aside(place.checkpoint(query.name))
                 outside.forget_offsets(query)
-            case StartQuery(query) if not store.lasts:
+            case StartQuery(query) | RestartQuery(query) if not store.lasts:
                 discard(place.checkpoint(query.name))
             case RetireQuery(name):
                 forget_query(store, place, name)

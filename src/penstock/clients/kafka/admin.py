@@ -145,6 +145,11 @@ class KafkaAdmin:
         found = self._with.patiently(lambda: member.committed(places, timeout=SECONDS), said)
         return {(place.topic, place.partition): place.offset for place in found if place.offset >= 0}
 
+    def forget(self, group: str) -> None:
+        """Take away what a group of consumers has said. One with members that still read is left, with an error."""
+        (future,) = self._client.delete_consumer_groups([group], request_timeout=SECONDS).values()
+        self._with.result(future, f"did not forget the offsets of the group `{group}`")
+
     def records(self, topics: Iterable[str]) -> Iterator[Any]:
         """Every record that the topics hold now, as confluent-kafka gives it."""
         names = [name for name in topics if name in self.topics()]

@@ -18,13 +18,18 @@ _SILENT_MS: Final = 30_000
 """How long a server may say nothing to what was sent. How long it may work is up to it."""
 _FINAL: Final = (
     "authentication failed",
+    "authentication method",
     "does not exist",
-    "no pg_hba.conf entry",
+    "empty password",
+    "pg_hba.conf",
+    "permission denied",
     "not permitted",
     "support SSL",
+    "SSL required",
     "certificate",
+    "unsupported startup parameter",
 )
-"""What a server or a client says of a connection that will be refused again."""
+"""What a server or a client says of a connection that will be refused again. The client tells no states of these."""
 _PASSING: Final = ("08", "25006", "40", "53", "55006", "55P03", "57", "58")
 """States, or classes of them, of what may be over the next time: no connection, a lock, a server that shuts down."""
 _ROWS: Final = ("21", "22", "23", "44000", "54000", "P0001")
@@ -133,7 +138,7 @@ class PostgresServer:
 
     def _not_connected(self, error: psycopg.Error) -> ServiceError:
         said = " ".join(str(error).split()).removeprefix("connection failed: ")
-        if any(word in said for word in _FINAL):
+        if (error.pgconn is not None and error.pgconn.needs_password) or any(word in said for word in _FINAL):
             hint = (
                 "see `PENSTOCK__POSTGRES_SINK__USER`, `…__PASS`, `…__DB` and `…__SSLMODE`, or what the sink itself says"
             )

@@ -95,8 +95,16 @@ class Stage:
                 db.execute(f"DROP TABLE IF EXISTS {self.table}")
                 db.execute(f"CREATE UNLOGGED TABLE {self.table} ({each}) WITH (autovacuum_enabled = false)")
 
+<<<<<<< HEAD
     def fill(self, rows: DataFrame, server: PostgresServer) -> Staged:
         """Copy rows there from where they are, or fetch them if they are few."""
+=======
+    def fill(self, rows: DataFrame, gone: str, server: PostgresServer, most_tasks: int | None = None) -> Staged:
+        """Copy rows there from where they are, or fetch them if they are few. What is gone is said in SQL.
+
+        Rows are numbered before tasks are put together, so that their order stays whoever copies them.
+        """
+>>>>>>> p2
         token = secrets.randbits(62)
         schema = rows.schema
         fields = [field for field in schema if field.name in self.columns]
@@ -106,7 +114,9 @@ class Stage:
         more = [f"cast({texts[name]} AS string)" for name in self._own]
         names = listed([*(field.name for field in fields), *self._own])
         copier = Copier(server, f"COPY {self.table} ({names}) FROM STDIN", self.parts.among_parameters, token)
-        reports = rows.selectExpr(f"{line(fields, more)} AS line").mapInArrow(copier, _REPORT).collect()
+        lines = rows.selectExpr(f"{line(fields, more)} AS line")
+        lines = lines if most_tasks is None else lines.coalesce(most_tasks)
+        reports = lines.mapInArrow(copier, _REPORT).collect()
         for report in reports:
             if report["code"] == "rows-refused":
                 raise QueryFailed(report["code"], report["message"], hint=report["hint"])

@@ -114,10 +114,12 @@ def addition(table: TableName, columns: Mapping[str, str], unless: str = "") -> 
 
 
 def check_types(db: Database, table: TableName, wanted: Mapping[str, str], there: Mapping[str, str]) -> None:
-    """Refuse a table with a column that cannot hold every value that may come."""
+    """Refuse a table with a column that cannot hold every value that may come. A value that does not meet the
+    constraints of a domain is a row that is not taken."""
     enums = _enums(db, table) if "text" in wanted.values() else frozenset()
+    below = {**there, **_domains(db, table)}
     for name, kind in wanted.items():
-        if name in there and not (kind == "text" and name in enums) and not holds(there[name], kind):
+        if name in there and not (kind == "text" and name in enums) and not holds(below[name], kind):
             raise ServiceError(
                 "table-mismatch",
                 f"column `{name}` of {table} is {there[name]}, which does not hold every {kind}",
@@ -133,6 +135,19 @@ def _enums(db: Database, table: TableName) -> frozenset[str]:
         (str(table),),
     )
     return frozenset(name for (name,) in found)
+
+
+def _domains(db: Database, table: TableName) -> dict[str, str]:
+    """The columns whose types are domains, and the types below those."""
+    found = db.execute(
+        "WITH RECURSIVE below AS ("
+        " SELECT attname::text AS name, typbasetype AS type, typtypmod AS modifier FROM pg_attribute"
+        " JOIN pg_type ON pg_type.oid = atttypid WHERE attrelid = to_regclass(%s) AND attnum > 0 AND typtype = 'd'"
+        " UNION ALL SELECT name, typbasetype, typtypmod FROM below JOIN pg_type ON pg_type.oid = type AND typtype = 'd'"
+        ") SELECT name, format_type(type, modifier) FROM below JOIN pg_type ON pg_type.oid = type AND typtype <> 'd'",
+        (str(table),),
+    )
+    return dict(found.fetchall())
 
 
 def check_key(db: Database, table: TableName, key: Sequence[str]) -> None:
@@ -153,12 +168,18 @@ def check_key(db: Database, table: TableName, key: Sequence[str]) -> None:
 
 
 _DIGITS: Final = re.compile(r"numeric\((\d+),(\d+)\)")
+_TIMES: Final = frozenset(
+    f"timestamp{digits} {zone} time zone" for digits in ("", "(6)") for zone in ("with", "without")
+)
+"""Times that keep every microsecond. With fewer digits PostgreSQL would round in silence."""
 _WIDER: Final[Mapping[str, frozenset[str]]] = {
-    "smallint": frozenset({"integer", "bigint", "numeric"}),
-    "integer": frozenset({"bigint", "numeric"}),
+    "smallint": frozenset({"integer", "bigint", "numeric", "real", "double precision"}),
+    "integer": frozenset({"bigint", "numeric", "double precision"}),
     "bigint": frozenset({"numeric"}),
-    "real": frozenset({"double precision"}),
-    "timestamp without time zone": frozenset({"timestamp with time zone"}),
+    "real": frozenset({"double precision", "numeric"}),
+    "double precision": frozenset({"numeric"}),
+    "date": _TIMES,
+    "timestamp without time zone": _TIMES,
     "jsonb": frozenset({"json", "text"}),
     "text": frozenset(
         {"uuid", "json", "jsonb", "citext", "inet", "cidr", "macaddr", "xml"}

@@ -37,6 +37,8 @@ class TableWriter:
     create: bool = True
     aggregation: Aggregation | None = None
     """What is counted in another table as this one changes."""
+    most_tasks: int | None = None
+    """How many tasks copy at a time at most."""
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         """Write a batch unless it is written, and say how many rows that were."""
@@ -71,8 +73,14 @@ class TableWriter:
         gone = f"lower(coalesce({OP}, 'i')) = 'd'" if OP in rows.columns else None
         stage = Stage.beside(self.table, ref, columns, gone)
         stage.lay_out(db)
+<<<<<<< HEAD
         merge = Merge(self.table, tuple(columns), self.key, self.on_conflict, self.update_where, gone is not None)
         return stage, merge, stage.fill(rows, self.server)
+=======
+        has_deletes = OP in rows.columns
+        merge = Merge(self.table, tuple(columns), self.key, self.on_conflict, self.update_where, has_deletes)
+        return stage, merge, stage.fill(rows, _gone(rows), self.server, self.most_tasks)
+>>>>>>> p2
 
     def _fitted(self, db: Database, rows: DataFrame) -> dict[str, str]:
         """The columns that are written, with the types that they have in the table."""

@@ -1,0 +1,43 @@
+"""Groups of consumers that somebody chose: they may know how far topics were read, by us or by who read them before."""
+
+from collections.abc import Iterable
+from functools import cached_property
+
+from penstock.clients.clusters import Clusters
+from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.manifest.model import QuerySpec
+from penstock.plan.offsets import readers
+from penstock.plan.place import Place
+
+
+class ChosenGroups:
+    """The groups of a pipeline's readers, named by `consumer_group_id`. Where that is not given there are none."""
+
+    def __init__(self, clusters: Clusters, place: Place) -> None:
+        chosen = clusters.source.group if clusters.source is not None and place.is_of_pipeline else None
+        self._clusters = clusters
+        self._place = place
+        self._chosen = chosen
+
+    def known(self, queries: Iterable[QuerySpec]) -> frozenset[tuple[str, str]]:
+        """The readers and topics of which groups have offsets."""
+        return frozenset(each for query in queries for each in self.of(query))
+
+    def of(self, spec: QuerySpec) -> dict[tuple[str, str], dict[int, int]]:
+        """The next offset of each partition, by reader and topic."""
+        found: dict[tuple[str, str], dict[int, int]] = {}
+        if self._chosen is not None:
+            for reader, topic in readers(spec):
+                offsets = self._admin.committed(self._place.group(reader, self._chosen), [topic])
+                found |= {(reader, topic): {number: at for (_, number), at in offsets.items()}} if offsets else {}
+        return found
+
+    def forget(self, spec: QuerySpec) -> None:
+        """Let a query begin anew."""
+        for reader in dict.fromkeys(reader for reader, _ in self.of(spec)):
+            self._admin.forget(self._place.group(reader, self._chosen))
+
+    @cached_property
+    def _admin(self) -> KafkaAdmin:
+        assert self._clusters.source is not None
+        return KafkaAdmin(self._clusters.source.kafka)
