@@ -95,16 +95,11 @@ class Stage:
                 db.execute(f"DROP TABLE IF EXISTS {self.table}")
                 db.execute(f"CREATE UNLOGGED TABLE {self.table} ({each}) WITH (autovacuum_enabled = false)")
 
-<<<<<<< HEAD
-    def fill(self, rows: DataFrame, server: PostgresServer) -> Staged:
-        """Copy rows there from where they are, or fetch them if they are few."""
-=======
-    def fill(self, rows: DataFrame, gone: str, server: PostgresServer, most_tasks: int | None = None) -> Staged:
-        """Copy rows there from where they are, or fetch them if they are few. What is gone is said in SQL.
+    def fill(self, rows: DataFrame, server: PostgresServer, most_tasks: int | None = None) -> Staged:
+        """Copy rows there from where they are, or fetch them if they are few.
 
         Rows are numbered before tasks are put together, so that their order stays whoever copies them.
         """
->>>>>>> p2
         token = secrets.randbits(62)
         schema = rows.schema
         fields = [field for field in schema if field.name in self.columns]

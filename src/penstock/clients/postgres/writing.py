@@ -73,14 +73,8 @@ class TableWriter:
         gone = f"lower(coalesce({OP}, 'i')) = 'd'" if OP in rows.columns else None
         stage = Stage.beside(self.table, ref, columns, gone)
         stage.lay_out(db)
-<<<<<<< HEAD
         merge = Merge(self.table, tuple(columns), self.key, self.on_conflict, self.update_where, gone is not None)
-        return stage, merge, stage.fill(rows, self.server)
-=======
-        has_deletes = OP in rows.columns
-        merge = Merge(self.table, tuple(columns), self.key, self.on_conflict, self.update_where, has_deletes)
-        return stage, merge, stage.fill(rows, _gone(rows), self.server, self.most_tasks)
->>>>>>> p2
+        return stage, merge, stage.fill(rows, self.server, self.most_tasks)
 
     def _fitted(self, db: Database, rows: DataFrame) -> dict[str, str]:
         """The columns that are written, with the types that they have in the table."""
