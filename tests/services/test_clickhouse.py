@@ -169,6 +169,41 @@ def test_a_delete_for_a_table_that_cannot_say_so_is_refused(database: Database, 
     assert "is_deleted" in error.message
 
 
+@pytest.mark.parametrize("on_error", ["dead_letter", "stop"])
+def test_a_delete_without_a_key_is_refused_as_a_row(on_error: str, database: Database, spark: SparkSession) -> None:
+    sink = database.sink(append_only_mode=False, on_error=on_error, primary_key="id, name")
+    sink.write(frame(spark, CHANGES, (1, "a", "i"), (2, "b", "i")), batch(1))
+    rows = frame(spark, CHANGES, (1, "a", "d"), (2, None, "d"), (3, "c", "i"), (2**40, "d", "d"))
+    if on_error == "stop":
+        assert refused(sink, rows).code == "field-mismatch"
+    else:
+        written, letters = letters_of(sink, rows)
+        assert (written, letters.keys()) == (Written(3, 1), {2})
+        assert "column `name` of table `t` is String: null" in letters[2][1]
+        assert database.rows("SELECT id, name FROM t FINAL ORDER BY id") == [(2, "b"), (3, "c")]
+
+
+def test_a_delete_may_be_no_more_than_a_key(database: Database, spark: SparkSession) -> None:
+    columns = "id Int64, name String, at DateTime, kind Enum8('a' = 1), n Array(Int8), is_deleted UInt8, v UInt32, "
+    columns += "u UUID, ip IPv4, wide UInt256"
+    database.client.command(f"CREATE TABLE t ({columns}) ENGINE = ReplacingMergeTree(v, is_deleted) ORDER BY id")
+    schema = "id BIGINT, name STRING, at TIMESTAMP, kind STRING, n ARRAY<INT>, u STRING, ip STRING, wide STRING"
+    schema += ", v INT, _gs_op STRING"
+    some = ("x", datetime(2026, 1, 1), "a", [1], str(uuid.uuid4()), "127.0.0.1", "7")
+    full = [(number, *some, 1, "i") for number in (1, 2, 3)]
+    database.sink().write(frame(spark, schema, *full), batch(1))
+    nothing = [None] * len(some)
+    gone = [(1, *nothing, 2, "d"), (2, *nothing, None, "d"), (4, *nothing, 1, "i"), (3, *some, 0, "d")]
+    written, letters = letters_of(database.sink(), frame(spark, schema, *gone))
+    assert (written, letters.keys()) == (Written(2, 2), {2, 4})
+    assert "column `v` of table `t` is UInt32: null in a row that is deleted" in letters[2][1]
+    assert database.rows("SELECT id FROM t FINAL ORDER BY id") == [(2,), (3,)]
+    database.client.command("DROP TABLE t")
+    database.sink(schema_override={"name": "String"}).write(frame(spark, CHANGES, (1, "a", "i")), batch(2))
+    assert database.sink().write(frame(spark, CHANGES, (1, None, "d")), batch(3)) == 1
+    assert database.rows("SELECT id, name FROM t FINAL") == []
+
+
 # Types
 
 

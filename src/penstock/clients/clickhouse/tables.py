@@ -9,6 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from penstock.clients.batches import BatchRef
+from penstock.clients.clickhouse.engines import plain, replacing
 from penstock.clients.clickhouse.server import ClickHouse, name
 from penstock.clients.clickhouse.types import column_type, kind_of, target
 from penstock.errors import QueryFailed, ServiceError
@@ -30,6 +31,8 @@ class TableColumn:
     name: str
     type: str
     has_default: bool = False
+    decides: bool = False
+    """Whether it is part of what rows replace each other by, or says which one is the newest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +65,18 @@ def prepared(server: ClickHouse, wanted: Wanted, *, create: bool) -> dict[str, T
 
 def _columns(server: ClickHouse, table: str) -> dict[str, TableColumn]:
     found = server.ask(
-        "SELECT name, type, default_kind FROM system.columns "
+        "SELECT name, type, default_kind, is_in_sorting_key, (SELECT any(engine_full) FROM system.tables "
+        "WHERE database = {database:String} AND name = {table:String}) FROM system.columns "
         "WHERE database = {database:String} AND table = {table:String}",
         database=server.database,
         table=table,
     )
-    return {column: TableColumn(column, kind, default == "DEFAULT") for column, kind, default in found}
+    engine = replacing(found[0][4]) if found else None
+    version = plain(engine.version) if engine else ""
+    return {
+        column: TableColumn(column, kind, default == "DEFAULT", bool(sorts) or column == version)
+        for column, kind, default, sorts, _ in found
+    }
 
 
 def _check_names(wanted: Wanted) -> None:
