@@ -127,6 +127,6 @@ def _count(backfill: Backfill) -> int:
 
 def _check(at: int, phase: Mapping[str, Any], found: Columns, wanted: Columns) -> None:
     """Refuse a phase whose columns cannot be those of the topic."""
-    said = [text for _, text in mismatches(found, wanted)]
+    said = [text for _, text in mismatches(found, wanted, phase["type"])]
     if said:
         raise PlanRefused("phase-mismatch", f"{'; '.join(said)}: {called(at, phase)}", hint=MISMATCH_HINT)
