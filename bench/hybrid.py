@@ -1,9 +1,10 @@
 """A table, then a topic, as one stream: what memory it takes to fill up from a table of ClickHouse, small and large.
 
-    python bench/hybrid.py [--rows 2000000] [--records 1000]
+    python bench/hybrid.py [--rows 2000000] [--records 1000] [--pages 20]
 
 The real engine and a real broker are started for it. Rows have six columns; they go into Parquet files, first a tenth
-of them, then all, each in a Spark of its own with a heap of 1 GB. Memory is what our Python, Spark's JVM and Python
+of them, then all, each in a Spark of its own with a heap of 1 GB. Pages are of one size, so that ten times the rows are
+ten times the pages: all rows make `--pages`. Memory is what our Python, Spark's JVM and Python
 workers have in use, sampled five times a second; the most of it counts. That of ClickHouse is not in it. After each run
 the ids in the files are counted: every one of table and topic is there once. Bar: flat, so ten times the rows take at
 most a fifth more memory.
@@ -78,8 +79,8 @@ class Bench:
             producer.produce(name, json.dumps(row))
         producer.flush()
 
-    def run(self, name: str, rows: int, records: int) -> tuple[float, Memory]:
-        """The seconds of a run from the first row of the table to the last record, and the memory that it took."""
+    def run(self, name: str, rows: int, records: int) -> tuple[float, Memory, int]:
+        """The seconds of a run from the first row of the table to the last record, its memory and its batches."""
         home = self.folder / name
         home.mkdir()
         (home / "bench.yml").write_text(PIPELINE.format(name=name), encoding="utf-8")
@@ -101,14 +102,16 @@ class Bench:
             told = found.selectExpr("count(*)", "count(DISTINCT id)", "max(id)").first()
             assert told == (rows + records, rows + records, rows + records - 1), told
         shutil.rmtree(home)
-        return seconds, memory
+        return seconds, memory, run.board.batches("events")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--records", type=int, default=1_000)
+    parser.add_argument("--pages", type=int, default=20)
     arguments = parser.parse_args()
+    page = -(-arguments.rows // arguments.pages)
     end_in_order()
     with tempfile.TemporaryDirectory() as text, ExitStack() as stack:
         folder = Path(text)
@@ -118,13 +121,15 @@ def main() -> None:
         url = str(clickhouse.up(folder / "clickhouse").about["url"])
         os.environ["PENSTOCK__KAFKA_SOURCE__BROKERS"] = cluster.servers
         os.environ["PENSTOCK__CLICKHOUSE_SOURCE__URL"] = url
+        os.environ["PENSTOCK__CLICKHOUSE_SOURCE__PAGE_SIZE"] = str(page)
         bench = Bench(ClickHouse(url), cluster, folder)
         others, peaks = Others(), []
         for name, rows in (("a_tenth", arguments.rows // 10), ("whole", arguments.rows)):
             bench.fill(name, rows, arguments.records)
-            seconds, memory = bench.run(name, rows, arguments.records)
+            seconds, memory, batches = bench.run(name, rows, arguments.records)
             peaks.append(memory.peak_bytes)
-            print(f"  {rows:,} rows and {arguments.records:,} records: {seconds:.1f} s, {memory} at most", flush=True)
+            told = f"{rows:,} rows in pages of {page:,}, and {arguments.records:,} records: {batches} batches"
+            print(f"  {told}, {seconds:.1f} s, {memory} at most", flush=True)
     ratio = peaks[1] / peaks[0]
     print(f"  ten times the rows take {ratio:.2f} of the memory (bar {FLAT}: {'met' if ratio <= FLAT else 'NOT met'})")
     print(f"  {others}")

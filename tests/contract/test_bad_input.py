@@ -171,7 +171,8 @@ def test_a_table_of_clickhouse_that_does_not_fit(
 ) -> None:
     if table is not None:
         engine.command(f"CREATE TABLE t ({table}) ENGINE = MergeTree ORDER BY id")
-    error = pipeline.failure({"type": "clickhouse", "table": "t", "primary_key": "id", "create": False})
+    sink = {"type": "clickhouse", "table": "t", "primary_key": "id", "create": False, "schema_change": "fail"}
+    error = pipeline.failure(sink)
     assert (error.code, error.exit_code) == ("table-mismatch", 4)
     assert said in error.message
     assert hint in (error.hint or "")

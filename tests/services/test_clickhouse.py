@@ -169,6 +169,41 @@ def test_a_delete_for_a_table_that_cannot_say_so_is_refused(database: Database, 
     assert "is_deleted" in error.message
 
 
+@pytest.mark.parametrize("on_error", ["dead_letter", "stop"])
+def test_a_delete_without_a_key_is_refused_as_a_row(on_error: str, database: Database, spark: SparkSession) -> None:
+    sink = database.sink(append_only_mode=False, on_error=on_error, primary_key="id, name")
+    sink.write(frame(spark, CHANGES, (1, "a", "i"), (2, "b", "i")), batch(1))
+    rows = frame(spark, CHANGES, (1, "a", "d"), (2, None, "d"), (3, "c", "i"), (2**40, "d", "d"))
+    if on_error == "stop":
+        assert refused(sink, rows).code == "field-mismatch"
+    else:
+        written, letters = letters_of(sink, rows)
+        assert (written, letters.keys()) == (Written(3, 1), {2})
+        assert "column `name` of table `t` is String: null" in letters[2][1]
+        assert database.rows("SELECT id, name FROM t FINAL ORDER BY id") == [(2, "b"), (3, "c")]
+
+
+def test_a_delete_may_be_no_more_than_a_key(database: Database, spark: SparkSession) -> None:
+    columns = "id Int64, name String, at DateTime, kind Enum8('a' = 1), n Array(Int8), is_deleted UInt8, v UInt32, "
+    columns += "u UUID, ip IPv4, wide UInt256"
+    database.client.command(f"CREATE TABLE t ({columns}) ENGINE = ReplacingMergeTree(v, is_deleted) ORDER BY id")
+    schema = "id BIGINT, name STRING, at TIMESTAMP, kind STRING, n ARRAY<INT>, u STRING, ip STRING, wide STRING"
+    schema += ", v INT, _gs_op STRING"
+    some = ("x", datetime(2026, 1, 1), "a", [1], str(uuid.uuid4()), "127.0.0.1", "7")
+    full = [(number, *some, 1, "i") for number in (1, 2, 3)]
+    database.sink().write(frame(spark, schema, *full), batch(1))
+    nothing = [None] * len(some)
+    gone = [(1, *nothing, 2, "d"), (2, *nothing, None, "d"), (4, *nothing, 1, "i"), (3, *some, 0, "d")]
+    written, letters = letters_of(database.sink(), frame(spark, schema, *gone))
+    assert (written, letters.keys()) == (Written(2, 2), {2, 4})
+    assert "column `v` of table `t` is UInt32: null in a row that is deleted" in letters[2][1]
+    assert database.rows("SELECT id FROM t FINAL ORDER BY id") == [(2,), (3,)]
+    database.client.command("DROP TABLE t")
+    database.sink(schema_override={"name": "String"}).write(frame(spark, CHANGES, (1, "a", "i")), batch(2))
+    assert database.sink().write(frame(spark, CHANGES, (1, None, "d")), batch(3)) == 1
+    assert database.rows("SELECT id, name FROM t FINAL") == []
+
+
 # Types
 
 
@@ -377,7 +412,7 @@ def test_a_table_that_does_not_fit_is_refused_by_column(
     columns: str, named: str, database: Database, spark: SparkSession
 ) -> None:
     database.client.command(f"CREATE TABLE t ({columns}) ENGINE = MergeTree ORDER BY id")
-    error = refused(database.sink(), frame(spark, "id BIGINT, name STRING", (1, "a")))
+    error = refused(database.sink(schema_change="fail"), frame(spark, "id BIGINT, name STRING", (1, "a")))
     assert (type(error), error.code, error.retriable) == (ServiceError, "table-mismatch", False)
     assert named in error.message
     assert error.hint
@@ -390,10 +425,52 @@ def test_a_table_that_is_missing_is_made_only_if_it_may_be(database: Database, s
     assert database.rows("SHOW TABLES") == []
 
 
-def test_rows_with_columns_that_the_sink_fills_itself_are_refused(database: Database, spark: SparkSession) -> None:
-    error = refused(database.sink(), frame(spark, "id BIGINT, insert_time TIMESTAMP", (1, None)))
-    assert error.code == "table-mismatch"
-    assert "insert_time" in error.message
+def test_columns_that_the_table_lacks_are_left_out_or_added(
+    database: Database, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database.client.command("CREATE TABLE t (id Int64, name String) ENGINE = MergeTree ORDER BY id")
+    rows = frame(spark, "id BIGINT, `a.b` INT, name STRING, _gs_op STRING", (1, 2, "x", "i"))
+    database.sink().write(rows, batch(0))
+    database.sink().write(rows, batch(1))
+    assert database.types() == {"id": "Int64", "name": "String"}
+    assert database.rows("SELECT * FROM t") == [(1, "x"), (1, "x")]
+    assert capsys.readouterr().err == "Warning: table `t` has no column `a.b`: left out (`schema_change: ignore`)\n"
+    database.sink(schema_change="evolve").write(rows, batch(2))
+    assert database.types() == {"id": "Int64", "name": "String", "a.b": "Nullable(Int32)"}
+    assert database.rows("SELECT max(`a.b`), count() FROM t") == [(2, 3)]
+    database.client.command("CREATE TABLE u (n Int64) ENGINE = MergeTree ORDER BY n")
+    assert "`u` has no column `id`" in refused(database.sink(table="u"), frame(spark, "id INT, n INT", (1, 2))).message
+
+
+def test_columns_that_the_sink_fills_itself_may_be_in_rows(
+    database: Database, spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = frame(spark, "id BIGINT, is_deleted INT, insert_time TIMESTAMP, n INT", (1, 1, datetime(2001, 1, 1), 5))
+    database.sink(table="o").write(rows, batch(0))
+    assert "table `o`: the sink fills `is_deleted`, `insert_time` itself" in capsys.readouterr().err
+    assert database.rows("SELECT id, is_deleted, insert_time > '2020-01-01', n FROM o FINAL") == [(1, 0, 1, 5)]
+    database.sink(table="v", version_column_name="insert_time").write(rows, batch(1))
+    assert database.rows("SELECT id, is_deleted, toYear(insert_time), n FROM v FINAL") == [(1, 0, 2001, 5)]
+    error = refused(database.sink(primary_key="is_deleted"), rows)
+    assert (error.code, "is_deleted" in error.message) == ("table-mismatch", True)
+
+
+def test_a_table_that_was_written_here_can_be_copied(
+    database: Database, spark: SparkSession, running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for side in ("SOURCE", "SINK"):
+        monkeypatch.setenv(f"STREAMLING__CLICKHOUSE_{side}__URL", database.server.url)
+        monkeypatch.setenv(f"STREAMLING__CLICKHOUSE_{side}__DATABASE", database.server.database)
+    database.sink().write(frame(spark, CHANGES, (1, "a", "i"), (2, "b", "i")), batch(0))
+    database.sink().write(frame(spark, CHANGES, (2, None, "d")), batch(1))
+    pipeline = """
+    sources: {rows: {type: clickhouse, table_name: t}}
+    transforms: {}
+    sinks: {kept: {type: clickhouse, from: rows, table: copy, primary_key: id}}
+    """
+    replace(running.write({"pipeline.yml": pipeline}), entry="pipeline.yml").run()
+    assert database.rows("SELECT id, name, is_deleted FROM copy ORDER BY id") == [(1, "a", 0), (2, None, 1)]
+    assert database.types("copy") == database.types("t")
 
 
 def test_a_wrong_password_is_said_without_it(database: Database, spark: SparkSession) -> None:

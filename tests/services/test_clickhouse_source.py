@@ -8,10 +8,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import pyarrow as pa
 import pytest
 
 from penstock.cli.line import Target, check
+from penstock.clients.clickhouse.reading import reading
+from penstock.clients.clickhouse.server import ClickHouse
 from penstock.errors import ProjectInvalid, ServiceError, Severity
 from tests.process.cli import background, penstock, wait_until
 from tests.services import clickhouse
@@ -81,6 +85,46 @@ def test_a_table_is_read_page_by_page_and_the_run_ends(archive: Archive, monkeyp
     (row,) = (row for row in archive.rows() if row["id"] == 70)
     assert row.pop("at").startswith("1970-01-01T00:00:07")
     assert row == {"id": 70, "n": 7, "big": str(7 * 2**200), "_gs_op": "i"}
+
+
+def test_what_is_too_much_for_the_server_at_once_is_asked_for_in_parts(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive.client.command("CREATE TABLE numbers (id Int64, text String) ENGINE = MergeTree ORDER BY id")
+    # far apart, so that one of the ranges that a page is read in has nearly all of them; one key has more than one row
+    archive.client.command("INSERT INTO numbers SELECT if(number < 8, 7, number), toString(number) FROM numbers(500)")
+    archive.client.command("INSERT INTO numbers VALUES (1000000000, 'last')")
+    archive.client.command("SET max_result_rows = 40")  # for all who ask this engine
+    try:
+        done = archive.pipeline().run()
+        assert (done.rows_out, done.batches) == (501, 1)
+        assert archive.ids() == [*[7] * 8, *range(8, 500), 1_000_000_000]
+        archive.client.command("SET max_result_rows = 3")
+        archive.client.command("INSERT INTO numbers SELECT 2000000000, '' FROM numbers(5)")
+        with pytest.raises(ServiceError, match="Limit for result exceeded"):
+            archive.run()  # one key cannot be divided
+    finally:
+        archive.client.command("SET max_result_rows = 0")
+    assert archive.run().rows_out == 5
+
+
+def test_a_page_is_about_a_gigabyte_at_most_and_less_where_memory_is_short(archive: Archive) -> None:
+    table = "numbers (id Int64, text String) ENGINE = MergeTree ORDER BY id SETTINGS min_bytes_for_wide_part = 0"
+    archive.client.command(f"CREATE TABLE {table}")
+    archive.client.command("INSERT INTO numbers SELECT number, repeat('x', 1000000) FROM numbers(10)")
+    place = urlsplit(archive.client.url)
+    server = ClickHouse(f"http://{place.netloc}", database=archive.client.database)
+    assert 1070 <= reading(server, "numbers", (), None, 10_000_000).page_size <= 1074
+    assert reading(server, "numbers", ("id",), None, 10_000_000).page_size == 10_000_000
+    assert reading(server, "numbers", (), None, 10).page_size == 10
+    arrow = pa.schema([("id", pa.int64()), ("text", pa.string()), ("_gs_op", pa.string())])
+    archive.client.command("SET max_memory_usage = 30000000")  # less than all rows take
+    try:
+        answers = list(reading(server, "numbers", (), None, 10).batches(0, 10, arrow))
+    finally:
+        archive.client.command("SET max_memory_usage = 0")
+    assert [row["id"] for batch in answers for row in batch.to_pylist()] == list(range(10))
+    assert len(answers) > 1
 
 
 def test_a_second_run_goes_on_behind_the_last_key(archive: Archive) -> None:

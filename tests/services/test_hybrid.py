@@ -1,6 +1,7 @@
 """Sources that read files or tables to their end and then a topic: nothing twice, nothing left out, ever."""
 
 import json
+import shutil
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -110,6 +111,34 @@ def test_a_batch_that_was_written_and_not_committed_is_not_written_again_in_any_
     given.running.uncommit("orders", last)
     assert given.running.run()["orders"].state == "finished"
     assert given.ids() == list(range(30))
+
+
+def test_a_machine_without_the_old_disk_goes_on_with_the_topic_if_it_had_come_to_it(
+    given: Given, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK__STATE_BACKEND__SQLITE__DATABASE_PATH", "kept.db")
+    given.written().filed("archive", range(10)).filed("newer", range(10, 20))
+    run = given.running.begun()
+
+    def idle() -> None:
+        if given.note()["done"] >= 1:
+            run.stop()
+        time.sleep(0.02)
+
+    run.run_once(idle)
+    run.close()
+    kept = given.ids()
+    shutil.rmtree(given.running.root / ".penstock")
+    with pytest.raises(PlanRefused, match="its checkpoint is gone"):
+        given.running.run()
+    assert given.ids() == kept
+    shutil.rmtree(given.running.root / "out")
+    given.sent(range(20, 30)).running.run(allow_rebuild=["orders"])
+    assert given.ids() == list(range(30))
+    shutil.rmtree(given.running.root / ".penstock")
+    for number in range(30, 40, 5):
+        assert given.sent(range(number, number + 5)).running.run()["orders"].rows_out == 5
+        assert given.ids() == list(range(number + 5))
 
 
 @pytest.mark.parametrize("done", [0, 1, 2])

@@ -4,12 +4,18 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
+from penstock.clients.clickhouse.server import ClickHouse
+from penstock.clients.clickhouse.server import ClickHouseSink as Target
+from penstock.clients.clusters import Clusters
 from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.connectors.clickhouse_sink import ClickHouseSink
 from penstock.dev import postgres as dev
 from penstock.errors import PenstockError, PlanRefused
+from penstock.testing.contract import FIRST as BATCH
 from tests.services import clickhouse
 from tests.services import registry as registries
 from tests.services.kafka import Broker, new_topic, produce
@@ -140,6 +146,39 @@ def test_a_table_that_lacks_a_column_of_the_topic_is_refused_before_anything_is_
     assert refused.value.code == "phase-mismatch"
     assert "unbounded source column 'name' not found in bounded source" in refused.value.message
     assert "table `newer`" in refused.value.message
+
+
+def test_bytes_and_truth_values_that_the_sink_has_kept_are_read_as_such(
+    archive: Archive, registry: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ClickHouse has them as texts and as small numbers."""
+    monkeypatch.setenv("STREAMLING__KAFKA_SINK__BROKERS", archive.broker.plain.servers)
+    rows = archive.running.spark.createDataFrame(
+        [(1, True, bytearray(b"\x00\xff")), (2, False, bytearray(b"")), (3, None, None)],
+        "id BIGINT, ok BOOLEAN, raw BINARY",
+    )
+    place = urlsplit(archive.client.url)
+    server = ClickHouse(f"http://{place.netloc}", database=archive.client.database)
+    sink = ClickHouseSink.model_validate({"from": "rows", "table": "kept", "primary_key": "id"})
+    sink.reaching(Clusters(clickhouse_sink=Target(server))).write(rows, BATCH)
+    archive.client.command("INSERT INTO kept (id, ok) VALUES (4, 2)")
+    optional = [{"name": "ok", "type": ["null", "boolean"]}, {"name": "raw", "type": ["null", "bytes"]}]
+    fields = [{"name": "id", "type": "long"}, *optional]
+    registries.register(registry, f"{archive.topic}-value", {"type": "record", "name": "Kept", "fields": fields})
+    pipeline = f"""
+    sources:
+      kept:
+        type: hybrid
+        bounded_sources: [{{source_type: clickhouse, table_name: kept}}]
+        unbounded_source: {{source_type: kafka, topic: {archive.topic}}}
+        primary_key: id
+    transforms: {{}}
+    sinks: {{out: {{type: postgres, from: kept, table: {archive.table}}}}}
+    """
+    archive.running.write({"pipeline.yml": pipeline})
+    assert archive.running.run()["kept"].rejected == 1  # 2 is neither
+    found = archive.database.rows(f'SELECT id, ok, raw FROM public."{archive.table}" ORDER BY id')
+    assert found == [("1", "t", "\\x00ff"), ("2", "f", "\\x"), ("3", "", "")]
 
 
 def test_an_offset_table_that_is_not_there_is_named(archive: Archive) -> None:

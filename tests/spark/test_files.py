@@ -4,6 +4,8 @@ import gzip
 import json
 import os
 import shutil
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -261,6 +263,58 @@ def test_files_are_read_as_they_come(pipeline: Running) -> None:
 
     pipeline.run_on(stop)
     assert ids() == [1, 2]
+
+
+@pytest.fixture
+def elsewhere(pipeline: Running) -> Iterator[str]:
+    """An address that nobody but Hadoop understands. What is there is the pipeline's own directory."""
+    name = f"shop{uuid.uuid4().hex}"
+    conf = pipeline.spark._jsc.hadoopConfiguration()  # type: ignore[attr-defined]
+    conf.set("fs.hdfs.impl", "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme")
+    conf.set("fs.viewfs.overload.scheme.target.file.impl", "org.apache.hadoop.fs.LocalFileSystem")
+    conf.set(f"fs.viewfs.mounttable.{name}.link./shop", pipeline.root.as_uri())
+    yield f"hdfs://{name}/shop"
+    conf.unset("fs.hdfs.impl")
+
+
+def test_files_of_another_system_are_read_and_written(pipeline: Running, elsewhere: str) -> None:
+    rest = f"transforms: {{}}\nsinks:\n  kept: {{type: file, from: rows, path: '{elsewhere}/out', format: json}}\n"
+    pipeline.write(reading(f"{elsewhere}/in", "json", rest))
+
+    def found() -> list[tuple[int, int]]:
+        files = sorted((pipeline.root / "out").glob("*/part-*.json"))
+        rows = [json.loads(line) for file in files for line in file.read_text().splitlines()]
+        return sorted((row["id"], row["day"]) for row in rows)
+
+    with pytest.raises(ServiceError, match="no files matching format json found at path hdfs://"):
+        pipeline.run()
+    pipeline.write({"in/day=1/50% [a].json": '{"id": 1}\nbroken\n', "in/day=2/b.json": '{"id": 2}\n'})
+    assert pipeline.run()["rows"].rejected == 1
+    assert found() == [(1, 1), (2, 2)]
+    (letter,) = letters(pipeline)
+    assert letter["topic"] == f"{elsewhere}/in/day=1/50% [a].json"
+    pipeline.uncommit("rows", 0)
+    pipeline.write({"in/day=1/c.json": '{"id": 3}\n'})
+    pipeline.run()
+    assert found() == [(1, 1), (2, 2), (3, 1)]
+
+
+def test_a_single_file_of_another_system_and_files_that_come_there(pipeline: Running, elsewhere: str) -> None:
+    pipeline.write({"in/a.rows": '{"id": 1}\n', "in/other.json": '{"id": 9}\n'})
+    pipeline.write(reading(f"{elsewhere}/in/a.rows", "json")).run()
+    assert ids() == [1]
+    on = Running(pipeline.root, pipeline.spark, "on.yml")
+    text = reading(f"{elsewhere}/in", "json", mode="{type: continuous, poll_interval: 50ms}")["pipeline.yml"]
+    on.write({"on.yml": text})
+
+    def stop() -> bool:
+        if 9 in ids() and 2 not in ids():
+            on.write({"in/_b.json": '{"id": 2}\n'})
+            (on.root / "in" / "_b.json").rename(on.root / "in" / "b.json")
+        return 2 in ids()
+
+    on.run_on(stop)
+    assert ids() == [1, 2, 9]
 
 
 def test_rows_are_inserts_unless_they_say_otherwise(pipeline: Running) -> None:

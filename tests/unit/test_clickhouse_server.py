@@ -1,5 +1,6 @@
 """What is made of the answers of a ClickHouse server: a real HTTP server that gives them."""
 
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pyarrow as pa
 import pytest
 
-from penstock.clients.clickhouse.server import ClickHouse
+from penstock.clients.clickhouse.server import ClickHouse, TooMuch
 from penstock.errors import ServiceError
 
 
@@ -59,6 +60,20 @@ def test_whether_an_error_may_pass_is_told_by_its_code(
     assert (caught.value.code, caught.value.retriable) == (expected, retriable)
     assert caught.value.message.endswith("DB::Exception: because.")
     assert "s3cret-word" not in str(caught.value)
+
+
+@pytest.mark.parametrize("code", [159, 241, 396])
+def test_what_is_too_much_for_the_server_is_told_apart(code: int) -> None:
+    with answering(500, code, b"Code: 1. DB::Exception: too much.") as server, pytest.raises(TooMuch):
+        list(server.batches("SELECT 1"))
+
+
+def test_an_answer_that_takes_too_long_is_too_much() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        server = ClickHouse(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout_secs=0.05)
+        with pytest.raises(TooMuch) as caught:
+            list(server.batches("SELECT 1"))
+    assert (caught.value.code, caught.value.retriable) == ("unreachable", True)
 
 
 def test_an_answer_that_breaks_off_may_be_asked_for_again() -> None:

@@ -274,6 +274,8 @@ def test_only_files_have_the_label_path(pipeline: Findings) -> None:
     assert codes(pipeline(HYBRID.format(phase=table))) == ["no-effect"]
     found = only(pipeline(HYBRID.format(phase=files)), "invalid-value")
     assert "declares reserved label key 'path'" in found.message
+    found = only(pipeline(HYBRID.format(phase="{source_type: postgres, table_name: orders}")), "invalid-value")
+    assert "bounded source type 'postgres' is not supported for hybrid sources" in found.message
 
 
 @pytest.mark.parametrize(

@@ -196,8 +196,14 @@ def test_offsets_are_kept_by_reader_topic_and_partition(place: Place, store: Sql
     assert list(readers(query)) == [("shop", "orders")]
     assert offsets.of("shop", "orders") == {0: 8, 12: 1}
     assert offsets.known() == {("shop", "orders"), ("other", "orders")}
+    store.put("app", {"clickhouse_source:archive": {}, "shop": {}})  # of others who share the namespace
+    offsets.put_phases("shop", ["a", "b"])
+    offsets.put_phases("a_v1", [])
+    assert offsets.known() == {("shop", "orders"), ("other", "orders")}
+    assert offsets.phases() == {"shop": {"a", "b"}, "a_v1": frozenset()}
     offsets.forget("shop")
-    assert list(store.get("app", "")) == ["other:orders:0"]
+    left = ["clickhouse_source:archive", "hybrid_source_a_v1_v1", "other:orders:0"]
+    assert [key for key in store.get("app", "") if key != "shop"] == left
 
 
 def test_what_others_keep_beside_offsets_is_passed_over_and_left(place: Place, store: SqliteStore) -> None:

@@ -57,6 +57,8 @@ class ClickHouseSink(Sink):
         {}, validation_alias=AliasChoices("schema_override", "schema_overrides"), serialization_alias="schema_override"
     )
     """Types of columns, in ClickHouse's words, for a table that is made here."""
+    schema_change: Literal["fail", "evolve", "ignore"] = "ignore"
+    """What to do with a column that the table does not have: leave it out and say so, add it to the table, or stop."""
     create: bool = True
     """Whether the table is made if it is not there. One that is there is taken as it is, if its columns fit."""
     batch_size: Whole | None = Field(None, ge=1)
@@ -108,6 +110,7 @@ class ClickHouseSink(Sink):
         wide = {name: _COLUMNS[kind] for name, kind in wide_columns(batch.schema).items()}
         batch = with_texts(batch)
         work = replace(self._work(batch, ref, wide), on_refusal=on_refusal)
+        batch = _only(batch, work.names)
         noting = tables.open_ledger(server, create=self.create)
         if noting and tables.written_before(server, ref):
             batch.write.format("noop").mode("append").save()
@@ -135,12 +138,14 @@ class ClickHouseSink(Sink):
         target = self._target
         schema = to_arrow_schema(batch.drop(OP).schema, timezone="UTC")
         key, version = self.primary_key, self.version_column_name
-        wanted = Wanted(self.table, schema, key, version, self.append_only_mode, self.schema_override, wide)
+        override, change = self.schema_override, self.schema_change
+        wanted = Wanted(self.table, schema, key, version, self.append_only_mode, override, wide, change)
+        table = prepared(target.server, wanted, create=self.create)
         return Inserting(
             server=target.server,
             table=self.table,
-            names=batch.columns,
-            columns=prepared(target.server, wanted, create=self.create),
+            names=[column for column in batch.columns if column in table.written or column == OP],
+            columns=table.columns,
             key=key,
             version=version,
             append_only=self.append_only_mode,
@@ -157,6 +162,14 @@ class ClickHouseSink(Sink):
 def _numbered(rows: DataFrame) -> DataFrame:
     """Rows with numbers for names, because Spark itself cannot pass on every name."""
     return rows.toDF(*(f"c{place}" for place in range(len(rows.columns))))
+
+
+def _only(rows: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Some of the columns."""
+    if len(names) == len(rows.columns):
+        return rows
+    kept = [f"c{place}" for place, name in enumerate(rows.columns) if name in names]
+    return _numbered(rows).select(*kept).toDF(*names)
 
 
 def _letters(told: Sequence[tuple[bytes, str]], batch: DataFrame) -> DataFrame:

@@ -21,7 +21,9 @@ def unlike_phases(
     name = declared.label.partition(".")[2]
     for at, phase in enumerate(source.bounded_sources):
         known = schemas.get(phase_id(name, at))
-        for column, text in mismatches(known, columns) if known is not None and columns is not None else ():
+        if known is None or columns is None:
+            continue
+        for column, text in mismatches(known, columns, phase.source_type):
             steps = ("bounded_sources", at)
             said, params = f"{text}: {called(at, phase.model_dump())}", {"column": column}
             origin, label = declared.origin_of(*steps), declared.label_of(*steps)

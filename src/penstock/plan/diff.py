@@ -11,7 +11,7 @@ from penstock.manifest.model import Step as SqlStep
 from penstock.plan.brokers import NO_BROKERS, Brokers
 from penstock.plan.cores import missing_cores
 from penstock.plan.gateways import NO_GATEWAY, Gateways, virtual_topic_refusals, virtual_topic_steps
-from penstock.plan.offsets import readers
+from penstock.plan.offsets import reader_of, readers
 from penstock.plan.reasons import differences
 from penstock.plan.schemas import NO_SUBJECTS, Subjects, schema_refusals, schema_steps
 from penstock.plan.state import Checkpoint, Deployed
@@ -140,9 +140,20 @@ _FILLED: Final = "its topic already holds rows of an earlier run"
 def _has_offsets(query: QuerySpec, deployed: Deployed) -> bool:
     """Whether everything that the query must know to go on is how far it has read topics, and that is known."""
     streams = [entry for entry in query.inputs if not entry.static]
-    only_topics = all(entry.topic is not None and entry.backfill is None for entry in streams)
+    only_topics = all(entry.topic is not None and _phases_done(query, entry, deployed) for entry in streams)
     known = deployed.offsets | deployed.grouped
     return only_topics and not query.stateful and known.issuperset(readers(query))
+
+
+def _phases_done(query: QuerySpec, entry: Input, deployed: Deployed) -> bool:
+    """Whether an input has nothing left to read before its topic, and what it had to read is still the same."""
+    if entry.backfill is None:
+        return True
+    before = deployed.queries.get(query.name)
+    known = {i.name: i.backfill.phases for i in before.inputs if i.backfill} if before else {}
+    done = deployed.phases.get(reader_of(query, entry), frozenset())
+    phases = entry.backfill.phases
+    return known.get(entry.name, phases) == phases and all(phase.name in done for phase in phases)
 
 
 def _moved_output(query: QuerySpec, before: QuerySpec | None, deployed: Deployed) -> str | None:

@@ -1,10 +1,11 @@
-"""Offsets of a pipeline in its store, under keys that others know: the reader, the topic and the partition."""
+"""Offsets of a pipeline in its store, under keys that others know: the reader, the topic and the partition. Beside them
+stands which sources a reader has read to their end before it came to its topic."""
 
 import time
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, NamedTuple
 
-from penstock.manifest.model import QuerySpec
+from penstock.manifest.model import Input, QuerySpec
 from penstock.plan.stores import StateStore
 
 
@@ -13,7 +14,15 @@ def readers(spec: QuerySpec) -> Iterator[tuple[str, str]]:
     sink that reads for itself."""
     for entry in spec.inputs:
         if entry.topic is not None:
-            yield spec.name if spec.isolated else entry.node.partition(".")[2], entry.topic
+            yield reader_of(spec, entry), entry.topic
+
+
+def reader_of(spec: QuerySpec, entry: Input) -> str:
+    return spec.name if spec.isolated else entry.node.partition(".")[2]
+
+
+_PHASES: Final = "hybrid_source_{}_v1"
+_DONE: Final = "completed_phases"
 
 
 class _Kept(NamedTuple):
@@ -50,9 +59,23 @@ class KeptOffsets:
         found = self._found(_key(reader, topic, ""))
         return {kept.number: kept.offset for kept in found if (kept.reader, kept.topic) == (reader, topic)}
 
+    def put_phases(self, reader: str, phases: Iterable[str]) -> None:
+        """Keep which phases a reader is done with; after them comes its topic."""
+        self._store.put(self._namespace, {_PHASES.format(reader): {"current_phase": "unbounded", _DONE: list(phases)}})
+
+    def phases(self) -> dict[str, frozenset[str]]:
+        """The phases that readers are done with."""
+        begin, end = _PHASES.split("{}")
+        found = self._store.get(self._namespace, begin).items()
+        return {
+            key.removeprefix(begin).removesuffix(end): frozenset(map(str, kept.get(_DONE) or ()))
+            for key, kept in found
+            if isinstance(kept, dict)
+        }
+
     def forget(self, reader: str) -> None:
-        if keys := [kept.key for kept in self._found(f"{reader}:") if kept.reader == reader]:
-            self._store.remove(self._namespace, keys)
+        keys = [kept.key for kept in self._found(f"{reader}:") if kept.reader == reader]
+        self._store.remove(self._namespace, [*keys, _PHASES.format(reader)])
 
     def _found(self, prefix: str) -> Iterator[_Kept]:
         """The offsets in the store. Others may keep what is theirs in the same namespace: it is passed over."""

@@ -41,6 +41,8 @@ class Deployed:
     """The readers and topics of which a store keeps offsets."""
     grouped: frozenset[tuple[str, str]] = frozenset()
     """Those of which a group of consumers has offsets that somebody chose."""
+    phases: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """What readers had to read before their topics, and are done with."""
 
 
 NOTHING: Final = Deployed()
@@ -59,6 +61,7 @@ def read_deployed(store: StateStore, place: Place) -> Deployed:
         hint = "run the version that wrote it, or move it away and allow rebuilds"
         raise ServiceError("state-unreadable", text, hint=hint) from error
     root = documents.get("root")
+    kept = KeptOffsets(store, place.of_offsets) if place.is_of_pipeline else None
     return Deployed(
         queries,
         frozenset(place.existing_topics()),
@@ -67,7 +70,8 @@ def read_deployed(store: StateStore, place: Place) -> Deployed:
         root if root is not None and root != str(place.root) else None,
         _clusters(documents, _CONNECTOR),
         _clusters(documents, _VIRTUAL_TOPIC),
-        KeptOffsets(store, place.of_offsets).known() if place.is_of_pipeline else frozenset(),
+        kept.known() if kept else frozenset(),
+        kept.phases() if kept else {},
     )
 
 

@@ -4,9 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.types import DataType, StructField, StructType
+from pyspark.sql.types import BooleanType, DataType, StructField, StructType
 
 from penstock.clients.rowwise.functions import know_row_functions
 from penstock.clients.wide.columns import has_wide_numbers
@@ -274,12 +275,20 @@ def prepared(frame: DataFrame, entry: Input) -> DataFrame:
     if entry.cast_to:
         types = {name: kind for name, kind in entry.cast_to.items() if name != OP}
         types |= {OP: "STRING"} if entry.with_operation or OP in entry.cast_to else {}
-        frame = frame.select(*(f.col(quoted(name)).cast(kind).alias(name) for name, kind in types.items()))
+        frame = frame.select(*(_converted(frame, name, kind).alias(name) for name, kind in types.items()))
     if entry.condition is not None:
         frame = _wanted(frame, entry.condition)
     for column in entry.processing_time:
         frame = frame.withColumn(column, f.expr(f"{CLOCK}()"))
     return frame if entry.event_time is None else converted(frame, entry.event_time)
+
+
+def _converted(frame: DataFrame, name: str, kind: str) -> Expression:
+    """A column as another type, where Spark stops at a value that would change."""
+    column = f.col(quoted(name))
+    if kind == "BOOLEAN" and not isinstance(frame.schema[name].dataType, BooleanType):
+        column = column.cast("STRING")  # which is true for 1 and false for 0, and nothing for other numbers
+    return column.cast(kind)
 
 
 def shared_read(query: QuerySpec, streams: Mapping[str, DataFrame]) -> DataFrame:

@@ -13,7 +13,7 @@ from penstock.errors import QueryFailed, ServiceError
 from penstock.manifest.model import Backfill, ConnectorSpec, GatewayRule, Input, QuerySpec, SchemaSpec, TopicSpec
 from penstock.plan.gateways import interceptors, own_interceptors, registry_of
 from penstock.plan.groups import ChosenGroups
-from penstock.plan.offsets import KeptOffsets, readers
+from penstock.plan.offsets import KeptOffsets, reader_of, readers
 from penstock.plan.place import Place
 from penstock.plan.schemas import written
 from penstock.plan.stores import StateStore
@@ -201,6 +201,19 @@ class Outside:
         assert self._offsets is not None
         in_store = any(self._offsets.of(*each) for each in readers(spec) if each[1] == entry.topic)
         return {**({} if in_store else self._starting(entry)), **kept[entry.topic]}
+
+    def behind(self, spec: QuerySpec, entry: Input, backfill: Backfill) -> dict[int, int]:
+        """Where an input goes on that has read all its phases and some of its topic, by what was kept; nothing else."""
+        if self._offsets is None or spec.stateful:
+            return {}
+        done = self._offsets.phases().get(reader_of(spec, entry), frozenset())
+        is_done = all(phase.name in done for phase in backfill.phases)
+        return self._kept(spec).get(str(entry.topic), {}) if is_done else {}
+
+    def note_phases(self, spec: QuerySpec, entry: Input, backfill: Backfill) -> None:
+        """Keep that an input has read all its phases."""
+        if self._offsets is not None:
+            self._offsets.put_phases(reader_of(spec, entry), [phase.name for phase in backfill.phases])
 
     def forget_offsets(self, spec: QuerySpec) -> None:
         if self._offsets is not None:

@@ -1,8 +1,8 @@
 """Inputs that read one source after the other: which of them a query reads now.
 
-A note in the checkpoint tells how many are done, so that a restart goes on with the same one. All of them share the
-checkpoint: every reader has a name of its own there, and batches are counted on, so that sinks never take a batch of
-one phase for a batch of another.
+A note in the checkpoint tells how many are done, so that a restart goes on with the same one. That all are done is kept
+beside the offsets too, for a machine that has lost its disk. All of them share the checkpoint: every reader has a name
+of its own there, and batches are counted on, so that sinks never take a batch of one phase for a batch of another.
 """
 
 import json
@@ -83,7 +83,7 @@ class Phases:
     def _input(self, entry: Input, backfill: Backfill, session: SparkSession) -> Input:
         done = self._done(entry)
         if done >= len(backfill.phases) and not backfill.is_all:
-            return self._topic(entry)
+            return self._topic(entry, backfill)
         wanted = columns_of(self._frames.filling.source(entry.source).peek(session))
         for at, later in enumerate(backfill.phases[done:], done):
             _check(at, later.source, columns_of(self._frames.filling.source(later.source).peek(session)), wanted)
@@ -92,8 +92,9 @@ class Phases:
         said = {"name": phase.name, "source": phase.source, "cast_to": types, "condition": None, "backfill": None}
         return entry.model_copy(update=said)
 
-    def _topic(self, entry: Input) -> Input:
+    def _topic(self, entry: Input, backfill: Backfill) -> Input:
         """The input that reads the topic, from where it was to begin."""
+        self._outside.note_phases(self._spec, entry, backfill)
         begins = {int(number): int(at) for number, at in self._noted[entry.name]["begins"].items()}
         if begins and begun_at(self._checkpoint, entry.name) is None:
             self._outside.check_begins(self._spec, str(entry.source["topic"]), begins)
@@ -102,10 +103,12 @@ class Phases:
 
     def _note_begins(self) -> None:
         """Ask where topics are to be read from before anything else is read: later, records would be left out that came
-        in the meantime."""
+        in the meantime. A query that has lost its checkpoint may know from elsewhere that it had come to its topic."""
         new = [(entry, backfill) for entry, backfill in self._phased() if entry.name not in self._noted]
         for entry, backfill in new:
-            self._noted[entry.name] = {"done": 0, "begins": self._outside.begins(entry, backfill)}
+            kept = self._outside.behind(self._spec, entry, backfill)
+            done = len(backfill.phases) if kept else 0
+            self._noted[entry.name] = {"done": done, "begins": kept or self._outside.begins(entry, backfill)}
         if new:
             self._write()
 
@@ -127,6 +130,6 @@ def _count(backfill: Backfill) -> int:
 
 def _check(at: int, phase: Mapping[str, Any], found: Columns, wanted: Columns) -> None:
     """Refuse a phase whose columns cannot be those of the topic."""
-    said = [text for _, text in mismatches(found, wanted)]
+    said = [text for _, text in mismatches(found, wanted, phase["type"])]
     if said:
         raise PlanRefused("phase-mismatch", f"{'; '.join(said)}: {called(at, phase)}", hint=MISMATCH_HINT)

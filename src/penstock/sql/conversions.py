@@ -15,8 +15,11 @@ _EXACT_DIGITS: Final = {_Type.FLOAT: 7, _Type.DOUBLE: 15}
 _TIMES: Final = frozenset({_Type.TIMESTAMP, _Type.TIMESTAMPTZ, _Type.TIMESTAMPLTZ, _Type.TIMESTAMPNTZ, _Type.DATE})
 
 
-def fits(given: str | None, wanted: str | None) -> bool:
-    """Whether values of one type become values of the other, or stop the query. What is not known may well fit."""
+def fits(given: str | None, wanted: str | None, *, texts_are_bytes: bool = False) -> bool:
+    """Whether values of one type become values of the other, or stop the query. What is not known may well fit.
+
+    Text becomes bytes only where it may hold any; elsewhere it may be a way to write them down.
+    """
     if given is None or wanted is None:
         return True
     one, other = data_type(given), data_type(wanted)
@@ -29,19 +32,24 @@ def fits(given: str | None, wanted: str | None) -> bool:
     if other.this in _EXACT_DIGITS:
         whole = _is_exact(one) and _digits(one)[1] == 0 and _digits(one)[0] <= _EXACT_DIGITS[other.this]
         return whole or (one.this is _Type.FLOAT and other.this is _Type.DOUBLE)
+    if other.this is _Type.BOOLEAN:
+        return one.this in _WHOLE  # 0 and 1
+    if other.this is _Type.BINARY:
+        return texts_are_bytes and one.this is _Type.TEXT
     # files of text have no times, only texts that are read as such
     return other.this in _TIMES and (one.this is _Type.TEXT or (one.this is _Type.DATE and other.this is not one.this))
 
 
-def mismatches(bounded: Columns, unbounded: Columns) -> Iterator[tuple[str, str]]:
-    """Columns of an unbounded source that one before it does not have, or not as such, and what to say of each."""
+def mismatches(bounded: Columns, unbounded: Columns, kind: str) -> Iterator[tuple[str, str]]:
+    """Columns of an unbounded source that one of some kind before it lacks, or has otherwise, and what to say."""
+    texts_are_bytes = kind == "clickhouse"  # it has no other type for them
     found = {column.name: column.type for column in bounded}
     for column in unbounded:
         if column.name == OP:
             continue
         if column.name not in found:
             yield column.name, f"unbounded source column '{column.name}' not found in bounded source"
-        elif not fits(found[column.name], column.type):
+        elif not fits(found[column.name], column.type, texts_are_bytes=texts_are_bytes):
             text = f"column '{column.name}' type mismatch: bounded source has {found[column.name]}"
             yield column.name, f"{text}, unbounded source has {column.type}"
 

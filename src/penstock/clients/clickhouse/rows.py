@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from penstock.clients.clickhouse.refusals import AT_FAULT, Refused, failing, stream
 from penstock.clients.clickhouse.server import ClickHouse, name
 from penstock.clients.clickhouse.tables import DELETED, SETTINGS, TableColumn, delete_sql
-from penstock.clients.clickhouse.types import COLLECTIONS, WIDE, fitted, kind_of, target
+from penstock.clients.clickhouse.types import COLLECTIONS, WIDE, blank, fitted, kind_of, target
 from penstock.config import OnError
 from penstock.errors import PenstockError, QueryFailed
 from penstock.keyed.operators import OP
@@ -134,9 +134,14 @@ class Inserting:
         if self.append_only:
             self._insert(self._marked(rows, gone), seen)
             return
-        self._insert(rows if gone is None else rows.filter(pc.invert(gone)), None)
-        if gone is not None:
-            self._delete(rows.filter(gone))
+        if gone is None:
+            self._insert(rows, None)
+            return
+        leaving = rows.filter(gone)
+        for column in self.key:  # before anything is inserted: what is refused then is nothing that was half done
+            self._column(column, leaving[column].combine_chunks())
+        self._insert(rows.filter(pc.invert(gone)), None)
+        self._delete(leaving)
 
     def _sifted(self, chunk: pa.Table, seen: "hashlib.blake2b", refused: Refused) -> int:
         """Write what can be written of rows that were refused as a whole, and say how many rows that were.
@@ -159,18 +164,20 @@ class Inserting:
     def _unfit(self, rows: pa.Table, before: int) -> dict[int, str]:
         """What is wrong with rows that the columns of the table do not hold, by their place."""
         gone = _gone(rows)
-        if gone is not None and not self.append_only:
-            rows = rows.filter(pc.invert(gone))
+        marks = None if gone is None or not self.append_only else gone.combine_chunks()
+        staying = rows if gone is None or self.append_only else rows.filter(pc.invert(gone))
         found: dict[int, str] = {}
         for column in rows.column_names:
             if column not in (OP, _PLACE):
-                values = rows[column].combine_chunks()
+                asked = rows if column in self.key else staying
+                values = asked[column].combine_chunks()
 
                 def attempt(begin: int, end: int, column: str = column, values: pa.Array = values) -> None:
-                    self._column(column, values.slice(begin, end - begin))
+                    some = None if marks is None else marks.slice(begin, end - begin)
+                    self._column(column, values.slice(begin, end - begin), some)
 
-                for place, said in failing(len(rows), attempt, before):
-                    found.setdefault(rows[_PLACE][place].as_py(), said)
+                for place, said in failing(len(asked), attempt, before):
+                    found.setdefault(asked[_PLACE][place].as_py(), said)
         return found
 
     def _halved(self, rows: pa.Table, seen: "hashlib.blake2b", before: int) -> dict[int, str]:
@@ -213,20 +220,31 @@ class Inserting:
         self.server.insert(sql, body, self.packing.encoding, {**SETTINGS, "insert_deduplication_token": token})
 
     def _fitted(self, rows: pa.Table) -> pa.Table:
-        return pa.table({column: self._column(column, rows[column].combine_chunks()) for column in rows.column_names})
+        marks = rows[DELETED].combine_chunks().cast(pa.bool_()) if DELETED in rows.column_names else None
+        gone = marks if self.append_only else None
+        return pa.table({c: self._column(c, rows[c].combine_chunks(), gone) for c in rows.column_names})
 
-    def _column(self, column: str, values: pa.Array) -> pa.Array:
+    def _column(self, column: str, values: pa.Array, gone: pa.Array | None = None) -> pa.Array:
+        """Values as the column takes them. Rows that are gone may be no more than a key: their nulls are taken where
+        nothing depends on them, and the server puts something there."""
         table_column = self.columns[column]
         kind = kind_of(table_column.type)
         optional = kind.nullable or kind.word in COLLECTIONS or table_column.has_default
         try:
             if values.null_count and (not optional or column in self.key):
-                raise ValueError("null in a column that is not Nullable")
+                self._check_nulls(table_column, values, gone)
+                values = values.fill_null(blank(table_column.type)) if pa.types.is_string(values.type) else values
             return fitted(values, kind, target(values.type, kind))
         except (ValueError, pa.ArrowException) as error:
             said = str(error).partition("\n")[0]
             text = f"column `{column}` of table `{self.table}` is {table_column.type}: {said}"
             raise QueryFailed("field-mismatch", text, hint="mend it in the SQL, or change the table") from None
+
+    def _check_nulls(self, column: TableColumn, values: pa.Array, gone: pa.Array | None) -> None:
+        if gone is None or column.name in self.key or values.filter(pc.invert(gone)).null_count:
+            raise ValueError("null in a column that is not Nullable")
+        if column.decides:
+            raise ValueError("null in a row that is deleted, which would then not be the newest of its key")
 
     def _delete(self, rows: pa.Table) -> None:
         for begin in range(0, len(rows), _KEYS_A_DELETE):

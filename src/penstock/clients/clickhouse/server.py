@@ -27,6 +27,8 @@ _PASSING: Final = frozenset(
     # timeouts, too many queries or parts, sockets, network, memory, read-only replicas, replicas that are gone, Keeper
     (159, 202, 203, 209, 210, 241, 242, 252, 279, 285, 286, 319, 999)
 )
+_TOO_MUCH: Final = frozenset((158, 159, 160, 241, 307, 396))
+"""More rows than may be read, more time, too slow, more memory, more bytes, a larger answer than it may be."""
 _ROWS: Final = frozenset(
     # a text that is no number, date, address or word of an Enum; a number too large; a null; a constraint; throwIf
     (6, 26, 27, 38, 41, 69, 70, 72, 117, 131, 190, 321, 349, 376, 395, 407, 469, 675, 676, 691)
@@ -35,6 +37,10 @@ _BUSY: Final = frozenset((408, 429, 502, 503, 504))
 
 
 _CONNECT_SECS: Final = 10.0
+
+
+class TooMuch(ServiceError):
+    """What was asked for is too much at a time, for the server or for our patience: less of it may well be answered."""
 
 
 class _Connection(HTTPConnection):
@@ -106,10 +112,13 @@ class ClickHouse:
         headers = {} if packing is None else {"Content-Encoding": packing}
         self._post({**settings, "query": sql}, rows, headers, of_rows=_ROWS)
 
-    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
-        """What a question has for an answer in the format ArrowStream; the server has all of it before it begins."""
+    def batches(self, sql: str, settings: Mapping[str, str] = _NOTHING) -> Iterator[pa.RecordBatch]:
+        """What a question has for an answer in the format ArrowStream; the server has all of it before it begins.
+
+        So what is too much for it (`TooMuch`) has given nothing yet.
+        """
         try:
-            with self._open({"wait_end_of_query": "1"}, sql.encode(), _NOTHING) as answer:
+            with self._open({**settings, "wait_end_of_query": "1"}, sql.encode(), _NOTHING) as answer:
                 with pa.ipc.open_stream(answer) as stream:
                     yield from stream
                 # A stream that breaks off between two batches looks like one that is done.
@@ -148,11 +157,13 @@ class ClickHouse:
 
     def _silence(self, error: Exception, *, no_address: bool = False) -> ServiceError:
         reason = getattr(error, "reason", error)
-        if isinstance(reason, TimeoutError):
+        late = isinstance(reason, TimeoutError)
+        if late:
             reason = f"{reason} after {self.timeout_secs:g} s"
         text = f"ClickHouse at {self.url} does not answer: {reason}"
         passing = not (no_address or isinstance(reason, ssl.SSLCertVerificationError))
-        return ServiceError("unreachable", text, hint=f"see `{self.settings}__URL`", retriable=passing)
+        kind = TooMuch if late else ServiceError
+        return kind("unreachable", text, hint=f"see `{self.settings}__URL`", retriable=passing)
 
     def _failure(self, error: urllib.error.HTTPError, of_rows: Collection[int]) -> PenstockError:
         code = int(error.headers.get("X-ClickHouse-Exception-Code") or 0)
@@ -166,9 +177,8 @@ class ClickHouse:
         way_out = f"make the database, or name another one in `{self.settings}__DATABASE`"
         passing = code in _PASSING or (code == 0 and error.code in _BUSY)
         text = f"ClickHouse at {self.url} says {error.code}: {said}"
-        return ServiceError(
-            "clickhouse-failed", text, hint=way_out if code == _NO_DATABASE else None, retriable=passing
-        )
+        kind = TooMuch if code in _TOO_MUCH else ServiceError
+        return kind("clickhouse-failed", text, hint=way_out if code == _NO_DATABASE else None, retriable=passing)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,15 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import field as set_field
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 import pyarrow as pa
 
 from penstock.clients.batches import BatchRef
+from penstock.clients.clickhouse.engines import plain, replacing
 from penstock.clients.clickhouse.server import ClickHouse, name
 from penstock.clients.clickhouse.types import column_type, kind_of, target
+from penstock.clients.notices import notice
 from penstock.errors import QueryFailed, ServiceError
 
 DELETED: Final = "is_deleted"
@@ -30,6 +32,11 @@ class TableColumn:
     name: str
     type: str
     has_default: bool = False
+    decides: bool = False
+    """Whether it is part of what rows replace each other by, or says which one is the newest."""
+
+
+SchemaChange: TypeAlias = Literal["fail", "evolve", "ignore"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +51,19 @@ class Wanted:
     override: Mapping[str, str]
     wide: Mapping[str, str] = set_field(default_factory=dict)
     """The columns that are texts of wide numbers, and the types of these."""
+    schema_change: SchemaChange = "ignore"
 
 
-def prepared(server: ClickHouse, wanted: Wanted, *, create: bool) -> dict[str, TableColumn]:
-    """The columns of the table, which is made if it is not there; each row's column fits into one of them."""
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A table that is there, and the columns of rows that are written into it: each fits."""
+
+    columns: Mapping[str, TableColumn]
+    written: frozenset[str]
+
+
+def prepared(server: ClickHouse, wanted: Wanted, *, create: bool) -> Prepared:
+    """The table, which is made if it is not there."""
     _check_names(wanted)
     columns = _columns(server, wanted.table)
     if not columns and create:
@@ -56,36 +72,87 @@ def prepared(server: ClickHouse, wanted: Wanted, *, create: bool) -> dict[str, T
     if not columns:
         text = f"there is no table `{wanted.table}` in the database `{server.database}`"
         raise ServiceError("table-mismatch", text, hint="make it, or leave out `create: false`")
-    _check(wanted, columns)
-    return columns
+    rows = [field for field in wanted.rows if field.name not in _filled(wanted, columns)]
+    if missing := [field for field in rows if field.name not in columns]:
+        columns = _changed(server, wanted, missing, columns)
+    kept = [field for field in rows if field.name in columns]
+    _check(wanted.table, kept, columns)
+    return Prepared(columns, frozenset(field.name for field in kept))
 
 
 def _columns(server: ClickHouse, table: str) -> dict[str, TableColumn]:
     found = server.ask(
-        "SELECT name, type, default_kind FROM system.columns "
+        "SELECT name, type, default_kind, is_in_sorting_key, (SELECT any(engine_full) FROM system.tables "
+        "WHERE database = {database:String} AND name = {table:String}) FROM system.columns "
         "WHERE database = {database:String} AND table = {table:String}",
         database=server.database,
         table=table,
     )
-    return {column: TableColumn(column, kind, default == "DEFAULT") for column, kind, default in found}
+    engine = replacing(found[0][4]) if found else None
+    version = plain(engine.version) if engine else ""
+    return {
+        column: TableColumn(column, kind, default == "DEFAULT", bool(sorts) or column == version)
+        for column, kind, default, sorts, _ in found
+    }
 
 
 def _check_names(wanted: Wanted) -> None:
     for column in filter(None, (*wanted.key, wanted.version)):
         if column not in wanted.rows.names:
             raise ServiceError("table-mismatch", f"the rows for `{wanted.table}` have no column `{column}`")
-    for column in (DELETED, INSERTED) if wanted.append_only else ():
-        if column in wanted.rows.names:
-            text = f"the rows for `{wanted.table}` have a column `{column}`, which the sink fills itself"
-            raise ServiceError("table-mismatch", text, hint="give it another name in the SQL")
+    if wanted.append_only and DELETED in (*wanted.key, wanted.version):
+        text = f"`{DELETED}` is part of the key of table `{wanted.table}`, or its version, and the sink fills it itself"
+        raise ServiceError("table-mismatch", text, hint="give it another name in the SQL")
+
+
+def _filled(wanted: Wanted, columns: Mapping[str, TableColumn]) -> frozenset[str]:
+    """The columns of rows that are filled here, or by the table, whatever rows have. Tables made here have them, so
+    rows that are read from such a one have them too."""
+    if not wanted.append_only:
+        return frozenset()
+    by_table = INSERTED not in (*wanted.key, wanted.version) and INSERTED in columns and columns[INSERTED].has_default
+    found = [column for column in (DELETED, *((INSERTED,) if by_table else ())) if column in wanted.rows.names]
+    if found:
+        notice(f"table `{wanted.table}`: the sink fills {_listed(found)} itself, and not with what rows have")
+    return frozenset(found)
+
+
+def _changed(
+    server: ClickHouse, wanted: Wanted, missing: Sequence[pa.Field], columns: dict[str, TableColumn]
+) -> dict[str, TableColumn]:
+    """The columns of a table that lacks some, as it is wanted."""
+    names = [field.name for field in missing]
+    needed = any(column in (*wanted.key, wanted.version) for column in names)
+    if wanted.schema_change == "ignore" and not needed:
+        notice(f"table `{wanted.table}` has no column {_listed(names)}: left out (`schema_change: ignore`)")
+        return columns
+    if wanted.schema_change == "evolve" and not needed:
+        server.do(_addition(wanted, missing, "IF NOT EXISTS "))
+        return _columns(server, wanted.table)
+    hint = f"{_addition(wanted, missing)}; or leave it out of the rows"
+    if not needed:
+        hint += "; or `schema_change: evolve`, or `ignore`"
+    raise ServiceError("table-mismatch", f"table `{wanted.table}` has no column {_listed(names)}", hint=hint)
+
+
+def _addition(wanted: Wanted, missing: Sequence[pa.Field], unless: str = "") -> str:
+    added = [f"ADD COLUMN {unless}{name(f.name)} {_type_of(wanted, f, nullable=True)}" for f in missing]
+    return f"ALTER TABLE {name(wanted.table)} {', '.join(added)}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{column}`" for column in names)
 
 
 def _create(wanted: Wanted) -> str:
     fixed = {*wanted.key, wanted.version}
-    columns = [f"{name(f.name)} {_type_of(wanted, f, nullable=f.name not in fixed)}" for f in wanted.rows]
+    filled = {DELETED: "UInt8", INSERTED: "DateTime DEFAULT now()"} if wanted.append_only else {}
+    filled = {column: kind for column, kind in filled.items() if column not in fixed}
+    rows = [field for field in wanted.rows if field.name not in filled]
+    columns = [f"{name(f.name)} {_type_of(wanted, f, nullable=f.name not in fixed)}" for f in rows]
+    columns += [f"{column} {kind}" for column, kind in filled.items()]
     engine = "ReplacingMergeTree()"
     if wanted.append_only:
-        columns += [f"{DELETED} UInt8", f"{INSERTED} DateTime DEFAULT now()"]
         engine = f"ReplacingMergeTree({name(wanted.version or INSERTED)}, {DELETED})"
     elif wanted.version:
         engine = f"ReplacingMergeTree({name(wanted.version)})"
@@ -112,17 +179,11 @@ def _natural(wanted: Wanted, field: pa.Field, *, nullable: bool = True) -> str |
     return f"Nullable({wide})" if nullable else wide
 
 
-def _check(wanted: Wanted, columns: Mapping[str, TableColumn]) -> None:
-    for field in wanted.rows:
-        if field.name not in columns:
-            natural = _natural(wanted, field) or "…"
-            hint = (
-                f"ALTER TABLE {name(wanted.table)} ADD COLUMN {name(field.name)} {natural}; or leave it out of the rows"
-            )
-            raise ServiceError("table-mismatch", f"table `{wanted.table}` has no column `{field.name}`", hint=hint)
+def _check(table: str, rows: Iterable[pa.Field], columns: Mapping[str, TableColumn]) -> None:
+    for field in rows:
         kind = columns[field.name].type
         if target(field.type, kind_of(kind)) is None:
-            text = f"column `{field.name}` of table `{wanted.table}` is {kind}, and rows have {field.type}"
+            text = f"column `{field.name}` of table `{table}` is {kind}, and rows have {field.type}"
             raise ServiceError("table-mismatch", text, hint="cast it in the SQL, or change the table")
 
 

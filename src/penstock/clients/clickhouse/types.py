@@ -33,6 +33,8 @@ WIDE: Final = {f"{word}{bits}": (word, bits) for word in ("Int", "UInt") for bit
 _BY_SERVER: Final = frozenset(("Enum8", "Enum16", "IPv4", "IPv6", "JSON"))
 """Made of text by the server, which says so when it cannot, unless the column is Nullable."""
 _UUID: Final = "^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$"
+_BLANK: Final = {"UUID": f"{'0' * 8}-0000-0000-0000-{'0' * 12}", "IPv4": "0.0.0.0", "IPv6": "::", "JSON": "{}"}
+_FIRST_WORD: Final = re.compile(r"Enum\d+\('((?:[^'\\]|\\.)*)'")
 COLLECTIONS: Final = frozenset(("Array", "Map", "Tuple"))
 """They cannot be Nullable: where there is none, ClickHouse has an empty one."""
 
@@ -155,6 +157,14 @@ def target(arrow: pa.DataType, kind: Kind) -> pa.DataType | None:
         known = word in ("String", "FixedString", "UUID") or word in WIDE or (word in _BY_SERVER and not kind.nullable)
         return arrow if known else _decimal(kind)
     return arrow if word in ("String", "FixedString") else None
+
+
+def blank(text: str) -> str:
+    """What stands for nothing in texts that the server makes values of this type of: its own default does not do."""
+    if word := _FIRST_WORD.search(text):
+        return re.sub(r"\\(.)", r"\1", word[1])
+    kind = kind_of(text).word
+    return "0" if kind in WIDE else _BLANK.get(kind, "")
 
 
 def _struct(arrow: pa.DataType, kind: Kind) -> pa.DataType | None:
