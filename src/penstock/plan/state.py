@@ -71,7 +71,7 @@ def read_deployed(store: StateStore, place: Place) -> Deployed:
         _clusters(documents, _CONNECTOR),
         _clusters(documents, _VIRTUAL_TOPIC),
         kept.known() if kept else frozenset(),
-        kept.phases() if kept else {},
+        phases=kept.phases() if kept else {},
     )
 
 
