@@ -27,14 +27,18 @@ ROWS = [{"id": 1, "name": "a", "n": 1}, {"id": 2, "name": "b", "n": 2}]
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Rows of a file, which go to one sink. Files that come later are waited for."""
+    """Rows of a file, which go to one sink, or to others too. Files that come later are waited for."""
 
     running: Running
 
     def run(
-        self, sink: dict[str, Any], rows: list[dict[str, Any]], sql: str = "SELECT * FROM numbers"
+        self,
+        sink: dict[str, Any],
+        rows: list[dict[str, Any]],
+        sql: str = "SELECT * FROM numbers",
+        **others: dict[str, Any],
     ) -> QueryProgress:
-        self._write(sink, rows, sql)
+        self._write(sink, rows, sql, **others)
         return self.running.run()["numbers"]
 
     def failure(self, sink: dict[str, Any], rows: list[dict[str, Any]] = ROWS) -> PenstockError:
@@ -46,13 +50,18 @@ class Pipeline:
         assert any(level.startswith("query `numbers`") for level in caught.value.context)
         return caught.value
 
-    def _write(self, sink: dict[str, Any], rows: list[dict[str, Any]], sql: str) -> None:
+    def ids(self, path: str) -> list[int]:
+        """What a sink of files has written."""
+        files = (self.running.root / path).glob("*-*/part-*.json")
+        return sorted(json.loads(line)["id"] for file in files for line in file.read_text().splitlines())
+
+    def _write(self, sink: dict[str, Any], rows: list[dict[str, Any]], sql: str, **others: dict[str, Any]) -> None:
         source = {"type": "file", "path": "in", "format": "json"}
         transform = {"type": "sql", "primary_key": "id", "sql": sql}
         document = {
             "sources": {"numbers": source},
             "transforms": {"sound": transform},
-            "sinks": {"kept": {"from": "sound", **sink}},
+            "sinks": {"kept": {"from": "sound", **sink}, **others},
         }
         lines = "".join(json.dumps(row) + "\n" for row in rows)
         self.running.write({"in/1.json": lines, "pipeline.yml": json.dumps(document)})
@@ -133,12 +142,14 @@ def test_rows_of_postgres_without_a_key_are_kept_and_the_last_of_a_key_counts(pi
 
 
 def test_rows_that_postgres_refuses_only_together_are_told_apart(pipeline: Pipeline, db: Database) -> None:
-    """As if they had come one by one: the later one of two is the one that is refused."""
+    """As if they had come one by one: the later one of two is the one that is refused. Other sinks get both."""
     db.ask(f"CREATE TABLE {db.schema}.t (id BIGINT PRIMARY KEY, name TEXT UNIQUE, n BIGINT)")
     rows = [{"id": i, "name": "twin" if i in (3, 7, 8) else f"n{i}", "n": i} for i in range(10)]
-    done = pipeline.run({"type": "postgres", "schema": db.schema, "table": "t"}, rows)
-    assert done.rejected == 2
+    beside = {"type": "file", "from": "numbers", "path": "out", "format": "json"}
+    done = pipeline.run({"type": "postgres", "schema": db.schema, "table": "t"}, rows, beside=beside)
+    assert (done.rejected, done.rows_out) == (2, 8 + 10)
     assert sorted(row["id"] for row in db.rows("t")) == [0, 1, 2, 3, 4, 5, 6, 9]
+    assert pipeline.ids("out") == [*range(10)]
     letters = pipeline.running.topic("kept.errors")
     assert sorted(json.loads(letter["value"])["id"] for letter in letters) == [7, 8]
     assert "duplicate key value violates unique constraint" in letters[0]["message"]
