@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from penstock.runtime.shares import NOTE
 from penstock.testing import memory
 from tests.spark.running import Running
 
@@ -82,6 +83,9 @@ sinks:
     progress = pipeline.run()["raw.events"]
     assert (progress.rows_in, progress.rows_out) == (50, 53)
     assert sorted(capsys.readouterr().out.splitlines()) == [f'INSERT {{"id":{n}}}' for n in (1, 2, 3)]
+    pipeline.uncommit("raw.events", 0)
+    assert pipeline.run()["raw.events"].rows_in == 50
+    assert capsys.readouterr().out == "", "what one of them has of a batch, it gets once"
 
 
 def test_two_sinks_may_write_below_one_directory(pipeline: Running) -> None:
@@ -369,6 +373,7 @@ sinks:
         assert [letter["value"] for letter in pipeline.topic("words.errors")] == ["{broken"]
         assert not (pipeline.place.topics / "skipping.errors").exists()
         pipeline.uncommit("words", 0)
+        (pipeline.place.checkpoint("words") / NOTE).unlink()
         assert pipeline.run()["words"].rows_out == 0
 
 

@@ -13,7 +13,7 @@ from penstock.clients.formats import is_local
 from penstock.connectors.contract import Sink
 from penstock.errors import PenstockError, QueryFailed
 from penstock.manifest.model import KeyedStep, Output, QuerySpec
-from penstock.runtime import rejects, rules
+from penstock.runtime import rejects, rules, shares
 from penstock.runtime.checkpoint import (
     batch_offsets,
     batch_parts,
@@ -151,9 +151,18 @@ class Writing:
                     self.keeping.unread(entry, {unquote(file): why for file, why in files.items()}, read)
 
     def _write_outputs(self, rows: Iterable[tuple[Output, DataFrame]], ref: BatchRef) -> None:
+        """Write to every output that does not have the batch yet. The last one always works it through."""
+        every = {output.node for output in self.spec.outputs}
+        done = shares.written(self.checkpoint, ref) & every if len(every) > 1 else frozenset()
+        done = frozenset() if done == every else done
         for output, frame in rows:
+            if output.node in done:
+                continue
             written = self._write(output, frame, replace(ref, output=output.node))
             self.board.written(self.spec.name, written, output.node)
+            done |= {output.node}
+            if done < every:
+                shares.note(self.checkpoint, ref, done)
 
     def _rows(self, batch: DataFrame) -> Iterator[tuple[Output, DataFrame]]:
         """What each output gets of a batch. When there are several, the batch is kept until the last one has it."""
