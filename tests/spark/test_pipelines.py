@@ -50,7 +50,9 @@ def test_a_finished_bounded_pipeline_has_nothing_left_to_do(pipeline: Running) -
     assert pipeline.run()["raw.events"].rows_in == 0
 
 
-def test_a_job_over_files_that_is_done_does_nothing_when_it_is_run_again(pipeline: Running) -> None:
+def test_a_job_over_files_that_is_done_does_nothing_when_it_is_run_again(
+    pipeline: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = "sources:\n  numbers: {type: file, path: in, format: json, mode: {type: bounded}}\n"
     sink = "transforms: {}\nsinks:\n  out: {type: file, from: numbers, path: out, format: json}\n"
     rows = "".join(f'{{"id": {number}}}\n' for number in range(1000))
@@ -62,6 +64,10 @@ def test_a_job_over_files_that_is_done_does_nothing_when_it_is_run_again(pipelin
     assert (again.state, again.rows_out, again.batches) == ("finished", 0, 0)
     assert sorted((pipeline.root / "out").rglob("*")) == written
     assert sorted(row["id"] for row in json_rows(pipeline.root / "out")) == [*range(1000)]
+    with monkeypatch.context() as forgetful:
+        forgetful.setenv("PENSTOCK__STATE_BACKEND__BACKEND_TYPE", "InMemory")
+        assert [pipeline.run_on()["numbers"].rows_out for _ in range(2)] == [1000, 1000]
+    assert pipeline.run_on()["numbers"].rows_out == 0, "a run that remembers nothing takes no checkpoint away"
 
 
 def test_several_sinks_share_one_read(pipeline: Running, capsys: pytest.CaptureFixture[str]) -> None:
