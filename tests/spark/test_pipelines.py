@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from penstock.cli.errors import letters_of
+from penstock.cli.line import check, compiled
+from penstock.runtime.replay import Replayed, replayed
 from penstock.runtime.shares import NOTE
 from penstock.testing import memory
 from tests.spark.running import Running
@@ -381,6 +384,27 @@ sinks:
         pipeline.uncommit("words", 0)
         (pipeline.place.checkpoint("words") / NOTE).unlink()
         assert pipeline.run()["words"].rows_out == 0
+
+
+def test_rows_that_one_of_several_sinks_failed_over_are_delivered_again_to_it_alone(pipeline: Running) -> None:
+    document = """
+sources:
+  words: {type: file, path: words, format: json, mode: {type: bounded}, primary_key: id}
+transforms:
+  numbers: {type: sql, primary_key: id, sql: "SELECT id, CAST(word AS INT) AS number FROM words"}
+sinks:
+  all: {type: file, from: words, path: all, format: json}
+  kept: {type: file, from: numbers, path: kept, format: json}
+"""
+    pipeline.write({"pipeline.yml": document, "words/a.json": lines(WORDS)}).run()
+    pipeline.write({"pipeline.yml": document.replace("CAST(", "TRY_CAST(")})
+    checked = check(pipeline.root / pipeline.entry)
+    (letter,) = letters_of(checked, None)
+    sent = (compiled(checked), "sink.kept", [letter], pipeline.spark, checked.place, checked.store)
+    assert replayed(*sent, checked.environ, checked.clusters) == Replayed(1, 0)
+    for sink in ("all", "kept"):
+        assert sorted(row["id"] for row in json_rows(pipeline.root / sink)) == [1, 2, 3, 4, 5]
+    assert letters_of(checked, None) == []
 
 
 def test_rows_that_fail_in_one_of_two_united_sources_are_kept(pipeline: Running) -> None:
