@@ -13,8 +13,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.dev import postgres as dev_postgres
+from penstock.dev import processes
 from penstock.errors import PenstockError, ProjectInvalid
 from penstock.runtime.progress import QueryProgress
+from penstock.runtime.run import Run
 from tests.contract.services import MortalClickHouse
 from tests.contract.subjects import Database
 from tests.endpoint import HANG, Says, endpoint
@@ -27,14 +29,18 @@ ROWS = [{"id": 1, "name": "a", "n": 1}, {"id": 2, "name": "b", "n": 2}]
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Rows of a file, which go to one sink. Files that come later are waited for."""
+    """Rows of a file, which go to one sink, or to others too. Files that come later are waited for."""
 
     running: Running
 
     def run(
-        self, sink: dict[str, Any], rows: list[dict[str, Any]], sql: str = "SELECT * FROM numbers"
+        self,
+        sink: dict[str, Any],
+        rows: list[dict[str, Any]],
+        sql: str = "SELECT * FROM numbers",
+        **others: dict[str, Any],
     ) -> QueryProgress:
-        self._write(sink, rows, sql)
+        self._write(sink, rows, sql, **others)
         return self.running.run()["numbers"]
 
     def failure(self, sink: dict[str, Any], rows: list[dict[str, Any]] = ROWS) -> PenstockError:
@@ -46,13 +52,18 @@ class Pipeline:
         assert any(level.startswith("query `numbers`") for level in caught.value.context)
         return caught.value
 
-    def _write(self, sink: dict[str, Any], rows: list[dict[str, Any]], sql: str) -> None:
+    def ids(self, path: str) -> list[int]:
+        """What a sink of files has written."""
+        files = (self.running.root / path).glob("*-*/part-*.json")
+        return sorted(json.loads(line)["id"] for file in files for line in file.read_text().splitlines())
+
+    def _write(self, sink: dict[str, Any], rows: list[dict[str, Any]], sql: str, **others: dict[str, Any]) -> None:
         source = {"type": "file", "path": "in", "format": "json"}
         transform = {"type": "sql", "primary_key": "id", "sql": sql}
         document = {
             "sources": {"numbers": source},
             "transforms": {"sound": transform},
-            "sinks": {"kept": {"from": "sound", **sink}},
+            "sinks": {"kept": {"from": "sound", **sink}, **others},
         }
         lines = "".join(json.dumps(row) + "\n" for row in rows)
         self.running.write({"in/1.json": lines, "pipeline.yml": json.dumps(document)})
@@ -133,12 +144,14 @@ def test_rows_of_postgres_without_a_key_are_kept_and_the_last_of_a_key_counts(pi
 
 
 def test_rows_that_postgres_refuses_only_together_are_told_apart(pipeline: Pipeline, db: Database) -> None:
-    """As if they had come one by one: the later one of two is the one that is refused."""
+    """As if they had come one by one: the later one of two is the one that is refused. Other sinks get both."""
     db.ask(f"CREATE TABLE {db.schema}.t (id BIGINT PRIMARY KEY, name TEXT UNIQUE, n BIGINT)")
     rows = [{"id": i, "name": "twin" if i in (3, 7, 8) else f"n{i}", "n": i} for i in range(10)]
-    done = pipeline.run({"type": "postgres", "schema": db.schema, "table": "t"}, rows)
-    assert done.rejected == 2
+    beside = {"type": "file", "from": "numbers", "path": "out", "format": "json"}
+    done = pipeline.run({"type": "postgres", "schema": db.schema, "table": "t"}, rows, beside=beside)
+    assert (done.rejected, done.rows_out) == (2, 8 + 10)
     assert sorted(row["id"] for row in db.rows("t")) == [0, 1, 2, 3, 4, 5, 6, 9]
+    assert pipeline.ids("out") == [*range(10)]
     letters = pipeline.running.topic("kept.errors")
     assert sorted(json.loads(letter["value"])["id"] for letter in letters) == [7, 8]
     assert "duplicate key value violates unique constraint" in letters[0]["message"]
@@ -232,32 +245,86 @@ def test_a_webhook_that_answers_strangely(says: Says, said: str, hint: str, pipe
     assert len(server.received) == 1
 
 
+def states(run: Run) -> dict[str, str]:
+    return {row.query: row.state for row in run.board.snapshot()}
+
+
+def with_own_reader(pipeline: Pipeline, url: str) -> None:
+    """A pipeline with a file that is there, and a webhook beside the files it writes, which reads for itself."""
+    hook = {"type": "webhook", "from": "numbers", "url": url, "isolate": True, "retry_for": "100ms"}
+    kept = {"type": "file", "from": "numbers", "path": "out", "format": "json"}
+    document = {
+        "sources": {"numbers": {"type": "file", "path": "in", "format": "json"}},
+        "sinks": {"hook": hook, "kept": kept},
+    }
+    pipeline.running.write({"in/1.json": '{"id": 1}\n', "pipeline.yml": json.dumps(document)})
+
+
 def test_a_sink_that_reads_for_itself_fails_alone(pipeline: Pipeline) -> None:
-    root, out = pipeline.running.root, list[int]()
-
-    def ids() -> list[int]:
-        files = (root / "out").glob("*-*/part-*.json")
-        out[:] = sorted(json.loads(line)["id"] for file in files for line in file.read_text().splitlines())
-        return out
-
     with endpoint() as server:
         server.always = Says(404)
-        hook = {"type": "webhook", "from": "numbers", "url": server.url, "isolate": True}
-        kept = {"type": "file", "from": "numbers", "path": "out", "format": "json"}
-        document = {
-            "sources": {"numbers": {"type": "file", "path": "in", "format": "json"}},
-            "sinks": {"hook": hook, "kept": kept},
-        }
-        pipeline.running.write({"in/1.json": '{"id": 1}\n', "pipeline.yml": json.dumps(document)})
+        with_own_reader(pipeline, server.url)
         with pytest.raises(PenstockError) as caught:
             live(
                 pipeline.running,
-                lambda run: {row.query: row.state for row in run.board.snapshot()}["hook"] == "failed",
+                lambda run: states(run)["hook"] == "failed",
                 done(lambda: pipeline.running.write({"in/2.json": '{"id": 2}\n'})),
-                lambda run: ids() == [1, 2],
+                lambda run: pipeline.ids("out") == [1, 2],
             )
     assert caught.value.code == "http-refused"
-    assert out == [1, 2]
+    assert pipeline.ids("out") == [1, 2]
+
+
+def test_a_sink_that_reads_for_itself_lags_alone_and_catches_up(pipeline: Pipeline) -> None:
+    with endpoint() as server:
+        server.always = Says(503)
+        with_own_reader(pipeline, server.url)
+        live(
+            pipeline.running,
+            lambda run: states(run)["hook"] == "retrying",
+            done(lambda: pipeline.running.write({"in/2.json": '{"id": 2}\n'})),
+            lambda run: pipeline.ids("out") == [1, 2],
+            lambda run: states(run) == {"hook": "retrying", "numbers": "running"},
+            done(lambda: setattr(server, "always", Says())),
+            lambda run: sorted(server.ids) == [1, 2],
+            lambda run: states(run) == {"hook": "running", "numbers": "running"},
+        )
+    assert pipeline.ids("out") == [1, 2]
+
+
+def test_a_source_that_is_down_when_a_run_begins_is_waited_for_if_other_queries_run(
+    pipeline: Pipeline, engine: Any, service: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.command("CREATE TABLE archive (id Int64) ENGINE = MergeTree ORDER BY id")
+    engine.command("INSERT INTO archive VALUES (7)")
+    monkeypatch.setenv("PENSTOCK__CLICKHOUSE_SOURCE__URL", service("clickhouse").url)
+    monkeypatch.setenv("PENSTOCK__CLICKHOUSE_SOURCE__DATABASE", engine.database)
+    archive = {"type": "clickhouse", "table_name": "archive", "primary_key": "id"}
+    sources = {"archive": archive, "numbers": {"type": "file", "path": "in", "format": "json"}}
+    sinks = {name: {"type": "file", "from": name, "path": f"out_{name}", "format": "json"} for name in sources}
+    document = {"sources": sources, "sinks": {f"{name}_kept": sink for name, sink in sinks.items()}}
+    pipeline.running.write({"in/1.json": '{"id": 1}\n', "pipeline.yml": json.dumps(document)})
+    processes.stop(service("clickhouse").home)
+    live(
+        pipeline.running,
+        lambda run: states(run) == {"archive": "retrying", "numbers": "running"},
+        lambda run: pipeline.ids("out_numbers") == [1],
+        done(service("clickhouse").up),
+        lambda run: states(run)["archive"] == "finished",
+    )
+    assert pipeline.ids("out_archive") == [7]
+
+
+def test_a_source_that_is_down_when_a_run_of_nothing_else_begins_ends_it(
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK__CLICKHOUSE_SOURCE__URL", "http://127.0.0.1:1")
+    archive = {"type": "clickhouse", "table_name": "archive", "primary_key": "id"}
+    kept = {"type": "blackhole", "from": "archive"}
+    pipeline.running.write({"pipeline.yml": json.dumps({"sources": {"archive": archive}, "sinks": {"kept": kept}})})
+    with pytest.raises(PenstockError) as caught:
+        pipeline.running.run_on()
+    assert (caught.value.code, caught.value.exit_code) == ("unreachable", 4)
 
 
 def test_a_webhook_that_hangs_is_given_up(pipeline: Pipeline) -> None:

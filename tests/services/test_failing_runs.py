@@ -12,6 +12,7 @@ import pytest
 from penstock.dev import clickhouse as dev_clickhouse
 from penstock.dev import postgres as dev_postgres
 from penstock.dev import processes
+from penstock.runtime.shares import NOTE
 from tests.process.cli import alive, background, everybody, penstock, wait_until
 from tests.services.clickhouse import client
 from tests.services.postgres import Database
@@ -25,7 +26,7 @@ sources:
   numbers: {{type: file, path: in, format: json, mode: {{type: continuous, poll_interval: 200ms}}, primary_key: id}}
 transforms: {{}}
 sinks:
-  kept: {{type: {type}, from: numbers, table: numbers, primary_key: id}}
+{before}  kept: {{type: {type}, from: numbers, table: numbers, primary_key: id}}
 """
 
 
@@ -38,8 +39,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         processes.stop(found)
 
 
-def written(folder: Path, sink: str) -> Path:
-    (folder / "p.yml").write_text(PIPELINE.format(type=sink))
+def written(folder: Path, sink: str, before: str = "") -> Path:
+    (folder / "p.yml").write_text(PIPELINE.format(type=sink, before=before))
     drop(folder, 0)
     return folder
 
@@ -84,7 +85,8 @@ def ids(server: Database) -> list[int]:
 def test_postgres_that_is_down_for_a_while_is_tried_again_and_one_that_hangs_is_not_waited_for(
     tmp_path: Path, home: Path
 ) -> None:
-    project = written(tmp_path, "postgres")
+    """And what another sink has got of a batch meanwhile, it does not get again."""
+    project = written(tmp_path, "postgres", "  shown: {type: print, from: numbers}\n")
     port = int(dev_postgres.up(home).about["port"])
     server, env = Database(port), {**of_postgres(port), "PENSTOCK__SHUTDOWN_BUDGET_SECS": "1"}
     with background("run", "p.yml", cwd=project, env=env) as runner:
@@ -106,9 +108,9 @@ def test_postgres_that_is_down_for_a_while_is_tried_again_and_one_that_hangs_is_
 
         def under_way() -> bool:
             begun, done = ({f.name for f in (checkpoint / log).glob("[0-9]*")} for log in ("offsets", "commits"))
-            return bool(begun - done)
+            return begun - done == {str(json.loads((checkpoint / NOTE).read_text())["batch_id"])}
 
-        wait_until(under_way, "a batch that begins", timeout=PATIENCE)
+        wait_until(under_way, "a batch that one sink has", timeout=PATIENCE)
         time.sleep(3)  # by now it waits for the server
         runner.send_signal(signal.SIGTERM)
         said, _ = runner.communicate(timeout=120)
@@ -120,6 +122,8 @@ def test_postgres_that_is_down_for_a_while_is_tried_again_and_one_that_hangs_is_
     again = penstock("run", "p.yml", "--once", cwd=project, env=env, timeout=300)
     assert again.returncode == 0, again.stderr
     assert ids(server) == [*range(300)]
+    shown = [line for line in (said + again.stdout).splitlines() if line.startswith("INSERT ")]
+    assert sorted(json.loads(line.removeprefix("INSERT "))["id"] for line in shown) == [*range(300)]
 
 
 def test_a_password_that_is_wrong_ends_the_run_with_the_sink_named(tmp_path: Path, home: Path) -> None:

@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 
+from penstock.cli.errors import letters_of
+from penstock.cli.line import check, compiled
 from penstock.connectors.file import FileSink
+from penstock.runtime.replay import Replayed, replayed
+from penstock.runtime.shares import NOTE
 from penstock.testing import memory
 from penstock.testing.contract import FIRST
 from tests.spark.running import Running
@@ -61,7 +65,9 @@ def test_a_finished_bounded_pipeline_has_nothing_left_to_do(pipeline: Running) -
     assert pipeline.run()["raw.events"].rows_in == 0
 
 
-def test_a_job_over_files_that_is_done_does_nothing_when_it_is_run_again(pipeline: Running) -> None:
+def test_a_job_over_files_that_is_done_does_nothing_when_it_is_run_again(
+    pipeline: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = "sources:\n  numbers: {type: file, path: in, format: json, mode: {type: bounded}}\n"
     sink = "transforms: {}\nsinks:\n  out: {type: file, from: numbers, path: out, format: json}\n"
     rows = "".join(f'{{"id": {number}}}\n' for number in range(1000))
@@ -73,6 +79,10 @@ def test_a_job_over_files_that_is_done_does_nothing_when_it_is_run_again(pipelin
     assert (again.state, again.rows_out, again.batches) == ("finished", 0, 0)
     assert sorted((pipeline.root / "out").rglob("*")) == written
     assert sorted(row["id"] for row in json_rows(pipeline.root / "out")) == [*range(1000)]
+    with monkeypatch.context() as forgetful:
+        forgetful.setenv("PENSTOCK__STATE_BACKEND__BACKEND_TYPE", "InMemory")
+        assert [pipeline.run_on()["numbers"].rows_out for _ in range(2)] == [1000, 1000]
+    assert pipeline.run_on()["numbers"].rows_out == 0, "a run that remembers nothing takes no checkpoint away"
 
 
 def test_several_sinks_share_one_read(pipeline: Running, capsys: pytest.CaptureFixture[str]) -> None:
@@ -94,6 +104,9 @@ sinks:
     progress = pipeline.run()["raw.events"]
     assert (progress.rows_in, progress.rows_out) == (50, 53)
     assert sorted(capsys.readouterr().out.splitlines()) == [f'INSERT {{"id":{n}}}' for n in (1, 2, 3)]
+    pipeline.uncommit("raw.events", 0)
+    assert pipeline.run()["raw.events"].rows_in == 50
+    assert capsys.readouterr().out == "", "what one of them has of a batch, it gets once"
 
 
 def test_two_sinks_may_write_below_one_directory(pipeline: Running) -> None:
@@ -338,3 +351,97 @@ def test_functions_of_pipelines_run_in_a_stream(pipeline: Running) -> None:
     assert len({row["own"] for row in rows}) == len(rows)
     assert {len(row["hash"]) for row in rows} == {66}
     assert [row.get("gone") for row in rows] == [None] * len(rows)
+
+
+TWO_FILES = """
+sources:
+  words: {type: file, path: words, format: json, mode: {type: bounded}, primary_key: id}
+  others: {type: file, path: others, format: json, mode: {type: bounded}, primary_key: id}
+"""
+WORDS = [*({"id": number, "word": str(number)} for number in range(1, 5)), {"id": 5, "word": "five"}]
+
+
+def lines(rows: list[dict[str, Any]]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def ids_of_letters(running: Running, topic: str) -> list[int]:
+    return sorted(json.loads(letter["value"])["id"] for letter in running.topic(topic))
+
+
+def test_each_of_several_sinks_keeps_the_rows_that_it_fails_over_and_the_others_go_on(pipeline: Running) -> None:
+    document = """
+transforms:
+  numbers: {type: sql, primary_key: id, sql: "SELECT id, CAST(word AS INT) AS number FROM words"}
+  shares: {type: sql, primary_key: id, sql: "SELECT id, 100 / (id - 2) AS share FROM words WHERE id < 5"}
+  both:
+    type: sql
+    primary_key: id
+    sql: SELECT id, CAST(word AS INT) AS n FROM words UNION ALL SELECT id, 10 / (id - 100) FROM others
+sinks:
+  first: {type: file, from: numbers, path: first, format: json}
+  all: {type: file, from: words, path: all, format: json}
+  skipping: {type: file, from: shares, path: skipping, format: json, on_error: skip}
+  last: {type: file, from: both, path: last, format: json}
+"""
+    others = lines([{"id": number} for number in (100, 101)])
+    files = {"words/a.json": lines(WORDS) + "{broken\n", "others/a.json": others}
+    pipeline.write({"pipeline.yml": TWO_FILES + document, **files})
+
+    def written(sink: str) -> list[int]:
+        return sorted(row["id"] for row in json_rows(pipeline.root / sink))
+
+    progress = pipeline.run()["words"]
+    assert (progress.rows_out, progress.rejected) == (4 + 5 + 3 + 5, 1 + 1 + 2 + 1)
+    assert progress.kept_in == ("first.errors", "last.errors", "words.errors")
+    for _ in range(2):
+        assert written("first") == [1, 2, 3, 4]
+        assert written("all") == [1, 2, 3, 4, 5]
+        assert written("skipping") == [1, 3, 4]
+        assert written("last") == [1, 2, 3, 4, 101]
+        assert ids_of_letters(pipeline, "first.errors") == [5]
+        assert ids_of_letters(pipeline, "last.errors") == [5, 100]
+        assert {letter["node"] for letter in pipeline.topic("last.errors")} == {"sink.last"}
+        assert [letter["value"] for letter in pipeline.topic("words.errors")] == ["{broken"]
+        assert not (pipeline.place.topics / "skipping.errors").exists()
+        pipeline.uncommit("words", 0)
+        (pipeline.place.checkpoint("words") / NOTE).unlink()
+        assert pipeline.run()["words"].rows_out == 0
+
+
+def test_rows_that_one_of_several_sinks_failed_over_are_delivered_again_to_it_alone(pipeline: Running) -> None:
+    document = """
+sources:
+  words: {type: file, path: words, format: json, mode: {type: bounded}, primary_key: id}
+transforms:
+  numbers: {type: sql, primary_key: id, sql: "SELECT id, CAST(word AS INT) AS number FROM words"}
+sinks:
+  all: {type: file, from: words, path: all, format: json}
+  kept: {type: file, from: numbers, path: kept, format: json}
+"""
+    pipeline.write({"pipeline.yml": document, "words/a.json": lines(WORDS)}).run()
+    pipeline.write({"pipeline.yml": document.replace("CAST(", "TRY_CAST(")})
+    checked = check(pipeline.root / pipeline.entry)
+    (letter,) = letters_of(checked, None)
+    sent = (compiled(checked), "sink.kept", [letter], pipeline.spark, checked.place, checked.store)
+    assert replayed(*sent, checked.environ, checked.clusters) == Replayed(1, 0)
+    for sink in ("all", "kept"):
+        assert sorted(row["id"] for row in json_rows(pipeline.root / sink)) == [1, 2, 3, 4, 5]
+    assert letters_of(checked, None) == []
+
+
+def test_rows_that_fail_in_one_of_two_united_sources_are_kept(pipeline: Running) -> None:
+    document = """
+transforms:
+  both:
+    type: sql
+    primary_key: id
+    sql: SELECT id, CAST(word AS INT) AS n FROM words UNION ALL SELECT id, 10 / (id - 100) FROM others
+sinks:
+  kept: {type: file, from: both, path: kept, format: json}
+"""
+    pipeline.write({"pipeline.yml": TWO_FILES + document, "words/a.json": lines(WORDS), "others/a.json": '{"id": 100}'})
+    progress = pipeline.run()["words"]
+    assert (progress.rows_in, progress.rows_out, progress.rejected) == (6, 4, 2)
+    assert sorted(row["id"] for row in json_rows(pipeline.root / "kept")) == [1, 2, 3, 4]
+    assert ids_of_letters(pipeline, "kept.errors") == [5, 100]

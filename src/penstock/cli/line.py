@@ -85,8 +85,10 @@ class Checked:
     def place(self) -> Place:
         environment = self.environment.name if self.environment else "default"
         name = f"{self.graph.format}.{self.graph.name}"
-        deployed_as = self.settings.application_id if self.graph.format == "pipeline" else None
-        return Place(self.root, name, environment, deployed_as)
+        if self.graph.format != "pipeline":
+            return Place(self.root, name, environment)
+        lasts = self.settings.state_backend.backend_type != "InMemory"
+        return Place(self.root, name, environment, self.settings.application_id, lasts)
 
     @property
     def store(self) -> StateStore:

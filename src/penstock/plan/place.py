@@ -15,12 +15,14 @@ HOME: Final = ".penstock"
 @dataclass(frozen=True, slots=True)
 class Place:
     """`name` tells a project and a pipeline of one name apart: `project.shop`, `pipeline.shop`; `application` tells
-    deployments of one pipeline apart."""
+    deployments of one pipeline apart. What does not `last` is of one run, and has checkpoints of its own: those of runs
+    that remember are left as they are."""
 
     root: Path
     name: str
     environment: str = "default"
     application: str | None = None
+    lasts: bool = True
 
     @property
     def namespace(self) -> str:
@@ -52,7 +54,7 @@ class Place:
         return self._own / "run" / "lock"
 
     def checkpoint(self, query: str) -> Path:
-        return self._own / "checkpoints" / _folder(query)
+        return self._checkpoints / _folder(query)
 
     def beats(self, query: str) -> Path:
         """Where the heartbeats of a query are."""
@@ -77,7 +79,7 @@ class Place:
 
     def existing_checkpoints(self) -> Iterator[str]:
         """Queries whose checkpoint has begun."""
-        root = self._own / "checkpoints"
+        root = self._checkpoints
         if root.is_dir():
             yield from (unquote(p.name) for p in root.iterdir() if (p / "metadata").is_file())
 
@@ -85,6 +87,10 @@ class Place:
         """The number of the last batch that was planned or committed; -1 before the first."""
         folder = self.checkpoint(query) / log
         return max((int(p.name) for p in folder.glob("*") if p.name.isdigit()), default=-1)
+
+    @property
+    def _checkpoints(self) -> Path:
+        return self._own / ("checkpoints" if self.lasts else "passing")
 
     @property
     def _deployed(self) -> str:

@@ -292,11 +292,12 @@ def _converted(frame: DataFrame, name: str, kind: str) -> Expression:
 
 
 def shared_read(query: QuerySpec, streams: Mapping[str, DataFrame]) -> DataFrame:
-    """One stream that carries the rows of all: a column per stream, filled in its own rows only.
+    """One stream that carries the rows of all. Rows that nobody wants are left out."""
+    return united({view: _read_by_some(query, view, stream) for view, stream in streams.items()})
 
-    Rows that nobody wants are left out.
-    """
-    streams = {view: _read_by_some(query, view, stream) for view, stream in streams.items()}
+
+def united(streams: Mapping[str, DataFrame]) -> DataFrame:
+    """The rows of all, with a column for each stream, filled in its own rows only. Of a single one, its rows."""
     if len(streams) == 1:
         return next(iter(streams.values()))
     frames = []
@@ -320,8 +321,10 @@ def _read_by_some(query: QuerySpec, view: str, rows: DataFrame) -> DataFrame:
     return rows if condition is None else _wanted(rows, condition)
 
 
-def split_read(batch: DataFrame, views: list[str]) -> dict[str, DataFrame]:
-    """A batch of `shared_read`, taken apart again."""
+def split_read(batch: DataFrame, views: Sequence[str], *beside: str) -> dict[str, DataFrame]:
+    """The rows of `united`, taken apart again; `beside` are columns that they got since."""
     if len(views) == 1:
         return {views[0]: batch}
-    return {view: batch.where(f.col("which") == place).select(f"in_{place}.*") for place, view in enumerate(views)}
+    return {
+        view: batch.where(f.col("which") == place).select(f"in_{place}.*", *beside) for place, view in enumerate(views)
+    }

@@ -44,10 +44,11 @@ class Replayed:
     failed: int
 
 
-def refused(query: QuerySpec) -> PlanRefused | None:
-    """Why records cannot go through a query beside its stream."""
+def refused(query: QuerySpec, letters: Sequence[Letter]) -> PlanRefused | None:
+    """Why records cannot go through a query beside its stream. Of several sinks, only one has failed over a row."""
     streams = [entry for entry in query.inputs if not entry.static]
-    if not query.stateful and len(streams) == 1 and not query.fan_out:
+    for_one = len(query.outputs) == 1 or all(letter.about["code"] == rejects.FAILED for letter in letters)
+    if not query.stateful and len(streams) == 1 and for_one:
         return None
     text = f"`{query.name}` remembers rows, or has several inputs or sinks: no record goes through it beside the stream"
     return PlanRefused(
@@ -56,16 +57,16 @@ def refused(query: QuerySpec) -> PlanRefused | None:
 
 
 class Replay:
-    """Delivers letters of one query again. What fails once more is kept once more."""
+    """Delivers letters of one query again, to one of its outputs. What fails once more is kept once more."""
 
-    def __init__(self, query: QuerySpec, frames: Frames, filling: Filling, outside: Outside) -> None:
+    def __init__(self, query: QuerySpec, node: str, frames: Frames, filling: Filling, outside: Outside) -> None:
         self._query = query.model_copy(update={"checks": ()})  # rows that fail are found here one by one, and kept
         self._frames = frames
         self._outside = outside
         self._entry: Input = next(entry for entry in query.inputs if not entry.static)
         self._sources: list[Source] = frames.sources(query)
         self._source = self._sources[query.inputs.index(self._entry)]
-        (self._output,) = query.outputs
+        self._output: Output = next(output for output in query.outputs if output.node == node)
         self._sink: Sink = filling.sink(self._output.sink, self._output.node)
 
     def deliver(self, letters: Sequence[Letter]) -> Replayed:
@@ -127,7 +128,7 @@ class Replay:
             rows = rows.withColumns(
                 dict(zip(ORDER, (zero, f.lit(""), f.monotonically_increasing_id(), zero), strict=True))
             )
-        output: Output = self._output
+        output = self._output
         views = self._frames.worked_from(self._query, self._sources, {self._entry.view: rows}, session, untimed=True)
         return as_wanted(views[output.view], output, self._sink)
 
@@ -162,7 +163,7 @@ def replayed(
     query = manifest.producer(node)
     if query is None:
         raise PlanRefused("unknown-node", f"`{node}` has no query that could take records")
-    if (refusal := refused(query)) is not None:
+    if (refusal := refused(query, letters)) is not None:
         raise refusal
     if any(letter.about["code"] in rejects.AS_WRITTEN for letter in letters):
         text = f"rows of `{node}` that were refused, or broke a test, are kept as they were to be written, not as read"
@@ -172,7 +173,7 @@ def replayed(
         raise PlanRefused("not-runnable-here", text, hint="mend them, and put them back under other names")
     filling = Filling(place.root, environ, clusters)
     frames = Frames(manifest, place.root, spark, filling)
-    work = Replay(query, frames, filling, Outside(clusters, place, environ))
+    work = Replay(query, node, frames, filling, Outside(clusters, place, environ))
     done = Replayed(0, 0)
     for begin in range(0, len(letters), _AT_ONCE):
         some = letters[begin : begin + _AT_ONCE]

@@ -1,4 +1,4 @@
-"""Batches of files that are read once more: in the order in which files came, and without files that cannot be read.
+"""Batches that are read once more: those of files in the order in which these came, and without files that are broken.
 
 Spark reads the files of a batch in any order, and gives up the batch for one that is broken. Queries without state can
 have their rows from a second reading instead.
@@ -44,7 +44,7 @@ class Reread:
 
     def counts(self) -> dict[str, Counts]:
         """How much that was. It is read for it once more: what Spark would count meanwhile cannot be had here."""
-        return {view: _counted(rows) for view, rows in self.rows.items()}
+        return {view: counted(rows) for view, rows in self.rows.items()}
 
 
 def can_be_reread(keeping: Keeping) -> bool:
@@ -71,13 +71,25 @@ def without(batch: Batch, unread: Unread, inputs: Iterable[Input]) -> Batch:
 def reread(keeping: Keeping, batch: Batch, *, ordered: bool) -> Reread:
     """The views of the query from a second reading of its files."""
     session = keeping.frames.session(now_ms=batch.time.began_ms)
-    rows = {
-        entry.view: _rows(entry, source, batch.parts, session, ordered=ordered)
-        for entry, source in keeping.inputs()
-        if not entry.static
-    }
+    rows = rows_again(keeping, batch, session, ordered=ordered)
+    assert rows is not None
     views = {view: in_order(found) if ordered else found for view, found in rows.items()}
     return Reread(keeping.frames.worked_from(keeping.spec, keeping.sources, views, session), rows)
+
+
+def rows_again(
+    keeping: Keeping, batch: Batch, session: SparkSession, *, ordered: bool
+) -> Mapping[str, DataFrame] | None:
+    """The rows of a query's streams once more, by their views. None if those of one cannot be read twice."""
+    found: dict[str, DataFrame] = {}
+    for entry, source in keeping.inputs():
+        if entry.static:
+            continue
+        rows = _rows(entry, source, batch.parts, session, ordered=ordered or entry.ordered)
+        if rows is None:
+            return None
+        found[entry.view] = rows
+    return found
 
 
 def gone_files(keeping: Keeping, batch: Batch) -> Unread:
@@ -128,15 +140,19 @@ def _fault(source: Source, entry: Input, files: tuple[str, ...], session: SparkS
 
 def _rows(
     entry: Input, source: Source, parts: Mapping[str, PartRead], session: SparkSession, *, ordered: bool
-) -> DataFrame:
+) -> DataFrame | None:
     rows = source.read_again(session, entry.name, parts, ordered=ordered)
     if rows is not None:
         return rows
+    readers = [part for name, part in parts.items() if name == entry.name or name.startswith(f"{entry.name}_")]
+    if any(part.files or part.before != part.after for part in readers):
+        return None
     nothing = source.peek(session).limit(0)
     return nothing.withColumns({name: f.lit(0) for name in ORDER}) if ordered else nothing
 
 
-def _counted(rows: DataFrame) -> Counts:
+def counted(rows: DataFrame) -> Counts:
+    """How many rows of an input there are, and how many of them could not be made."""
     faults = f.count(ERROR if ERROR in rows.columns else f.lit(None))
     (found,) = rows.agg(f.count(f.lit(1)).alias("rows"), faults.alias("faults")).collect()
     return Counts(found["rows"], found["faults"])

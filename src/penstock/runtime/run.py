@@ -45,6 +45,7 @@ class Run:
         self._live: dict[str, Live] = {}
         self._retries = Retries()
         self._recorded: set[str] = set()
+        self._begun: set[str] = set()
         self._failed_alone: list[PenstockError] = []
         self._stopping = threading.Event()
         self._abandoned = False
@@ -90,13 +91,23 @@ class Run:
     def run_on(self, idle: Callable[[], None]) -> None:
         """Run all queries until `stop`, or until all of them came to an end by themselves.
 
-        What one fails over is raised at once, or at the end if it reads for itself.
+        What one fails over is raised at once, or at the end if it reads for itself. One that cannot begin for a reason
+        that may pass is tried again if another one has begun. If none has, nothing is lost by saying so at once.
         """
+        passing: list[tuple[QuerySpec, PenstockError]] = []
         for query in self.plan.queries:
             try:
                 self._begin(query, drain=False)
             except PenstockError as failure:
-                self._fail(query, failure)
+                if failure.retriable:
+                    passing.append((query, failure))
+                else:
+                    self._fail(query, failure)
+        for query, why in passing:
+            if self._live:
+                self._put_off(query, why)
+            else:
+                self._fail(query, why)
         self._wait(idle)
         if self._failed_alone:
             raise self._failed_alone[0]
@@ -243,8 +254,9 @@ class Run:
     def _begin_again(self) -> None:
         """Start the queries that have waited long enough."""
         for spec in self._retries.due():
+            begin = self._start if spec.name in self._begun else self._begin
             try:
-                self._start(spec, drain=False)
+                begin(spec, drain=False)
             except PenstockError as failure:
                 if failure.retriable:
                     self._put_off(spec, failure)
@@ -258,6 +270,7 @@ class Run:
 
     def _start(self, spec: QuerySpec, *, drain: bool) -> None:
         live = self._launched(spec, drain=drain)
+        self._begun.add(spec.name)
         if live is not None:
             self._live[spec.name] = live
         else:

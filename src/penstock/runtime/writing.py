@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -11,9 +12,8 @@ from penstock.clients.batches import BatchRef
 from penstock.clients.formats import is_local
 from penstock.connectors.contract import Sink
 from penstock.errors import PenstockError, QueryFailed
-from penstock.keyed.operators import ORDER
-from penstock.manifest.model import Input, KeyedStep, Output, QuerySpec
-from penstock.runtime import rejects, rules
+from penstock.manifest.model import KeyedStep, Output, QuerySpec
+from penstock.runtime import rejects, rules, shares
 from penstock.runtime.checkpoint import (
     batch_offsets,
     batch_parts,
@@ -23,7 +23,7 @@ from penstock.runtime.checkpoint import (
 )
 from penstock.runtime.checks import failed_rows
 from penstock.runtime.counts import left_out, observed
-from penstock.runtime.decoding import sound, unreadable_records
+from penstock.runtime.decoding import unreadable_records
 from penstock.runtime.failures import SPARK_ERRORS, failure_in_python, file_at_fault, is_for_rows
 from penstock.runtime.frames import Frames, split_read
 from penstock.runtime.keeping import Batch, Keeping
@@ -33,13 +33,12 @@ from penstock.runtime.rereading import (
     Unread,
     can_be_reread,
     gone_files,
-    in_order,
     reread,
     unreadable_files,
     wants_order,
 )
 from penstock.runtime.rereading import without as without_files
-from penstock.runtime.rescue import faulty, only, together, without
+from penstock.runtime.rescuing import Rescue
 from penstock.runtime.settling import as_wanted
 from penstock.runtime.sharing import shared
 from penstock.runtime.times import is_plain, unusable_rows
@@ -152,9 +151,18 @@ class Writing:
                     self.keeping.unread(entry, {unquote(file): why for file, why in files.items()}, read)
 
     def _write_outputs(self, rows: Iterable[tuple[Output, DataFrame]], ref: BatchRef) -> None:
+        """Write to every output that does not have the batch yet. The last one always works it through."""
+        every = {output.node for output in self.spec.outputs}
+        done = shares.written(self.checkpoint, ref) & every if len(every) > 1 else frozenset()
+        done = frozenset() if done == every else done
         for output, frame in rows:
+            if output.node in done:
+                continue
             written = self._write(output, frame, replace(ref, output=output.node))
             self.board.written(self.spec.name, written, output.node)
+            done |= {output.node}
+            if done < every:
+                shares.note(self.checkpoint, ref, done)
 
     def _rows(self, batch: DataFrame) -> Iterator[tuple[Output, DataFrame]]:
         """What each output gets of a batch. When there are several, the batch is kept until the last one has it."""
@@ -184,11 +192,9 @@ class Writing:
         try:
             return self._deliver(output, rows, ref)
         except (*SPARK_ERRORS, QueryFailed) as error:
-            streams = [entry for entry in self.spec.inputs if not entry.static]
-            alone = len(streams) == 1 and not self.spec.stateful and not self.spec.fan_out
-            if output.on_error == "stop" or not alone or not is_for_rows(error):
+            if output.on_error == "stop" or self.spec.stateful or not is_for_rows(error):
                 raise
-            written = self._rescue(output, streams[0], ref)
+            written = self._rescue(output, ref)
             if written is None:
                 raise
             return written
@@ -219,48 +225,26 @@ class Writing:
         self.board.rejected(self.spec.name, written.refused)
         return written.rows
 
-    def _rescue(self, output: Output, entry: Input, ref: BatchRef) -> int | None:
-        """Write a batch without the rows that make it fail; those are kept, if that is wanted."""
+    def _rescue(self, output: Output, ref: BatchRef) -> int | None:
+        """Write a batch to an output without the rows that make it fail there; None if it cannot be read twice."""
         read = self._batch(ref)
-        mixed_up = self._is_mixed_up(read)
-        again = self.keeping.again(entry.view, read, ordered=entry.ordered or mixed_up)
-        if again is None:
+        rescue = Rescue(
+            self.keeping,
+            read,
+            output,
+            self.sinks[output.node],
+            partial(self._settled, output=output),
+            partial(self._deliver, output, ref=ref),
+        )
+        done = rescue(ordered=self._is_mixed_up(read))
+        if done is None:
             return None
-        again = in_order(again) if mixed_up else again
         self.unsure.add(ref.batch_id)
-        session = again.sparkSession
-
-        def work(some: DataFrame) -> DataFrame:
-            views = self.frames.worked_from(self.spec, self.keeping.sources, {entry.view: some}, session)
-            return self._settled(views[output.view], output)
-
-        def attempt(some: DataFrame) -> None:
-            self.sinks[output.node].rehearse(work(some), ref)
-
-        def keep(some: Mapping[int, str], what: str) -> None:
-            """Before the others are written: once that is noted, nobody asks for these again."""
-            if output.on_error == "dead_letter" and some:
-                failed = rejects.failed(only(numbered, some).drop(*ORDER), entry, output.node)
-                self.keeping.keep(output.node, failed, ref, f"{output.view} {what}")
-
-        numbered, found = faulty(sound(again), attempt)
-        try:
-            keep(found, "errors")
-            try:
-                written = self._deliver(output, work(without(numbered, list(found))), ref)
-            except QueryFailed as error:
-                if not is_for_rows(error):
-                    raise
-                alone, found = found, together(numbered, found, attempt)
-                keep({place: said for place, said in found.items() if place not in alone}, "errors beside others")
-                written = self._deliver(output, work(without(numbered, list(found))), ref)
-            count = again.count()
-            self.rescued[ref.batch_id, entry.view] = count - numbered.count()
-            self.board.read_otherwise(self.spec.name, ref.batch_id, count)
-            self.board.rejected(self.spec.name, len(found))
-            return written
-        finally:
-            numbered.unpersist()
+        for view, counts in done.read.items():
+            self.rescued[ref.batch_id, view] = counts.faults
+        self.board.read_otherwise(self.spec.name, ref.batch_id, sum(counts.rows for counts in done.read.values()))
+        self.board.rejected(self.spec.name, done.found)
+        return done.written
 
     def _keep_unreadable(self, ref: BatchRef) -> None:
         """Deal with the records of a batch that could not be made into rows, now that it is written."""
