@@ -59,6 +59,10 @@ def test_records_that_are_gone_are_named_by_their_ranges() -> None:
         "a/2 ends at 3, and was read up to 5: it was made anew",
         "b/0 is gone, of which the records up to 5 were read",
     ]
+    assert list(gone_records({("a", 0): 5}, begins, ends, {"a"})) == [
+        "a/0 was made anew since it was read up to 5: what it holds before that was never read"
+    ]
+    assert not list(gone_records({("a", 0): 0}, {("a", 0): 0}, ends, {"a"}))
 
 
 def test_of_several_readers_the_one_farthest_back_counts() -> None:
@@ -72,6 +76,8 @@ def test_what_passes_by_itself_and_what_does_not() -> None:
 
     assert passes("org.apache.kafka.common.errors.TimeoutException: no metadata")
     assert passes("Python worker failed to connect back.")
+    assert passes("ConfigException: No resolvable bootstrap urls given in bootstrap.servers")
+    assert passes("org.apache.kafka.common.errors.UnknownTopicOrPartitionException: not yet")
     assert not passes("org.apache.kafka.common.errors.SaslAuthenticationException: no")
     assert is_for_lost_records(Exception("Some data may have been lost because they are not available"))
     assert not is_for_lost_records(Exception("division by zero"))

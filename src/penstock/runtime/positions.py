@@ -3,7 +3,7 @@ and to the store of a pipeline."""
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from penstock.errors import ServiceError
@@ -71,13 +71,16 @@ def farthest_back(told: Iterable[Positions]) -> dict[tuple[str, int], int]:
     return found
 
 
-def gone_records(reached: Positions, begins: Positions, ends: Positions) -> Iterator[str]:
-    """Which records are gone that come after the positions, partition by partition."""
+def gone_records(reached: Positions, begins: Positions, ends: Positions, anew: Container[str] = ()) -> Iterator[str]:
+    """Which records are gone that come after the positions, partition by partition; `anew` are topics that are others
+    than those of the positions. Where nothing was read yet, that is all one."""
     for place, position in sorted(reached.items()):
         name = f"{place[0]}/{place[1]}"
         if place not in ends:
             yield f"{name} is gone, of which the records up to {position} were read"
-        elif begins[place] > position:
-            yield f"{name}: the records {position:,} to {begins[place] - 1:,} are gone and were never read"
         elif ends[place] < position:
             yield f"{name} ends at {ends[place]:,}, and was read up to {position:,}: it was made anew"
+        elif position and place[0] in anew:
+            yield f"{name} was made anew since it was read up to {position:,}: what it holds before that was never read"
+        elif begins[place] > position:
+            yield f"{name}: the records {position:,} to {begins[place] - 1:,} are gone and were never read"
