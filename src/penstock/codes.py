@@ -84,6 +84,7 @@ CODES: Final[Mapping[str, str]] = {
     "event-time-missing": "`event_time.column` names a column that the source, or the model, does not have.",
     "window-invalid": "A window cannot be made as it is written: its lengths, its arguments, or what is grouped by do not fit.",
     "window-without-event-time": "A time window needs a stream with event time. Declare `event_time` on the source.",
+    "connector-taken": "Kafka Connect has a connector of that name that the project has not made, with other settings. It is left alone, and nothing was changed.",
     "connector-refused": "A worker of Kafka Connect was asked whether it would take a connector, and has something against it. Nothing was changed.",
     "connect-failed": "Kafka Connect did not do what it was asked. The message has its words.",
     "schema-incompatible": "A schema that the project writes out differs from the newest one of its subject in a way that the subject does not allow.",

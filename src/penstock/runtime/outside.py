@@ -68,11 +68,9 @@ class Outside:
             book.registry.set_compatibility(schema.subject, schema.compatibility)
         book.register(schema.subject, written(schema), schema.schema_type)
 
-    def put_connector(self, connector: ConnectorSpec) -> str:
-        """Make a connector, or change it. Its secrets are filled in here, and kept nowhere; the cluster that has it."""
-        cluster = str(connector.cluster)
-        self._clusters.connect[cluster].put(connector.name, filled_settings(connector, self._environ))
-        return cluster
+    def put_connector(self, connector: ConnectorSpec) -> None:
+        """Make a connector, or change it. Its secrets are filled in here, and kept nowhere."""
+        self._clusters.connect[str(connector.cluster)].put(connector.name, filled_settings(connector, self._environ))
 
     def restart_connector(self, connector: ConnectorSpec) -> None:
         self._clusters.connect[str(connector.cluster)].restart(connector.name)

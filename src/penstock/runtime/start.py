@@ -92,8 +92,8 @@ def _prepare(plan: Plan, frames: Frames, outside: Outside, place: Place, store: 
             case RetireQuery(name):
                 forget_query(store, place, name)
             case CreateConnector(connector) | ChangeConnector(connector):
-                cluster = outside.put_connector(connector)
-                record_connector(store, place, connector.name, cluster)
+                record_connector(store, place, connector.name, str(connector.cluster))
+                outside.put_connector(connector)
             case RestartConnector(connector):
                 outside.restart_connector(connector)
             case DeleteConnector(name, cluster):
