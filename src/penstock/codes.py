@@ -134,7 +134,7 @@ CODES: Final[Mapping[str, str]] = {
     "http-failed": "An HTTP endpoint answers that it cannot take a request now (5xx, 408, 425, 429), and still did after the time for which it was tried again.",
     "topic-missing": "A topic that is only read does not exist. Its writer makes it, so it is not made here.",
     "schema-refused": "The schema registry does not take a schema: it does not fit the ones before it.",
-    "registry-refused": "The schema registry answers, but does not let us in: a wrong user or password, or a right that is missing.",
+    "registry-refused": "The schema registry answers, but does not let us in: a wrong user or password, or a right that is missing; or its certificate is not trusted, or it does not understand what it is asked.",
     "records-gone": "Kafka has deleted records that a query has not read yet, or the topic was made anew; or a slot of PostgreSQL is gone, has lost changes, or was moved on by somebody else. Nothing is passed over in silence: the message has the ranges.",
     "kafka-refused": "The broker answers, but does not let us in, or not do this: a wrong password, a certificate that it does not know, a right that is missing.",
     "kafka-failed": "The broker could not do what was asked. The message has its own words.",

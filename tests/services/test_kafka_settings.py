@@ -130,7 +130,7 @@ GUARDED = """
 project: {{name: guarded}}
 runtime:
   kafka: {{bootstrap_servers: "{servers}"}}
-  schema_registry: {{url: "{address}", username: ada, password: "${{REGISTRY_PASSWORD}}"}}
+  schema_registry: {{url: "{address}", username: ada, password: "${{REGISTRY_PASSWORD}}", ssl: {ssl}}}
 sources:
   - {{name: {topic}, topic: {topic}, schema: {{registry: confluent, format: avro}}}}
 models:
@@ -146,7 +146,7 @@ def test_a_registry_that_wants_a_password_gets_it_and_nobody_sees_it(
     produce(broker.plain, topic, b"\0" + number.to_bytes(4, "big") + b"\x54")
     monkeypatch.setenv("REGISTRY_PASSWORD", "s:cret")
     with registries.guarded(registry, "ada", "s:cret") as address:
-        text = GUARDED.format(servers=broker.plain.servers, address=address, topic=topic)
+        text = GUARDED.format(servers=broker.plain.servers, address=address, topic=topic, ssl="{}")
         running.write({"stream_project.yml": text})
         checked = check(Target(running.root, ask_registry=True))
         assert [column.name for column in checked.graph[f"source.{topic}"].columns or ()] == ["id"]
@@ -158,3 +158,36 @@ def test_a_registry_that_wants_a_password_gets_it_and_nobody_sees_it(
             running.run()
     assert (failed.value.code, failed.value.retriable) == ("registry-refused", False)
     assert "a guess" not in f"{failed.value} {failed.value.hint}"
+
+
+def test_a_registry_with_a_certificate_is_trusted_by_a_file_of_the_project(
+    running: Running, broker: Broker, registry: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+    number = registries.register(registry, f"{topic}-value", schema)
+    odd = (b"\0" + identity + b"\x54" for identity in (b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff"))
+    produce(broker.plain, topic, b"\0" + number.to_bytes(4, "big") + b"\x54", *odd)
+    monkeypatch.setenv("REGISTRY_PASSWORD", "s:cret")
+    certificates = broker.home / "certificates"
+    (running.root / "trusted").mkdir()
+    (running.root / "trusted" / "ca.pem").write_bytes((certificates / "ca.pem").read_bytes())
+    (running.root / "trusted" / "none.pem").write_text("no certificate")
+    with registries.guarded(registry, "ada", "s:cret", certificates / "server.pem") as address:
+
+        def trusting(said: str) -> Running:
+            text = GUARDED.format(servers=broker.plain.servers, address=address, topic=topic, ssl=said)
+            return running.write({"stream_project.yml": text})
+
+        for said, code, told in (
+            ("{}", "registry-refused", "cannot be trusted"),
+            ("{ca_location: trusted/gone.pem}", "certificate-unreadable", "trusted/gone.pem cannot be read"),
+            ("{ca_location: trusted/none.pem}", "certificate-unreadable", "trusted/none.pem has no certificate"),
+        ):
+            with pytest.raises(ServiceError, match=told) as failed:
+                trusting(said).run()
+            assert (failed.value.code, failed.value.retriable) == (code, False)
+        progress = trusting("{ca_location: trusted/ca.pem}").run()[f"{topic}-out"]
+    assert (progress.rows_out, progress.rejected) == (1, 2)
+    assert {row["id"] for row in rows_of(consume(broker.plain, f"{topic}-out"))} == {42}
+    letters = consume(broker.plain, f"{topic}.errors")
+    assert {letter.headers["penstock.code"] for letter in letters} == {"schema-id-unknown"}

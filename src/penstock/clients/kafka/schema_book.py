@@ -24,10 +24,10 @@ class SchemaBook:
         return AvroSchemas(known.reader, {**known.writers, **further}, unknown)
 
     def learn(self, number: int) -> None:
-        """Ask for a schema by its number. That the registry has none is remembered too."""
+        """Ask for a schema by its number. That the registry has none, or none that is a schema, is remembered too."""
         try:
             self._asked[number] = self.registry.schema(number)
-        except LookupError:
+        except (LookupError, ValueError):
             self._asked[number] = None
 
     def knows(self, number: int) -> bool:
@@ -51,6 +51,9 @@ class SchemaBook:
             text = f"the schema registry has no subject `{subject}`, so the records of `{topic}` cannot be read"
             hint = "register a schema, or say another format"
             raise ServiceError("schema-unknown", text, hint=hint) from None
+        except ValueError as error:
+            text = f"the schemas of `{subject}` cannot be used: {error}"
+            raise ServiceError("schema-unknown", text) from error
         wanted = max(found) if version in (None, "latest") else version
         if wanted not in found:
             raise ServiceError("schema-unknown", f"the subject `{subject}` has no version {wanted}")
