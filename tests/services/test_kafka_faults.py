@@ -128,6 +128,31 @@ def test_records_that_are_gone_before_they_are_read_stop_the_query(running: Runn
     assert seen(mortal) == {*range(5), *range(12, 20)}
 
 
+def test_records_that_are_gone_while_the_query_runs_stop_it(running: Running, mortal: Mortal) -> None:
+    producer = Producer({**mortal.cluster.for_librdkafka(), "transactional.id": "tests"})
+    producer.init_transactions(30)
+
+    def gone_before_anybody_sees_them() -> None:
+        producer.begin_transaction()
+        for number in range(5, 20):
+            producer.produce("events", json.dumps({"id": number}))
+        producer.flush(30)
+        client = AdminClient(mortal.cluster.for_librdkafka())
+        (deleted,) = client.delete_records([TopicPartition("events", 0, 12)]).values()
+        deleted.result(timeout=30)
+        producer.commit_transaction(30)
+
+    with pytest.raises(QueryFailed, match="events/0: the records 5 to 11 are gone and were never read") as failed:
+        live(
+            written(running, mortal),
+            sends(mortal, *range(5)),
+            lambda run: run.board.snapshot()[0].rows_out >= 5,
+            done(gone_before_anybody_sees_them),
+            lambda _: seen(mortal) > {*range(5)},
+        )
+    assert failed.value.code == "records-gone"
+
+
 def made_anew(broker: Mortal, records: int) -> None:
     client = AdminClient(broker.cluster.for_librdkafka())
     client.delete_topics(["events"])["events"].result(timeout=30)

@@ -73,6 +73,13 @@ class KafkaSink(StreamSink):
         found._cluster = clusters.sink
         return found
 
+    def check(self) -> None:
+        """Its topic need not be there: it is made when the query starts."""
+        from penstock.clients.kafka.admin import KafkaAdmin
+
+        assert self._cluster is not None
+        KafkaAdmin(self._cluster.kafka).topics()
+
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         rows, count = counted(self._records(batch))
         rows.write.format("kafka").mode("append").options(**self._options("lz4"), topic=self.topic).save()
