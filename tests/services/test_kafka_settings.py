@@ -58,7 +58,9 @@ def test_records_are_as_large_as_the_sink_says(running: Running, broker: Broker,
     assert [len(row["name"]) for row in rows_of(consume(broker.plain, f"{topic}.out"))] == [2_000_000]
     produce(broker.plain, topic, {"id": 2, "name": "a" * 2_000_000})
     with pytest.raises(QueryFailed, match="larger than 1000000"):
-        pipeline(running, topic, sink=", message_max_bytes: 1000000").run()
+        pipeline(running, topic, sink=", message_max_bytes: 1000000, on_error: stop").run()
+    progress = pipeline(running, topic, sink=", message_max_bytes: 1000000").run()[topic]
+    assert (progress.rows_out, progress.rejected) == (0, 1)
 
 
 def test_a_batch_has_no_more_records_than_it_may(running: Running, broker: Broker, topic: str) -> None:

@@ -91,11 +91,14 @@ def failure_in_python(error: Exception) -> PenstockError:
 
 
 def is_for_rows(error: PySparkException | Py4JError | PenstockError) -> bool:
-    """Whether Spark, or a sink, gave up because of what a row holds: standard SQL has a class of states for that."""
+    """Whether Spark, or a sink, gave up because of what a row holds: standard SQL has a class of states for that. A row
+    may also be larger than Kafka takes."""
     if isinstance(error, PenstockError):
         return error.code == "rows-refused"
     said = [str(error), *_causes(error)]
-    return any(state.startswith("22") for message in said for state in _STATE.findall(message))
+    return any(
+        _TOO_LARGE in message or any(state.startswith("22") for state in _STATE.findall(message)) for message in said
+    )
 
 
 def is_for_input(error: Exception) -> bool:
@@ -106,6 +109,7 @@ def is_for_input(error: Exception) -> bool:
 
 
 _STATE: Final = re.compile(r"SQLSTATE: (\w+)")
+_TOO_LARGE: Final = "org.apache.kafka.common.errors.RecordTooLargeException"
 
 
 _PASSING: Final = re.compile(

@@ -69,7 +69,21 @@ class KafkaAdmin:
 
     def chosen_config(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         """The settings of topics that are not the broker's own."""
-        from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
+        from confluent_kafka.admin import ConfigSource
+
+        chosen = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        return {
+            topic: {name: str(entry.value) for name, entry in config.items() if entry.source == chosen}
+            for topic, config in self._config(topics).items()
+        }
+
+    def setting(self, topic: str, name: str) -> str | None:
+        """A setting of a topic, whoever it is from."""
+        entry = self._config([topic])[topic].get(name)
+        return None if entry is None or entry.value is None else str(entry.value)
+
+    def _config(self, topics: Sequence[str]) -> dict[str, dict[str, Any]]:
+        from confluent_kafka.admin import ConfigResource, ResourceType
 
         if not topics:
             return {}
@@ -78,14 +92,7 @@ class KafkaAdmin:
             lambda: results(self._client.describe_configs(asked, request_timeout=SECONDS)),
             f"cannot tell the settings of {_named(topics)}",
         )
-        return {
-            resource.name: {
-                name: str(entry.value)
-                for name, entry in config.items()
-                if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
-            }
-            for resource, config in found.items()
-        }
+        return {resource.name: config for resource, config in found.items()}
 
     def create(self, name: str, partitions: int, replication_factor: int, config: Mapping[str, str]) -> None:
         """Make a topic, and wait until it can be used. One that somebody else made in the meantime will do."""
