@@ -1,9 +1,11 @@
-"""Offsets of a pipeline in its store, under keys that others know: the reader, the topic and the partition."""
+"""Names under which others see how far topics are read: groups of consumers, and the keys of a pipeline's offsets in
+its store, which are the reader, the topic and the partition."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
 from penstock.manifest.model import QuerySpec
+from penstock.plan.place import Place
 from penstock.plan.stores import StateStore
 
 
@@ -13,6 +15,16 @@ def readers(spec: QuerySpec) -> Iterator[tuple[str, str]]:
     for entry in spec.inputs:
         if entry.topic is not None:
             yield spec.name if spec.isolated else entry.node.partition(".")[2], entry.topic
+
+
+def groups(spec: QuerySpec, place: Place, chosen: str | None) -> dict[str, frozenset[str]]:
+    """The groups of consumers under which a query shows how far it has read, each with its topics: one for the query,
+    or one for every source if somebody has `chosen` what they begin with."""
+    read = list(readers(spec))
+    if chosen is None:
+        return {place.group(spec.name): frozenset(topic for _, topic in read)} if read else {}
+    names = dict.fromkeys(reader for reader, _ in read)
+    return {place.group(name, chosen): frozenset(t for reader, t in read if reader == name) for name in names}
 
 
 class KeptOffsets:

@@ -13,7 +13,7 @@ from penstock.connectors.hybrid import OffsetTable
 from penstock.errors import QueryFailed, ServiceError
 from penstock.manifest.model import Backfill, ConnectorSpec, GatewayRule, Input, QuerySpec, SchemaSpec, TopicSpec
 from penstock.plan.gateways import interceptors, own_interceptors, registry_of
-from penstock.plan.offsets import KeptOffsets, readers
+from penstock.plan.offsets import KeptOffsets, groups, readers
 from penstock.plan.place import Place
 from penstock.plan.schemas import written
 from penstock.plan.stores import StateStore
@@ -29,12 +29,20 @@ from penstock.runtime.topic_ids import made_anew, note_ids, noted_ids, topics_of
 class Outside:
     """Asks the systems when they are needed, and not before."""
 
-    def __init__(self, clusters: Clusters, place: Place, environ: Environ, store: StateStore | None = None) -> None:
-        """With a `store`, offsets are kept there too."""
+    def __init__(
+        self,
+        clusters: Clusters,
+        place: Place,
+        environ: Environ,
+        store: StateStore | None = None,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """With a `store`, offsets are kept there too. `say` is for what nobody would hear of otherwise."""
         self._clusters = clusters
         self._place = place
         self._environ = environ
         self._offsets = None if store is None else KeptOffsets(store, place.of_offsets)
+        self._say = say
         self._tellers: dict[str, PositionTeller] = {}
 
     @cached_property
@@ -98,13 +106,14 @@ class Outside:
     def telling(self, spec: QuerySpec) -> Callable[[Positions], None] | None:
         """How a query that reads Kafka tells how far it is."""
         source = self._clusters.source
-        if source is None or all(entry.topic is None for entry in spec.inputs):
+        if source is None or not topics_of(spec):
             return None
-        group, followed = self._place.group(spec.name, source.group), self._teller("groups", self._commit)
+        shown, followed = groups(spec, self._place, source.group), self._teller("groups", self._commit)
         kept = self._teller("offsets", self._offsets.put) if self._offsets is not None else None
 
         def tell(positions: Positions) -> None:
-            followed.tell(group, positions)
+            for group, topics in shown.items():
+                followed.tell(group, {place: at for place, at in positions.items() if place[0] in topics})
             for reader, topic in readers(spec):
                 if kept is not None:
                     kept.tell(reader, {place: at for place, at in positions.items() if place[0] == topic})
@@ -113,7 +122,7 @@ class Outside:
 
     def _teller(self, name: str, commit: Callable[[str, Positions], None]) -> PositionTeller:
         if name not in self._tellers:
-            self._tellers[name] = PositionTeller(commit)
+            self._tellers[name] = PositionTeller(commit, self._say)
         return self._tellers[name]
 
     def _commit(self, group: str, positions: Positions) -> None:

@@ -14,11 +14,16 @@ _PAUSE_SECS: Final = 0.5
 
 
 class PositionTeller:
-    """Tells the newest positions of every group from a thread of its own. What is not taken is told later."""
+    """Tells the newest positions of every group from a thread of its own.
 
-    def __init__(self, commit: Callable[[str, Positions], None]) -> None:
+    What cannot be told now is told later. What is refused is said once, and tried again with the next positions.
+    """
+
+    def __init__(self, commit: Callable[[str, Positions], None], say: Callable[[str], None]) -> None:
         self._commit = commit
+        self._say = say
         self._news: dict[str, dict[tuple[str, int], int]] = {}
+        self._refused: set[str] = set()
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._work, name="positions", daemon=True)
@@ -37,15 +42,23 @@ class PositionTeller:
         while not self._closing.wait(_PAUSE_SECS) or self._news:
             with self._lock:
                 news, self._news = self._news, {}
-            try:
-                for group, positions in news.items():
-                    self._commit(group, positions)
-            except ServiceError:
-                if self._closing.is_set():
-                    return
-                with self._lock:
-                    later = {group: {**told, **self._news.get(group, {})} for group, told in news.items()}
-                    self._news = {**self._news, **later}
+            later = {group: told for group, told in news.items() if not self._is_told(group, told)}
+            if later and self._closing.is_set():
+                return
+            with self._lock:
+                self._news |= {group: {**told, **self._news.get(group, {})} for group, told in later.items()}
+
+    def _is_told(self, group: str, positions: Positions) -> bool:
+        """Whether nothing is left to do about these positions."""
+        try:
+            self._commit(group, positions)
+        except ServiceError as error:
+            if not error.retriable and group not in self._refused:
+                self._refused.add(group)
+                self._say(f"How far `{group}` is cannot be told: {error.message}")
+            return not error.retriable
+        self._refused.discard(group)
+        return True
 
 
 def positions_in(offset: str | None) -> dict[tuple[str, int], int]:
