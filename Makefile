@@ -38,7 +38,10 @@ bench-sinks: setup ## Run the benchmarks of sinks and of sources that fill up, o
 chaos: setup ## Kill a running project again and again, then count its rows
 	@$(BIN)/python tests/chaos/kill_rounds.py
 
+chaos-broker: setup ## Let a broker stand still for a minute under a running project, then count its records
+	@$(BIN)/python tests/chaos/broker_pause.py
+
 lock: setup ## Pin the development packages anew
 	@$(BIN)/pip freeze --exclude-editable | grep -v '^penstock' > requirements.lock
 
-.PHONY: help setup demo test quick format docs bench bench-kafka bench-sinks chaos lock
+.PHONY: help setup demo test quick format docs bench bench-kafka bench-sinks chaos chaos-broker lock

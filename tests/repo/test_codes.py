@@ -26,6 +26,7 @@ ELSEWHERE = {
     "phase-mismatch": "tests/services/test_hybrid.py",
     "primary-key-assumed": "tests/services/test_clickhouse_source.py",
     "schema-incompatible": "tests/services/test_schema_registry.py",
+    "connector-taken": "tests/services/test_kafka_connect.py",
     "connector-refused": "tests/services/test_kafka_connect.py",
     "connect-failed": "tests/services/test_kafka_connect.py",
     "gateway-refused": "tests/services/test_gateway.py",

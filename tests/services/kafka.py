@@ -22,7 +22,7 @@ _LOGIN = "org.apache.kafka.common.security"
 
 @dataclass(frozen=True)
 class Broker:
-    """A broker by its three ways in: open, with a password, and with certificates."""
+    """A broker by its ways in: open, with a password, with certificates, and with a password behind a certificate."""
 
     home: Path
     plain: KafkaCluster
@@ -30,19 +30,22 @@ class Broker:
     with_scram: KafkaCluster
     with_longer_scram: KafkaCluster
     with_certificate: KafkaCluster
+    with_both: KafkaCluster
 
 
 @contextmanager
 def running(home: Path) -> Iterator[Broker]:
     """A broker that ends with the block."""
-    plain, sasl, tls = (processes.free_port() for _ in range(3))
+    plain, sasl, tls, both = (processes.free_port() for _ in range(4))
     certificates = _certificates(home / "certificates")
+    ports = {"PLAINTEXT": plain, "SASL_PLAINTEXT": sasl, "SSL": tls, "SASL_SSL": both}
+    users_of_plain = f'{_LOGIN}.plain.PlainLoginModule required user_ada="secret \\\\"of\\\\" ada";'
     settings = {
-        "listeners": f"PLAINTEXT://127.0.0.1:{plain},SASL_PLAINTEXT://127.0.0.1:{sasl},SSL://127.0.0.1:{tls}",
+        "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items()),
         "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
-        "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
-            f'{_LOGIN}.plain.PlainLoginModule required user_ada="secret \\\\"of\\\\" ada";'
-        ),
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": users_of_plain,
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": users_of_plain,
+        "listener.name.sasl_ssl.sasl.enabled.mechanisms": "PLAIN",
         "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": f"{_LOGIN}.scram.ScramLoginModule required;",
         "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": f"{_LOGIN}.scram.ScramLoginModule required;",
         "ssl.keystore.type": "PEM",
@@ -63,6 +66,7 @@ def running(home: Path) -> Iterator[Broker]:
             KafkaCluster(f"127.0.0.1:{sasl}", mechanism="SCRAM-SHA-256", username="ada", password="scrambled"),
             KafkaCluster(f"127.0.0.1:{sasl}", mechanism="SCRAM-SHA-512", username="bob", password="more scrambled"),
             KafkaCluster(f"127.0.0.1:{tls}", **files),
+            KafkaCluster(f"127.0.0.1:{both}", username="ada", password='secret "of" ada', ca=files["ca"]),
         )
     finally:
         processes.stop(home)

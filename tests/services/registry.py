@@ -2,6 +2,7 @@
 
 import base64
 import json
+import ssl
 import threading
 import urllib.error
 import urllib.request
@@ -38,8 +39,8 @@ def register(
 
 
 @contextmanager
-def guarded(address: str, user: str, password: str) -> Iterator[str]:
-    """The same registry behind a door that asks for a user and a password."""
+def guarded(address: str, user: str, password: str, certificate: Path | None = None) -> Iterator[str]:
+    """The same registry behind a door that asks for a user and a password, and shows a certificate if it has one."""
     wanted = "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
     host, path = f"http://{urlsplit(address).netloc}", urlsplit(address).path
 
@@ -70,8 +71,12 @@ def guarded(address: str, user: str, password: str) -> Iterator[str]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Door) as server:
+        if certificate is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
-            yield f"http://127.0.0.1:{server.server_port}{path}"
+            yield f"http{'' if certificate is None else 's'}://127.0.0.1:{server.server_port}{path}"
         finally:
             server.shutdown()

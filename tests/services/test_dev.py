@@ -2,8 +2,11 @@
 
 import json
 import os
+import pwd
+import shutil
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError
 
 from penstock.dev import clickhouse as dev_clickhouse
+from penstock.dev import postgres as dev_postgres
 from penstock.dev import processes
 from penstock.errors import ServiceError
 from tests.services import clickhouse
@@ -41,6 +45,22 @@ def test_kafka_is_found_again_and_keeps_its_topics(tmp_path: Path) -> None:
         dev(tmp_path, "down")
 
 
+def test_what_is_running_is_told_as_one_document(tmp_path: Path) -> None:
+    try:
+        about = told(tmp_path, "up", "registry", "connect")
+        assert {name: set(values) for name, values in about.items()} == {
+            "kafka": {"bootstrap_servers"},
+            "registry": {"url"},
+            "connect": {"url"},
+        }
+        for url, path in ((about["registry"]["url"], "/subjects"), (about["connect"]["url"], "/connectors")):
+            with urllib.request.urlopen(url + path, timeout=30) as answer:
+                assert json.load(answer) == []
+        assert about["kafka"]["bootstrap_servers"].startswith("127.0.0.1:")
+    finally:
+        dev(tmp_path, "down")
+
+
 def test_postgres_runs_in_a_directory_that_only_its_owner_may_enter(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
@@ -50,6 +70,27 @@ def test_postgres_runs_in_a_directory_that_only_its_owner_may_enter(tmp_path: Pa
         assert processes.answers(about["port"])
     finally:
         dev(closed, "down")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="others run it as themselves")
+def test_programs_in_a_directory_that_only_root_may_enter_are_copied(tmp_path: Path) -> None:
+    nobody = pwd.getpwnam("nobody").pw_uid
+    programs = tmp_path / "closed" / "bin"
+    programs.mkdir(parents=True, mode=0o700)
+    (programs / "postgres").write_text("#!/bin/sh\ncat $(dirname $0)/../share/version\n")
+    (programs / "postgres").chmod(0o700)
+    with pytest.raises(ServiceError, match="the user `nobody` cannot run") as failed:
+        dev_postgres.runnable_by(nobody, programs)
+    assert failed.value.code == "dev-not-started"
+    (tmp_path / "closed" / "share").mkdir()
+    (tmp_path / "closed" / "share" / "version").write_text("15")
+    copy = dev_postgres.runnable_by(nobody, programs)
+    try:
+        told = subprocess.run([copy / "postgres"], capture_output=True, text=True, user=nobody, cwd="/", check=True)
+        assert told.stdout == "15"
+        assert dev_postgres.runnable_by(nobody, programs) == copy
+    finally:
+        shutil.rmtree(copy.parent)
 
 
 def test_postgres_ends_in_order_while_somebody_is_connected(tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.errors import ServiceError
 from tests.services.kafka import Broker, new_topic
 
+WAYS = ("plain", "with_password", "with_scram", "with_longer_scram", "with_certificate", "with_both")
 
-@pytest.mark.parametrize("way", ["plain", "with_password", "with_scram", "with_longer_scram", "with_certificate"])
+
+@pytest.mark.parametrize("way", WAYS)
 def test_every_way_in(broker: Broker, way: str) -> None:
     name = new_topic()
     KafkaAdmin(getattr(broker, way)).create(name, 1, 1, {})

@@ -149,6 +149,25 @@ def test_a_connector_that_has_failed_begins_again(given: Given, database: Databa
     given.running.run()
 
 
+def test_a_connector_that_somebody_else_made_is_left_alone(given: Given) -> None:
+    given.written(given.sink).running.run()
+    config = given.worker.connectors()[given.name].config
+    theirs = {**config, "tasks.max": "3"}
+    given.written("").running.run()
+    given.worker.put(given.name, theirs)
+    given.written(given.sink)
+    with pytest.raises(PlanRefused, match=r"has not made, with other settings: tasks\.max 3 -> 1") as no:
+        given.steps()
+    assert no.value.code == "connector-taken"
+    given.written(given.sink.replace("tasks_max: 1", "tasks_max: 3"))
+    assert given.steps() == []
+    given.running.run()
+    given.written("")
+    assert given.steps() == []
+    given.running.run()
+    assert given.worker.connectors()[given.name].config == theirs
+
+
 def test_a_secret_is_sent_and_never_shown(given: Given, monkeypatch: pytest.MonkeyPatch) -> None:
     given.written(given.sink).running.run()
     assert given.worker.connectors()[given.name].config["connection.password"] == dev_postgres.PASSWORD

@@ -128,17 +128,66 @@ def test_records_that_are_gone_before_they_are_read_stop_the_query(running: Runn
     assert seen(mortal) == {*range(5), *range(12, 20)}
 
 
-def test_a_topic_that_is_made_anew_stops_the_query(running: Running, mortal: Mortal) -> None:
-    written(running, mortal)
-    produce(mortal.cluster, "events", *({"id": number} for number in range(5)))
-    running.run()
-    client = AdminClient(mortal.cluster.for_librdkafka())
+def test_records_that_are_gone_while_the_query_runs_stop_it(running: Running, mortal: Mortal) -> None:
+    producer = Producer({**mortal.cluster.for_librdkafka(), "transactional.id": "tests"})
+    producer.init_transactions(30)
+
+    def gone_before_anybody_sees_them() -> None:
+        producer.begin_transaction()
+        for number in range(5, 20):
+            producer.produce("events", json.dumps({"id": number}))
+        producer.flush(30)
+        client = AdminClient(mortal.cluster.for_librdkafka())
+        (deleted,) = client.delete_records([TopicPartition("events", 0, 12)]).values()
+        deleted.result(timeout=30)
+        producer.commit_transaction(30)
+
+    with pytest.raises(QueryFailed, match="events/0: the records 5 to 11 are gone and were never read") as failed:
+        live(
+            written(running, mortal),
+            sends(mortal, *range(5)),
+            lambda run: run.board.snapshot()[0].rows_out >= 5,
+            done(gone_before_anybody_sees_them),
+            lambda _: seen(mortal) > {*range(5)},
+        )
+    assert failed.value.code == "records-gone"
+
+
+def made_anew(broker: Mortal, records: int) -> None:
+    client = AdminClient(broker.cluster.for_librdkafka())
     client.delete_topics(["events"])["events"].result(timeout=30)
     time.sleep(1)
-    KafkaAdmin(mortal.cluster).create("events", 1, 1, {})
-    produce(mortal.cluster, "events", {"id": 100})
+    KafkaAdmin(broker.cluster).create("events", 1, 1, {})
+    produce(broker.cluster, "events", *({"id": 100 + number} for number in range(records)))
+
+
+def test_a_topic_that_is_made_anew_stops_the_query(running: Running, mortal: Mortal) -> None:
+    written(running, mortal).run()
+    made_anew(mortal, 5)  # nothing was read of the one before
+    running.run()
+    made_anew(mortal, 1)
     with pytest.raises(QueryFailed, match="events/0 ends at 1, and was read up to 5: it was made anew"):
         running.run()
+    produce(mortal.cluster, "events", *({"id": 101 + number} for number in range(9)))
+    for _ in range(2):
+        with pytest.raises(QueryFailed, match="events/0 was made anew since it was read up to 5") as failed:
+            running.run()
+        assert failed.value.code == "records-gone"
+    running.run(allow_rebuild=["seen"])
+    assert seen(mortal) == {*range(100, 110)}
+
+
+def test_a_topic_that_is_made_anew_between_two_batches_stops_the_query(running: Running, mortal: Mortal) -> None:
+    seldom = PROJECT.rstrip("}\n") + ", advanced: {{spark: {{trigger: {{interval_ms: 60000}}}}}}}}\n"
+    running.write({"stream_project.yml": seldom.format(servers=mortal.cluster.servers)})
+    produce(mortal.cluster, "events", *({"id": number} for number in range(5)))
+    with pytest.raises(QueryFailed, match="events/0 was made anew since it was read up to 5"):
+        live(
+            running,
+            lambda run: run.board.snapshot()[0].rows_out >= 5,
+            done(lambda: made_anew(mortal, 10)),
+            lambda _: seen(mortal) > {*range(5)},
+        )
 
 
 def test_records_of_aborted_transactions_are_none(running: Running, mortal: Mortal) -> None:

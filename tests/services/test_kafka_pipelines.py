@@ -1,6 +1,7 @@
 """Pipelines on a real broker: operations in headers, deletes, positions to begin at, and Avro on the way out."""
 
 import json
+import random
 import time
 from dataclasses import replace
 from typing import Any
@@ -128,19 +129,32 @@ def test_the_topic_of_a_sink_is_made_and_left_alone(given: Given) -> None:
     given.running.run()
     admin, name = KafkaAdmin(given.broker.plain), f"{given.topic}.out"
     assert admin.topics()[name].partitions == 4
-    assert admin.chosen_config([name])[name] == {"retention.ms": "-1", "cleanup.policy": "compact"}
+    chosen = {"retention.ms": "-1", "cleanup.policy": "compact", "max.message.bytes": "10485760"}
+    assert admin.chosen_config([name])[name] == chosen
 
 
 @pytest.mark.parametrize("deduplicate", [True, False])
 def test_a_record_that_the_broker_refuses_is_told_of_its_sink(given: Given, *, deduplicate: bool) -> None:
-    KafkaAdmin(given.broker.plain).create(f"{given.topic}.out", 1, 1, {"max.message.bytes": "1000"})
-    given.written(deduplicate=deduplicate).sent({"id": 1, "name": "".join(map(chr, range(33, 3000)))})
+    KafkaAdmin(given.broker.plain).create(f"{given.topic}.out", 1, 1, {"max.message.bytes": "20000"})
+    large = random.Random(1).randbytes(40_000).hex()  # it cannot be packed
+    given.written(deduplicate=deduplicate).sent(
+        {"id": 1, "name": "a"}, {"id": 2, "name": large}, {"id": 3, "name": "c"}
+    )
+    text = (given.running.root / "pipeline.yml").read_text(encoding="utf-8")
+    given.running.write({"pipeline.yml": text + "    on_error: stop\n"})
     with pytest.raises(QueryFailed) as caught:
         given.running.run()
     assert caught.value.node == "out"
     assert caught.value.context[-1] == "query `events` stopped"
     assert "was not written to sink `out`" in caught.value.context[0]
     assert caught.value.message.startswith("The request included a message larger than the max message size")
+    given.running.write({"pipeline.yml": text})
+    progress = given.running.run()["events"]
+    assert (progress.rows_out, progress.rejected) == (2, 1)
+    assert {row["id"] for row in rows_of(consume(given.broker.plain, f"{given.topic}.out"))} == {1, 3}
+    (letter,) = given.letters()
+    assert (letter.about["offset"], json.loads(letter.value or b"")["name"]) == (1, large)
+    assert letter.about["message"].endswith(f"bytes as a record, and the topic `{given.topic}.out` takes 20,000")
 
 
 def test_a_letter_is_not_confused_by_the_headers_of_its_record(given: Given) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from penstock.cli.line import check, compiled, planned
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.errors import PlanRefused
+from penstock.errors import PlanRefused, QueryFailed
 from tests.services.kafka import Broker, codecs_of, consume, new_topic, produce, rows_of
 from tests.services.stories import done, live
 from tests.spark.running import Running
@@ -98,3 +98,17 @@ def test_cores_that_are_missing_are_asked_for(running: Running, broker: Broker, 
     with pytest.raises(PlanRefused):
         live(running)
     assert planned(checked, compiled(checked), once=True).refusals == ()
+
+
+def test_cores_that_are_missing_for_partitions_that_were_added_stop_the_query(
+    running: Running, broker: Broker, topic: str
+) -> None:
+    with pytest.raises(QueryFailed, match="40 partitions need a core each") as failed:
+        live(
+            running,
+            done(lambda: produce(broker.plain, topic, {"id": 1, "n": 4})),
+            lambda _: out(broker, topic) == [(1, 25)],
+            done(lambda: KafkaAdmin(broker.plain).add_partitions(topic, 40)),
+            lambda run: run.board.snapshot()[0].state == "failed",
+        )
+    assert failed.value.code == "cores-missing"

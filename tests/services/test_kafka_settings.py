@@ -6,14 +6,19 @@ import socketserver
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from penstock.cli.line import Target, check, compiled
+from penstock.cli.main import app
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.errors import QueryFailed, ServiceError
+from tests.process.cli import penstock
 from tests.services import registry as registries
 from tests.services.kafka import CODECS, Broker, codecs_of, consume, new_topic, produce, producers_of, rows_of
+from tests.services.stories import live
 from tests.spark.running import Running
 
 PIPELINE = """
@@ -54,7 +59,9 @@ def test_records_are_as_large_as_the_sink_says(running: Running, broker: Broker,
     assert [len(row["name"]) for row in rows_of(consume(broker.plain, f"{topic}.out"))] == [2_000_000]
     produce(broker.plain, topic, {"id": 2, "name": "a" * 2_000_000})
     with pytest.raises(QueryFailed, match="larger than 1000000"):
-        pipeline(running, topic, sink=", message_max_bytes: 1000000").run()
+        pipeline(running, topic, sink=", message_max_bytes: 1000000, on_error: stop").run()
+    progress = pipeline(running, topic, sink=", message_max_bytes: 1000000").run()[topic]
+    assert (progress.rows_out, progress.rejected) == (0, 1)
 
 
 def test_a_batch_has_no_more_records_than_it_may(running: Running, broker: Broker, topic: str) -> None:
@@ -127,11 +134,83 @@ def test_spark_on_a_cluster_takes_the_address_inside_and_nobody_else(
     assert [row["id"] for row in rows_of(consume(broker.plain, f"{topic}-out"))] == [1, 2]
 
 
+def test_an_address_that_has_no_name_for_a_while_is_waited_for(running: Running, broker: Broker, topic: str) -> None:
+    values = {"servers": broker.plain.servers, "inside": "broker.invalid:9092", "topic": topic}
+    running.write({"stream_project.yml": INSIDE.format(**values, master="spark://elsewhere:7077")})
+    with pytest.raises(QueryFailed, match="No resolvable bootstrap urls"):
+        running.run()
+    live(running, lambda run: run.board.snapshot()[0].retry is not None)
+
+
+def test_no_broker_and_a_wrong_password_end_commands_with_a_message(
+    broker: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_PASSWORD", "a guess")
+    for said, code in (
+        ("bootstrap_servers: '127.0.0.1:9'", "unreachable"),
+        ("bootstrap_servers: 'broker.invalid:9092'", "unreachable"),
+        (
+            f"bootstrap_servers: '{broker.with_password.servers}', security_protocol: SASL_PLAINTEXT, "
+            "sasl_mechanism: PLAIN, sasl_username: ada, sasl_password: '${KAFKA_PASSWORD}'",
+            "kafka-refused",
+        ),
+    ):
+        source = "sources: [{name: a, topic: a, columns: [{name: id, type: BIGINT}]}]"
+        model = "models: [{name: b, sql: 'SELECT id FROM {{ source(\"a\") }}'}]"
+        text = f"project: {{name: alone}}\nruntime: {{kafka: {{{said}}}}}\n{source}\n{model}\n"
+        (tmp_path / "stream_project.yml").write_text(text, encoding="utf-8")
+        for command in ("plan", "run"):
+            ended = penstock(command, cwd=tmp_path, timeout=60)
+            assert ended.returncode == ServiceError.exit_code
+            assert code in ended.stderr, ended.stderr
+            assert "Kafka at " in ended.stderr
+            assert "a guess" not in ended.stderr + ended.stdout
+
+
+def test_settings_of_a_pipeline_let_it_in_with_a_password_behind_a_certificate(
+    running: Running, broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    produce(broker.plain, topic, {"id": 1, "name": "a"})
+    way = broker.with_both
+    said = {"BROKERS": way.servers, "SECURITY_PROTOCOL": "SASL_SSL", "SASL_MECHANISM": "PLAIN"}
+    said |= {"SASL_USERNAME": "ada", "SASL_PASSWORD": str(way.password), "SSL_CA_LOCATION": str(way.ca)}
+    for name, value in said.items():
+        monkeypatch.setenv(f"PENSTOCK__KAFKA_SOURCE__{name}", value)
+        monkeypatch.setenv(f"PENSTOCK__KAFKA_SINK__{name}", value)
+    assert pipeline(running, topic).run()[topic].rows_out == 1
+    assert [row["id"] for row in rows_of(consume(broker.plain, f"{topic}.out"))] == [1]
+    monkeypatch.setenv("PENSTOCK__KAFKA_SOURCE__SASL_PASSWORD", "a guess")
+    with pytest.raises(ServiceError) as failed:
+        pipeline(running, topic).run()
+    assert failed.value.code == "kafka-refused"
+
+
+def test_the_doctor_asks_kafka_as_a_pipeline_would(
+    running: Running, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked() -> dict[str, tuple[bool, str]]:
+        told = CliRunner().invoke(app, ["doctor", str(running.root / "pipeline.yml"), "--format", "json"])
+        assert told.exit_code in (0, ServiceError.exit_code), told.output
+        return {check["check"]: (check["ok"], check["detail"]) for check in json.loads(told.stdout)["checks"]}
+
+    pipeline(running, topic)
+    found = asked()
+    assert found[f"source {topic}"] == found["sink out"] == (True, "ready")
+    pipeline(running, f"{topic}-gone")
+    is_fine, said = asked()[f"source {topic}-gone"]
+    assert not is_fine
+    assert f"has no topic `{topic}-gone`" in said
+    monkeypatch.setenv("PENSTOCK__KAFKA_SINK__BROKERS", "127.0.0.1:9")
+    is_fine, said = asked()["sink out"]
+    assert not is_fine
+    assert "Kafka at 127.0.0.1:9" in said
+
+
 GUARDED = """
 project: {{name: guarded}}
 runtime:
   kafka: {{bootstrap_servers: "{servers}"}}
-  schema_registry: {{url: "{address}", username: ada, password: "${{REGISTRY_PASSWORD}}"}}
+  schema_registry: {{url: "{address}", username: ada, password: "${{REGISTRY_PASSWORD}}", ssl: {ssl}}}
 sources:
   - {{name: {topic}, topic: {topic}, schema: {{registry: confluent, format: avro}}}}
 models:
@@ -147,7 +226,7 @@ def test_a_registry_that_wants_a_password_gets_it_and_nobody_sees_it(
     produce(broker.plain, topic, b"\0" + number.to_bytes(4, "big") + b"\x54")
     monkeypatch.setenv("REGISTRY_PASSWORD", "s:cret")
     with registries.guarded(registry, "ada", "s:cret") as address:
-        text = GUARDED.format(servers=broker.plain.servers, address=address, topic=topic)
+        text = GUARDED.format(servers=broker.plain.servers, address=address, topic=topic, ssl="{}")
         running.write({"stream_project.yml": text})
         checked = check(Target(running.root, ask_registry=True))
         assert [column.name for column in checked.graph[f"source.{topic}"].columns or ()] == ["id"]
@@ -159,3 +238,36 @@ def test_a_registry_that_wants_a_password_gets_it_and_nobody_sees_it(
             running.run()
     assert (failed.value.code, failed.value.retriable) == ("registry-refused", False)
     assert "a guess" not in f"{failed.value} {failed.value.hint}"
+
+
+def test_a_registry_with_a_certificate_is_trusted_by_a_file_of_the_project(
+    running: Running, broker: Broker, registry: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+    number = registries.register(registry, f"{topic}-value", schema)
+    odd = (b"\0" + identity + b"\x54" for identity in (b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff"))
+    produce(broker.plain, topic, b"\0" + number.to_bytes(4, "big") + b"\x54", *odd)
+    monkeypatch.setenv("REGISTRY_PASSWORD", "s:cret")
+    certificates = broker.home / "certificates"
+    (running.root / "trusted").mkdir()
+    (running.root / "trusted" / "ca.pem").write_bytes((certificates / "ca.pem").read_bytes())
+    (running.root / "trusted" / "none.pem").write_text("no certificate")
+    with registries.guarded(registry, "ada", "s:cret", certificates / "server.pem") as address:
+
+        def trusting(said: str) -> Running:
+            text = GUARDED.format(servers=broker.plain.servers, address=address, topic=topic, ssl=said)
+            return running.write({"stream_project.yml": text})
+
+        for said, code, told in (
+            ("{}", "registry-refused", "cannot be trusted"),
+            ("{ca_location: trusted/gone.pem}", "certificate-unreadable", "trusted/gone.pem cannot be read"),
+            ("{ca_location: trusted/none.pem}", "certificate-unreadable", "trusted/none.pem has no certificate"),
+        ):
+            with pytest.raises(ServiceError, match=told) as failed:
+                trusting(said).run()
+            assert (failed.value.code, failed.value.retriable) == (code, False)
+        progress = trusting("{ca_location: trusted/ca.pem}").run()[f"{topic}-out"]
+    assert (progress.rows_out, progress.rejected) == (1, 2)
+    assert {row["id"] for row in rows_of(consume(broker.plain, f"{topic}-out"))} == {42}
+    letters = consume(broker.plain, f"{topic}.errors")
+    assert {letter.headers["penstock.code"] for letter in letters} == {"schema-id-unknown"}

@@ -6,8 +6,10 @@ import pytest
 from pyspark.errors import PySparkException
 
 from penstock.clients.letters import Delivered, Letter, outstanding
+from penstock.clients.patience import wait_until
+from penstock.errors import ServiceError
 from penstock.runtime.failures import failure_of, is_for_lost_records
-from penstock.runtime.positions import farthest_back, gone_records, positions_in
+from penstock.runtime.positions import Positions, PositionTeller, farthest_back, gone_records, positions_in
 
 
 def letter(place: int, offset: int | None, *, node: str = "model.m", part: str = "0", code: str = "not-json") -> Letter:
@@ -59,11 +61,37 @@ def test_records_that_are_gone_are_named_by_their_ranges() -> None:
         "a/2 ends at 3, and was read up to 5: it was made anew",
         "b/0 is gone, of which the records up to 5 were read",
     ]
+    assert list(gone_records({("a", 0): 5}, begins, ends, {"a"})) == [
+        "a/0 was made anew since it was read up to 5: what it holds before that was never read"
+    ]
+    assert not list(gone_records({("a", 0): 0}, {("a", 0): 0}, ends, {"a"}))
 
 
 def test_of_several_readers_the_one_farthest_back_counts() -> None:
     told: list[dict[tuple[str, int], int]] = [{("a", 0): 5, ("a", 1): 9}, {("a", 0): 7, ("b", 0): 1}, {("a", 1): 2}]
     assert farthest_back(told) == {("a", 0): 5, ("a", 1): 2, ("b", 0): 1}
+
+
+def test_positions_that_are_refused_are_said_once_and_keep_no_others_back() -> None:
+    said: list[str] = []
+    told: list[tuple[str, int]] = []
+    away = [ServiceError("unreachable", "nobody there", retriable=True)]
+
+    def commit(group: str, positions: Positions) -> None:
+        if group == "closed":
+            raise ServiceError("kafka-refused", "the user may not do that")
+        if away:
+            raise away.pop()
+        told.append((group, positions["a", 0]))
+
+    teller = PositionTeller(commit, said.append)
+    for at in (1, 2):
+        for group in ("closed", "open"):
+            teller.tell(group, {("a", 0): at})
+        wait_until(lambda now=("open", at): now in told, 30)  # type: ignore[misc]
+    teller.close()
+    assert told == [("open", 1), ("open", 2)]
+    assert said == ["How far `closed` is cannot be told: the user may not do that"]
 
 
 def test_what_passes_by_itself_and_what_does_not() -> None:
@@ -72,6 +100,8 @@ def test_what_passes_by_itself_and_what_does_not() -> None:
 
     assert passes("org.apache.kafka.common.errors.TimeoutException: no metadata")
     assert passes("Python worker failed to connect back.")
+    assert passes("ConfigException: No resolvable bootstrap urls given in bootstrap.servers")
+    assert passes("org.apache.kafka.common.errors.UnknownTopicOrPartitionException: not yet")
     assert not passes("org.apache.kafka.common.errors.SaslAuthenticationException: no")
     assert is_for_lost_records(Exception("Some data may have been lost because they are not available"))
     assert not is_for_lost_records(Exception("division by zero"))

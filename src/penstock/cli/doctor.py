@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import typer
 
 from penstock.cli import output
-from penstock.cli.line import Target, check
+from penstock.cli.line import Checked, Target, check, compiled
 from penstock.cli.options import (
     ConfigOption,
     DirectoryOption,
@@ -90,13 +90,31 @@ def _project(wanted: Target) -> Iterator[Finding]:
     yield Finding("project", True, f"{checked.graph.format} '{checked.graph.name}' is valid")
     for what, address in _addresses(checked.graph.runtime):
         yield _finding(what, partial(_reach, address))
-    for node in checked.graph.nodes.values():
-        if isinstance(node.element, Connector):
-            yield _finding(f"{node.kind} {node.name}", partial(_ready, node.element.rooted_at(checked.root)))
+    yield from _connectors(checked)
 
 
-def _ready(connector: Connector) -> str:
-    connector.check()
+def _connectors(checked: Checked) -> Iterator[Finding]:
+    """What the project reads and writes, as its queries would."""
+    from penstock.runtime.filling import Filling
+
+    filling = Filling(checked.root, checked.environ, checked.clusters)
+    manifest, seen = compiled(checked), set[str]()
+    for entry in (entry for query in manifest.queries for entry in query.inputs):
+        if entry.node.startswith("source.") and entry.node not in seen:
+            seen.add(entry.node)
+            for source in entry.sources:
+                yield _finding(_called(entry.node), partial(_ready, partial(filling.source, source)))
+    for end in (end for query in manifest.queries for end in query.outputs):
+        if end.node.startswith("sink."):
+            yield _finding(_called(end.node), partial(_ready, partial(filling.sink, end.sink, end.node)))
+
+
+def _called(node: str) -> str:
+    return node.replace(".", " ", 1)
+
+
+def _ready(connector: Callable[[], Connector]) -> str:
+    connector().check()
     return "ready"
 
 

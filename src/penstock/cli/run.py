@@ -91,7 +91,8 @@ def _host(checked: Checked, plan: Plan, *, once: bool, quiet: bool) -> dict[str,
         heartbeat.write()
 
         with spark_session(plan.manifest.spark, place.logs, jars) as spark:
-            run = start(plan, spark, place, store, board, checked.environ, clusters=checked.clusters)
+            clusters, said = checked.clusters, output.warn
+            run = start(plan, spark, place, store, board, checked.environ, clusters=clusters, say=said)
             signals = Signals(run.stop, lambda: kill_jvm(spark), checked.settings.shutdown_budget_secs).listen()
             policy = checked.settings.drain_policy
             is_pipeline = checked.graph.format == "pipeline"

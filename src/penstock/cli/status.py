@@ -7,6 +7,10 @@ import typer
 from penstock.cli import output
 from penstock.cli.line import Checked, check, compiled
 from penstock.cli.options import ConfigOption, DirectoryOption, EnvOption, Format, FormatOption, PathArgument, target
+from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.clients.kafka.lag import lag_of
+from penstock.manifest.model import QuerySpec
+from penstock.plan.groups import groups
 from penstock.plan.state import read_recorded
 
 
@@ -62,22 +66,30 @@ def command(
 
 def _behind(checked: Checked) -> dict[str, list[dict[str, Any]]]:
     """How far each query that reads Kafka is behind, by query and partition."""
-    from penstock.clients.kafka.admin import KafkaAdmin
-    from penstock.clients.kafka.lag import lag_of
-
-    source = checked.clusters.source
-    topics = {
-        query.name: [entry.topic for entry in query.inputs if entry.topic is not None]
-        for query in compiled(checked).queries
-    }
-    if source is None or not any(topics.values()):
+    source, queries = checked.clusters.source, compiled(checked).queries
+    if source is None or not any(entry.topic is not None for query in queries for entry in query.inputs):
         return {}
     admin = KafkaAdmin(source.kafka)
-    return {
-        name: [found.to_json() for found in lag_of(admin, checked.place.group(name, source.group), read)]
-        for name, read in topics.items()
-        if read
-    }
+    found: dict[str, list[dict[str, Any]]] = {}
+    for query in queries:
+        begun, shown = _begun(query, checked, admin), groups(query, checked.place, source.group)
+        lags = (lag for group, topics in shown.items() for lag in lag_of(admin, group, topics, begun))
+        found[query.name] = [lag.to_json() for lag in lags]
+    return found
+
+
+def _begun(query: QuerySpec, checked: Checked, admin: KafkaAdmin) -> dict[tuple[str, int], int]:
+    """Where a query has begun to read, or would begin now."""
+    from penstock.runtime.checkpoint import begun_at
+    from penstock.runtime.positions import positions_in
+
+    found: dict[tuple[str, int], int] = {}
+    for entry in (entry for entry in query.inputs if entry.topic is not None):
+        begun = positions_in(begun_at(checked.place.checkpoint(query.name), entry.name))
+        if not begun and entry.source.get("starting_offsets") == "latest":
+            begun = admin.ends([str(entry.topic)])
+        found |= begun
+    return found
 
 
 def _place_line(place: Mapping[str, Any]) -> str:

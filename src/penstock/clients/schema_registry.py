@@ -4,7 +4,7 @@ import json
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
@@ -16,6 +16,8 @@ from penstock.errors import ServiceError
 from penstock.sql.types import Columns
 
 TIMEOUT_SECS: Final = 5.0
+_PASSING: Final = (408, 429)
+"""Answers that may be others later, of those that are for who asks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,8 @@ class Registry:
         return {version: self._registered(int(told["id"]), told) for version, told in found.items()}
 
     def schema(self, number: int) -> Registered:
-        """A schema by its number. LookupError if there is none."""
-        return self._registered(number, self._get(f"/schemas/ids/{number}"))
+        """A schema by its number. LookupError if there is none, or the registry says that there never could be."""
+        return self._registered(number, self._ask(f"/schemas/ids/{number}", absent=(400, 404, 406, 422)))
 
     def _registered(self, number: int, told: Mapping[str, Any]) -> Registered:
         return Registered(number, self._whole(told), str(told.get("schemaType") or "AVRO"))
@@ -103,7 +105,10 @@ class Registry:
     def complaints(self, subject: str, schema: str, kind: str = "AVRO") -> tuple[str, ...]:
         """What the registry has against a schema as the next one of a subject."""
         path = f"/compatibility/subjects/{quote(subject, safe='')}/versions/latest?verbose=true"
-        told = self._ask(path, {"schema": schema, "schemaType": kind})
+        try:
+            told = self._ask(path, {"schema": schema, "schemaType": kind})
+        except ValueError as error:
+            return (str(error),)
         if told["is_compatible"]:
             return ()
         return tuple(map(str, told.get("messages") or ())) or ("the registry gives no reason",)
@@ -129,28 +134,40 @@ class Registry:
     def _get(self, path: str) -> Any:
         return self._ask(path)
 
-    def _ask(self, path: str, body: Mapping[str, Any] | None = None, *, method: str | None = None) -> Any:
+    def _ask(
+        self,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        method: str | None = None,
+        absent: Container[int] = (404,),
+    ) -> Any:
+        """`absent` are the answers that say that there is no such thing."""
         failures: list[str] = []
         data = None if body is None else json.dumps(body).encode()
         for url in self.urls:
             address = url.rstrip("/") + path
             request = urllib.request.Request(address, data, self._headers(), method=method)
+            trust = self._trust(url)
             try:
-                with urllib.request.urlopen(request, timeout=TIMEOUT_SECS, context=self._trust(url)) as answer:
+                with urllib.request.urlopen(request, timeout=TIMEOUT_SECS, context=trust) as answer:
                     return json.load(answer)
             except urllib.error.HTTPError as error:
                 with error:
-                    if error.code == 404:
+                    if error.code in absent:
                         raise LookupError(path) from None
                     if error.code in (409, 422):
                         raise ValueError(message_of(error)) from None
-                    if error.code in (401, 403):
-                        hint = "see the user and the password of the registry"
-                        text = f"the schema registry at {url} does not let us in: it answers {error.code}"
-                        raise ServiceError("registry-refused", text, hint=hint) from None
+                    if 400 <= error.code < 500 and error.code not in _PASSING:
+                        raise _refusal(url, error) from None
                     failures.append(f"{url} answers {error.code}")
             except (OSError, ValueError) as error:
-                failures.append(f"{url} does not answer: {getattr(error, 'reason', error)}")
+                reason = getattr(error, "reason", error)
+                if isinstance(reason, ssl.SSLError):
+                    text = f"the schema registry at {url} cannot be trusted: {reason}"
+                    hint = "see `runtime.schema_registry.ssl.ca_location`"
+                    raise ServiceError("registry-refused", text, hint=hint) from None
+                failures.append(f"{url} does not answer: {reason}")
         text = f"the schema registry cannot be asked: {'; '.join(failures)}"
         raise ServiceError("unreachable", text, hint="see `runtime.schema_registry`", retriable=True)
 
@@ -160,4 +177,24 @@ class Registry:
         return {**own, **credentials(self.username, self.password)}
 
     def _trust(self, url: str) -> ssl.SSLContext | None:
-        return ssl.create_default_context(cafile=self.ca_location) if url.startswith("https") else None
+        if not url.startswith("https"):
+            return None
+        try:
+            return ssl.create_default_context(cafile=self.ca_location)
+        except ssl.SSLError as error:
+            text = f"{self.ca_location} has no certificate in PEM"
+            raise ServiceError("certificate-unreadable", text) from error
+        except OSError as error:
+            text = f"{self.ca_location} cannot be read: {error.strerror}"
+            raise ServiceError("certificate-unreadable", text) from error
+
+
+def _refusal(url: str, error: urllib.error.HTTPError) -> ServiceError:
+    """What is not asked again: it would be answered in the same way."""
+    if error.code in (401, 403):
+        hint = "see the user and the password of the registry"
+        text = f"the schema registry at {url} does not let us in: it answers {error.code}"
+    else:
+        hint = "is that the address of a schema registry?"
+        text = f"the schema registry at {url} does not take a question: it answers {error.code}: {message_of(error)}"
+    return ServiceError("registry-refused", text, hint=hint)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import reduce
 from operator import or_
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, PrivateAttr
 
@@ -25,7 +25,7 @@ from penstock.clients.wide.columns import as_decimal_bytes, text_of, wide_column
 from penstock.clients.wide.functions import know_wide_numbers
 from penstock.config import NODE, Whole
 from penstock.connectors.contract import StreamSink
-from penstock.errors import ServiceError
+from penstock.errors import QueryFailed, ServiceError
 from penstock.keyed.operators import OP
 from penstock.sql.avro_types import avro_record
 from penstock.sql.dialects import quoted
@@ -35,6 +35,12 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+
+_AROUND: Final = 92
+"""The most bytes of a record beside its key, value and headers, and of the batch that it is sent in."""
+_HEADER: Final = 17
+"""The most bytes of a header with an operation."""
 
 
 class KafkaSink(StreamSink):
@@ -60,12 +66,14 @@ class KafkaSink(StreamSink):
     compression: Literal["none", "gzip", "lz4", "snappy", "zstd"] | None = None
     """How batches of records are packed; when left out `lz4`, and `none` in real time."""
     message_max_bytes: Whole = Field(10_485_760, ge=1)
-    """How large a record may be, before it is packed. The broker has a limit of its own, `max.message.bytes`."""
+    """How large a record may be, before it is packed. A topic has a limit of its own, `max.message.bytes`; one that is
+    made here takes records of this size."""
     deduplicate: bool = True
     """Whether only the last of several rows with one key is written, of those that are read together."""
     schema_: str | None = Field(None, alias="schema")
     """The Avro schema of its values. It is made from the columns when left out."""
     _cluster: Cluster | None = PrivateAttr(None)
+    _known_largest: int | None = PrivateAttr(None)
 
     @property
     def last_by(self) -> tuple[str, ...]:
@@ -76,10 +84,42 @@ class KafkaSink(StreamSink):
         found._cluster = clusters.sink
         return found
 
+    def check(self) -> None:
+        """Its topic need not be there: it is made when the query starts."""
+        from penstock.clients.kafka.admin import KafkaAdmin
+
+        assert self._cluster is not None
+        KafkaAdmin(self._cluster.kafka).topics()
+
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         rows, count = counted(self._records(batch))
         rows.write.format("kafka").mode("append").options(**self._options("lz4"), topic=self.topic).save()
         return count()
+
+    def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
+        from pyspark.sql import functions as f
+
+        found = self._records(rows)
+        parts = [f.coalesce(f.octet_length(name), f.lit(0)) for name in ("value", "key") if name in found.columns]
+        headers = [f.size("headers") * _HEADER] if "headers" in found.columns else []
+        (largest,) = found.select(f.max(sum([*parts, *headers], start=f.lit(_AROUND)))).first() or (None,)
+        if largest is not None and largest > self._largest:
+            text = f"it has up to {largest:,} bytes as a record, and the topic `{self.topic}` takes {self._largest:,}"
+            raise QueryFailed("rows-refused", text)
+
+    @property
+    def _largest(self) -> int:
+        """How large a record may be, by what the sink says and by what the topic takes."""
+        from penstock.clients.kafka.admin import KafkaAdmin
+
+        if self._known_largest is None:
+            assert self._cluster is not None
+            try:
+                taken = KafkaAdmin(self._cluster.kafka).setting(self.topic, "max.message.bytes")
+            except ServiceError:  # not everybody may ask; then only what the sink says is known
+                taken = None
+            self._known_largest = min(self.message_max_bytes, int(taken or self.message_max_bytes))
+        return self._known_largest
 
     def write_stream(self, rows: DataFrame, *, realtime: bool = False) -> DataStreamWriter:
         # In real time a record goes alone: there is nothing to gain by packing it, and a few milliseconds to lose.

@@ -29,7 +29,8 @@ _SETTINGS: Final = {
 
 def up(home: Path, port: int | None = None) -> Running:
     """Start a server whose data is below `home`, or elsewhere if the user that it must run as cannot go there."""
-    programs, owner, port = _programs(), _owner(), port or free_port()
+    owner, port = _owner(), port or free_port()
+    programs = _programs() if owner is None else runnable_by(owner, _programs())
     data = home / "data" if owner is None else _reachable(home, owner)
     if not (data / "PG_VERSION").is_file():
         _lay_out(programs, data, owner)
@@ -59,6 +60,37 @@ def _owner() -> int | None:
         return None
     names = {entry.pw_name: entry.pw_uid for entry in pwd.getpwall()}
     return names.get("postgres") or names["nobody"]
+
+
+def runnable_by(owner: int, programs: Path) -> Path:
+    """The programs, or a copy of them where the owner can go: an environment of Python may be closed to others."""
+    if _can_run(programs, owner):
+        return programs
+    known = f"{programs} {(programs / 'postgres').stat().st_mtime_ns}"
+    name = f"penstock-dev-programs-{os.geteuid()}-{hashlib.sha256(known.encode()).hexdigest()[:12]}"
+    copy = Path(tempfile.gettempdir()) / name
+    if not copy.exists():
+        fresh = Path(tempfile.mkdtemp(prefix=f"{name}-"))
+        shutil.copytree(programs.parent, fresh, symlinks=True, dirs_exist_ok=True)
+        for path in (fresh, *fresh.rglob("*")):
+            if not path.is_symlink():
+                path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
+        fresh.rename(copy)
+    if copy.is_symlink() or copy.stat().st_uid != os.geteuid():
+        raise ServiceError("not-writable", f"{copy} belongs to somebody else")
+    if not _can_run(copy / programs.name, owner):
+        shutil.rmtree(copy)
+        text = f"PostgreSQL does not run as root, and the user `{pwd.getpwuid(owner).pw_name}` cannot run {programs}"
+        raise ServiceError("dev-not-started", text, hint=_HINT)
+    return copy / programs.name
+
+
+def _can_run(programs: Path, owner: int) -> bool:
+    try:
+        ended = subprocess.run([str(programs / "postgres"), "--version"], capture_output=True, user=owner, cwd="/")
+    except OSError:
+        return False
+    return ended.returncode == 0
 
 
 def _reachable(home: Path, owner: int) -> Path:

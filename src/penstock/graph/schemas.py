@@ -71,7 +71,7 @@ def ask_registry(project: Project, root: Path, *, only_keys: bool = False) -> li
 
     With `only_keys`, only about those of a pipeline that declare no key, and those that were asked about before.
     """
-    registry, kept = _registry(project), _kept(root)
+    registry, kept = _registry(project, root), _kept(root)
     wanted = [asked for asked in _asked(project) if not only_keys or asked.wants_key or asked.is_kept(kept)]
     if not wanted or registry is None:
         return []
@@ -148,9 +148,9 @@ def _asked(project: Project) -> Iterator[_Asked]:
             yield _Asked(declared, *found, wants_key=not declared.value.primary_key)
 
 
-def _registry(project: Project) -> Registry | None:
+def _registry(project: Project, root: Path) -> Registry | None:
     if isinstance(project, StreamProject):
-        return project.runtime.schema_registry.registry() if project.runtime.schema_registry else None
+        return project.runtime.schema_registry.registry(root) if project.runtime.schema_registry else None
     source = pipeline_clusters(project.settings, on_kafka=True).source
     return source.schemas.registry if source is not None and source.schemas is not None else None
 

@@ -98,10 +98,18 @@ def _topics(graph: Graph) -> Iterator[TopicSpec]:
             yield _sink_topic(node, node.element)
 
 
+_USUALLY_LARGEST: Final = 1_048_588
+"""What brokers take unless somebody says otherwise."""
+
+
 def _sink_topic(node: Node, sink: KafkaSink) -> TopicSpec:
-    """The topic of a sink in a pipeline: made if it is not there, and left alone if it is."""
+    """The topic of a sink in a pipeline: made if it is not there, and left alone if it is.
+
+    It takes records that are as large as those of the sink may be; a broker's own limit is a megabyte.
+    """
     keyed = {"cleanup.policy": "compact"} if node.key else {}
-    config: dict[str, str | int | float | bool] = {"retention.ms": -1, **keyed}
+    largest = {"max.message.bytes": sink.message_max_bytes} if sink.message_max_bytes > _USUALLY_LARGEST else {}
+    config: dict[str, str | int | float | bool] = {"retention.ms": -1, **largest, **keyed}
     return TopicSpec(
         name=sink.topic,
         node=node.id,

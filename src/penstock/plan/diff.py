@@ -67,7 +67,7 @@ def diff(
     missing = missing_topics(chosen, own, brokers.source)
     refusals = [*_not_runnable(manifest, chosen), *missing, *_not_allowed(steps)]
     if not select:
-        refusals += [*schema_refusals(manifest, subjects), *connector_refusals(manifest, workers)]
+        refusals += [*schema_refusals(manifest, subjects), *connector_refusals(manifest, deployed.connectors, workers)]
         refusals += virtual_topic_refusals(manifest, gateways)
     if environ is not None:
         refusals += [refusal for query in chosen for refusal in _unset(query, environ)]

@@ -1,4 +1,5 @@
-"""Groups of consumers that somebody chose: they may know how far topics were read, by us or by who read them before."""
+"""Groups of consumers: under their names others see how far topics are read. Those that somebody chose may know it of
+who read them before us."""
 
 from collections.abc import Iterable
 from functools import cached_property
@@ -8,6 +9,16 @@ from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.manifest.model import QuerySpec
 from penstock.plan.offsets import readers
 from penstock.plan.place import Place
+
+
+def groups(spec: QuerySpec, place: Place, chosen: str | None) -> dict[str, frozenset[str]]:
+    """The groups of consumers under which a query shows how far it has read, each with its topics: one for the query,
+    or one for every source if somebody has `chosen` what they begin with."""
+    read = list(readers(spec))
+    if chosen is None:
+        return {place.group(spec.name): frozenset(topic for _, topic in read)} if read else {}
+    names = dict.fromkeys(reader for reader, _ in read)
+    return {place.group(name, chosen): frozenset(t for reader, t in read if reader == name) for name in names}
 
 
 class ChosenGroups:

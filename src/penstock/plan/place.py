@@ -60,12 +60,12 @@ class Place:
         """Where the heartbeats of a query are."""
         return self._own / "beats" / _folder(query)
 
-    def group(self, query: str, chosen: str | None = None) -> str:
-        """The group of consumers under which a query shows how far it has read; it may begin with what was `chosen`."""
+    def group(self, reader: str, chosen: str | None = None) -> str:
+        """The group of consumers under which a reader shows how far it is; it may begin with what was `chosen`."""
         if chosen is not None:
-            return f"{chosen}-{query}"
+            return f"{chosen}-{reader}"
         environment = () if self.environment == "default" else (self.environment,)
-        return "-".join(("penstock", self._deployed.partition(".")[2], *environment, query))
+        return "-".join(("penstock", self._deployed.partition(".")[2], *environment, reader))
 
     def existing_topics(self) -> Iterator[str]:
         if self.topics.is_dir():

@@ -49,7 +49,7 @@ def filled_settings(connector: ConnectorSpec, environ: Environ) -> dict[str, str
 
 
 def connector_steps(manifest: Manifest, deployed: Mapping[str, str], workers: Workers) -> Iterator[ConnectorStep]:
-    """From what is there to what the project says. Only connectors that the project made are ever taken away."""
+    """From what is there to what the project says. Connectors that the project has not made are never touched."""
     for connector in manifest.connectors:
         there = workers.there.get(str(connector.cluster))
         if there is None:
@@ -57,6 +57,8 @@ def connector_steps(manifest: Manifest, deployed: Mapping[str, str], workers: Wo
         state = there.get(connector.name)
         if state is None:
             yield CreateConnector(connector)
+            continue
+        if not _is_own(connector, deployed):
             continue
         changes = list(_changes(connector, state.config, workers.settings[connector.name]))
         if changes:
@@ -69,8 +71,23 @@ def connector_steps(manifest: Manifest, deployed: Mapping[str, str], workers: Wo
             yield DeleteConnector(name, cluster)
 
 
-def connector_refusals(manifest: Manifest, workers: Workers) -> Iterator[Diagnostic]:
+def _is_own(connector: ConnectorSpec, deployed: Mapping[str, str]) -> bool:
+    """Whether the project made the connector of that name."""
+    return deployed.get(connector.name) == connector.cluster
+
+
+def connector_refusals(manifest: Manifest, deployed: Mapping[str, str], workers: Workers) -> Iterator[Diagnostic]:
     for connector in manifest.connectors:
+        state = workers.there.get(str(connector.cluster), {}).get(connector.name)
+        if state is not None and not _is_own(connector, deployed):
+            changes = list(_changes(connector, state.config, workers.settings[connector.name]))
+            if changes:
+                text = (
+                    f"Kafka Connect has a connector `{connector.name}` that this project has not made, "
+                    f"with other settings: {', '.join(changes)}"
+                )
+                hint = "call the model otherwise, or delete the connector if nobody needs it"
+                yield Diagnostic("connector-taken", text, hint=hint, params={"connector": connector.name})
         if str(connector.cluster) not in workers.there:
             text = f"`{connector.name}` needs Kafka Connect, and no cluster of it was asked"
             hint = (

@@ -73,7 +73,7 @@ class RegistrySsl(Frozen):
     """How to trust the registry."""
 
     ca_location: str | None = None
-    """The file with the certificates that are trusted."""
+    """The file with the certificates that are trusted. A relative path begins at the directory of the project."""
 
 
 class SchemaRegistry(Frozen):
@@ -88,9 +88,11 @@ class SchemaRegistry(Frozen):
     ssl: RegistrySsl = RegistrySsl()
     """How to trust it."""
 
-    def registry(self) -> Registry:
+    def registry(self, root: Path) -> Registry:
+        """How it is asked; `root` is where the project is."""
         password = self.password.get_secret_value() if self.password else None
-        return Registry(self.url, self.username, password, self.ssl.ca_location)
+        ca = None if self.ssl.ca_location is None else str(root / self.ssl.ca_location)
+        return Registry(self.url, self.username, password, ca)
 
 
 class FlinkCluster(Frozen):
@@ -273,7 +275,7 @@ class Runtime(Frozen):
         """The systems that hold topics and their schemas; `root` is where the project is."""
         if self.kafka is None:
             return EMBEDDED
-        schemas = SchemaBook(self.schema_registry.registry()) if self.schema_registry else None
+        schemas = SchemaBook(self.schema_registry.registry(root)) if self.schema_registry else None
         both = Cluster(self.kafka.cluster(root, from_afar=not self.spark.is_here), schemas)
         workers = self.connect.clusters if self.connect else {}
         connect = {name: cluster.connect() for name, cluster in workers.items()}

@@ -52,8 +52,10 @@ def failure_of(error: PySparkException | Py4JError) -> PenstockError:
         hint = "mend it, or take it away; with `on_error: dead_letter` where it is read, others are read without it"
         return QueryFailed("file-unreadable", f"{file.address} cannot be read: {file.why}", hint=hint)
     named = [message for message in said if message.startswith("[")]
-    text = ": ".join((named or said[:1])[:3]) or "Spark gave no reason"
-    passing = _PASSING.search("\n".join((str(error), *_causes(error)))) is not None
+    beneath = [*_causes(error), *_beneath(error)]
+    passing = _PASSING.search("\n".join((str(error), *beneath))) is not None
+    plain = [*said[:1], *map(_plain, beneath[-1:])] if passing else said[:1]
+    text = ": ".join((named or list(dict.fromkeys(plain)))[:3]) or "Spark gave no reason"
     shown = text if len(text) <= _LONGEST else text[:_LONGEST] + " …"
     return QueryFailed("query-failed", shown, retriable=passing, internal=not (named or passing))
 
@@ -89,11 +91,14 @@ def failure_in_python(error: Exception) -> PenstockError:
 
 
 def is_for_rows(error: PySparkException | Py4JError | PenstockError) -> bool:
-    """Whether Spark, or a sink, gave up because of what a row holds: standard SQL has a class of states for that."""
+    """Whether Spark, or a sink, gave up because of what a row holds: standard SQL has a class of states for that. A row
+    may also be larger than Kafka takes."""
     if isinstance(error, PenstockError):
         return error.code == "rows-refused"
     said = [str(error), *_causes(error)]
-    return any(state.startswith("22") for message in said for state in _STATE.findall(message))
+    return any(
+        _TOO_LARGE in message or any(state.startswith("22") for state in _STATE.findall(message)) for message in said
+    )
 
 
 def is_for_input(error: Exception) -> bool:
@@ -104,22 +109,28 @@ def is_for_input(error: Exception) -> bool:
 
 
 _STATE: Final = re.compile(r"SQLSTATE: (\w+)")
+_TOO_LARGE: Final = "org.apache.kafka.common.errors.RecordTooLargeException"
 
 
 _PASSING: Final = re.compile(
     r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|BrokerNotAvailable|NotLeaderOrFollower|"
-    r"LeaderNotAvailable|CoordinatorNotAvailable|CoordinatorLoadInProgress|NotEnoughReplicas\w*|KafkaStorage)Exception"
-    r"|Python worker failed to connect back"
+    r"LeaderNotAvailable|CoordinatorNotAvailable|CoordinatorLoadInProgress|NotEnoughReplicas\w*|KafkaStorage|"
+    r"UnknownTopicOrPartition)Exception"
+    r"|No resolvable bootstrap urls|Python worker failed to connect back"
 )
-"""What Kafka's client says of things that pass by themselves: a broker that restarts, a network that is gone. And what
-Spark says of a machine that is so busy that a process of Python did not begin within ten seconds."""
+"""What Kafka's client says of things that pass by themselves: a broker that restarts, whose name may be gone meanwhile,
+a network that is gone. And what Spark says of a machine that is so busy that a process of Python did not begin within
+ten seconds."""
 
 
-_LOST: Final = re.compile(r"failOnDataLoss|data may have been lost|OffsetOutOfRange", re.IGNORECASE)
+_LOST: Final = re.compile(
+    r"failOnDataLoss|data may have been lost|OffsetOutOfRange|UnknownTopicOrPartition", re.IGNORECASE
+)
 
 
 def is_for_lost_records(error: Exception) -> bool:
-    """Whether Spark says that records are gone which it was to read."""
+    """Whether Spark says that records are gone which it was to read. A broker that restarts may say so for a while of a
+    topic that it has."""
     return _LOST.search(str(error)) is not None
 
 
@@ -150,6 +161,14 @@ def _causes(error: PySparkException | Py4JError) -> Iterator[str]:
     while origin is not None:
         yield str(origin.getMessage() or origin.toString())
         origin = origin.getCause()
+
+
+def _beneath(error: PySparkException | Py4JError) -> Iterator[str]:
+    """What is beneath the error that ended a stream, of which PySpark has no more than texts."""
+    cause = getattr(error, "_cause", None)
+    while cause is not None:
+        yield str(cause._desc)
+        cause = cause._cause
 
 
 _OF_FUNCTIONS: Final = re.compile(r"(\[(?:WIDE_NUMBER|ROW_FUNCTION)\] .*?)\. SQLSTATE")

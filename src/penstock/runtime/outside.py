@@ -1,18 +1,18 @@
 """The systems around the queries of a run: where topics are, who is told how far they are read, who knows schemas."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from penstock.clients.clickhouse.offsets import next_offsets
 from penstock.clients.clusters import Clusters
-from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.clients.kafka.admin import KafkaAdmin, TopicState
 from penstock.connectors.hybrid import OffsetTable
 from penstock.errors import QueryFailed, ServiceError
 from penstock.manifest.model import Backfill, ConnectorSpec, GatewayRule, Input, QuerySpec, SchemaSpec, TopicSpec
 from penstock.plan.gateways import interceptors, own_interceptors, registry_of
-from penstock.plan.groups import ChosenGroups
+from penstock.plan.groups import ChosenGroups, groups
 from penstock.plan.offsets import KeptOffsets, reader_of, readers
 from penstock.plan.place import Place
 from penstock.plan.schemas import written
@@ -23,18 +23,27 @@ from penstock.project.variables import Environ, resolved
 from penstock.runtime.checkpoint import last_number, last_offsets
 from penstock.runtime.error_output import DirectoryErrors, ErrorOutput, KafkaErrors
 from penstock.runtime.positions import Positions, PositionTeller, farthest_back, gone_records, positions_in
+from penstock.runtime.topic_ids import made_anew, note_ids, noted_ids, topics_of
 
 
 class Outside:
     """Asks the systems when they are needed, and not before."""
 
-    def __init__(self, clusters: Clusters, place: Place, environ: Environ, store: StateStore | None = None) -> None:
-        """With a `store`, offsets are kept there too."""
+    def __init__(
+        self,
+        clusters: Clusters,
+        place: Place,
+        environ: Environ,
+        store: StateStore | None = None,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """With a `store`, offsets are kept there too. `say` is for what nobody would hear of otherwise."""
         self._clusters = clusters
         self._place = place
         self._environ = environ
         self._offsets = None if store is None else KeptOffsets(store, place.of_offsets)
         self._groups = ChosenGroups(clusters, place)
+        self._say = say
         self._tellers: dict[str, PositionTeller] = {}
 
     @cached_property
@@ -68,11 +77,9 @@ class Outside:
             book.registry.set_compatibility(schema.subject, schema.compatibility)
         book.register(schema.subject, written(schema), schema.schema_type)
 
-    def put_connector(self, connector: ConnectorSpec) -> str:
-        """Make a connector, or change it. Its secrets are filled in here, and kept nowhere; the cluster that has it."""
-        cluster = str(connector.cluster)
-        self._clusters.connect[cluster].put(connector.name, filled_settings(connector, self._environ))
-        return cluster
+    def put_connector(self, connector: ConnectorSpec) -> None:
+        """Make a connector, or change it. Its secrets are filled in here, and kept nowhere."""
+        self._clusters.connect[str(connector.cluster)].put(connector.name, filled_settings(connector, self._environ))
 
     def restart_connector(self, connector: ConnectorSpec) -> None:
         self._clusters.connect[str(connector.cluster)].restart(connector.name)
@@ -100,13 +107,14 @@ class Outside:
     def telling(self, spec: QuerySpec) -> Callable[[Positions], None] | None:
         """How a query that reads Kafka tells how far it is."""
         source = self._clusters.source
-        if source is None or all(entry.topic is None for entry in spec.inputs):
+        if source is None or not topics_of(spec):
             return None
-        group, followed = self._place.group(spec.name, source.group), self._teller("groups", self._commit)
+        shown, followed = groups(spec, self._place, source.group), self._teller("groups", self._commit)
         kept = self._teller("offsets", self._offsets.put) if self._offsets is not None else None
 
         def tell(positions: Positions) -> None:
-            followed.tell(group, positions)
+            for group, topics in shown.items():
+                followed.tell(group, {place: at for place, at in positions.items() if place[0] in topics})
             for reader, topic in readers(spec):
                 if kept is not None:
                     kept.tell(reader, {place: at for place, at in positions.items() if place[0] == topic})
@@ -115,7 +123,7 @@ class Outside:
 
     def _teller(self, name: str, commit: Callable[[str, Positions], None]) -> PositionTeller:
         if name not in self._tellers:
-            self._tellers[name] = PositionTeller(commit)
+            self._tellers[name] = PositionTeller(commit, self._say)
         return self._tellers[name]
 
     def _commit(self, group: str, positions: Positions) -> None:
@@ -127,23 +135,37 @@ class Outside:
         assert self._clusters.source is not None
         return KafkaAdmin(self._clusters.source.kafka)
 
+    @property
+    def reads_kafka(self) -> bool:
+        return self._clusters.source is not None
+
+    def read_topics(self, names: Iterable[str]) -> dict[str, TopicState]:
+        """Topics of the Kafka that is read, as they are now."""
+        return self._source_admin.described(names)
+
     def check_positions(self, spec: QuerySpec, checkpoint: Path) -> None:
         """Refuse to go on where records are gone that a query has not read: it would pass over them without a word."""
         source = self._clusters.source
-        if source is None or all(entry.topic is None for entry in spec.inputs):
+        if source is None or not topics_of(spec):
             return
         begun = last_offsets(checkpoint)
         reached = farthest_back(map(positions_in, begun))
         if not begun:
             reached = {(topic, n): at for topic, places in self._kept(spec).items() for n, at in places.items()}
-        topics = {topic for topic, _ in reached}
-        if not topics:
-            return
-        admin = KafkaAdmin(source.kafka)
-        gone = list(gone_records(reached, admin.ends(topics, earliest=True), admin.ends(topics)))
-        if gone:
-            hint = f"`--allow-rebuild {spec.name}` begins again with the earliest records that are there"
-            raise QueryFailed("records-gone", "; ".join(gone), hint=hint)
+        hint = f"`--allow-rebuild {spec.name}` begins again with the earliest records that are there"
+        self._check_there(spec, checkpoint, reached, hint)
+
+    def _check_there(self, spec: QuerySpec, checkpoint: Path, reached: Positions, hint: str) -> None:
+        """Refuse where topics do not go on from what was reached, and remember which topics those are."""
+        admin, topics = self._source_admin, {topic for topic, _ in reached}
+        found = admin.described({*topics, *topics_of(spec)})
+        ids = {name: state.id for name, state in found.items() if state.id is not None}
+        if topics:
+            anew = made_anew(noted_ids(checkpoint), ids)
+            gone = list(gone_records(reached, admin.ends(topics, earliest=True), admin.ends(topics), anew))
+            if gone:
+                raise QueryFailed("records-gone", "; ".join(gone), hint=hint)
+        note_ids(checkpoint, ids)
 
     def begins(self, entry: Input, backfill: Backfill) -> dict[int, int]:
         """Where a topic is to be read from, by partition, after the phases before it.
@@ -171,15 +193,10 @@ class Outside:
         table = OffsetTable.model_validate(resolved(dict(written), self._environ)[0])
         return next_offsets(self._clusters.clickhouse_source.server, table.model_dump())
 
-    def check_begins(self, spec: QuerySpec, topic: str, begins: Mapping[int, int]) -> None:
+    def check_begins(self, spec: QuerySpec, checkpoint: Path, topic: str, begins: Mapping[int, int]) -> None:
         """Refuse to begin where records are gone that were to be read."""
-        assert self._clusters.source is not None
-        admin = KafkaAdmin(self._clusters.source.kafka)
         wanted = {(topic, number): at for number, at in begins.items()}
-        gone = list(gone_records(wanted, admin.ends([topic], earliest=True), admin.ends([topic])))
-        if gone:
-            hint = f"`--allow-rebuild {spec.name}` reads everything again"
-            raise QueryFailed("records-gone", "; ".join(gone), hint=hint)
+        self._check_there(spec, checkpoint, wanted, f"`--allow-rebuild {spec.name}` reads everything again")
 
     def resumed(self, spec: QuerySpec, checkpoint: Path) -> QuerySpec:
         """The query, which goes on by the offsets that were kept if it has no checkpoint."""

@@ -97,7 +97,7 @@ class Phases:
         self._outside.note_phases(self._spec, entry, backfill)
         begins = {int(number): int(at) for number, at in self._noted[entry.name]["begins"].items()}
         if begins and begun_at(self._checkpoint, entry.name) is None:
-            self._outside.check_begins(self._spec, str(entry.source["topic"]), begins)
+            self._outside.check_begins(self._spec, self._checkpoint, str(entry.source["topic"]), begins)
         source = {**entry.source, "starting_offsets": begins} if begins else entry.source
         return entry.model_copy(update={"source": source, "backfill": None})
 

@@ -3,7 +3,7 @@ and to the store of a pipeline."""
 
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 from penstock.errors import ServiceError
@@ -14,11 +14,16 @@ _PAUSE_SECS: Final = 0.5
 
 
 class PositionTeller:
-    """Tells the newest positions of every group from a thread of its own. What is not taken is told later."""
+    """Tells the newest positions of every group from a thread of its own.
 
-    def __init__(self, commit: Callable[[str, Positions], None]) -> None:
+    What cannot be told now is told later. What is refused is said once, and tried again with the next positions.
+    """
+
+    def __init__(self, commit: Callable[[str, Positions], None], say: Callable[[str], None]) -> None:
         self._commit = commit
+        self._say = say
         self._news: dict[str, dict[tuple[str, int], int]] = {}
+        self._refused: set[str] = set()
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._work, name="positions", daemon=True)
@@ -37,15 +42,23 @@ class PositionTeller:
         while not self._closing.wait(_PAUSE_SECS) or self._news:
             with self._lock:
                 news, self._news = self._news, {}
-            try:
-                for group, positions in news.items():
-                    self._commit(group, positions)
-            except ServiceError:
-                if self._closing.is_set():
-                    return
-                with self._lock:
-                    later = {group: {**told, **self._news.get(group, {})} for group, told in news.items()}
-                    self._news = {**self._news, **later}
+            later = {group: told for group, told in news.items() if not self._is_told(group, told)}
+            if later and self._closing.is_set():
+                return
+            with self._lock:
+                self._news |= {group: {**told, **self._news.get(group, {})} for group, told in later.items()}
+
+    def _is_told(self, group: str, positions: Positions) -> bool:
+        """Whether nothing is left to do about these positions."""
+        try:
+            self._commit(group, positions)
+        except ServiceError as error:
+            if not error.retriable and group not in self._refused:
+                self._refused.add(group)
+                self._say(f"How far `{group}` is cannot be told: {error.message}")
+            return not error.retriable
+        self._refused.discard(group)
+        return True
 
 
 def positions_in(offset: str | None) -> dict[tuple[str, int], int]:
@@ -71,13 +84,16 @@ def farthest_back(told: Iterable[Positions]) -> dict[tuple[str, int], int]:
     return found
 
 
-def gone_records(reached: Positions, begins: Positions, ends: Positions) -> Iterator[str]:
-    """Which records are gone that come after the positions, partition by partition."""
+def gone_records(reached: Positions, begins: Positions, ends: Positions, anew: Container[str] = ()) -> Iterator[str]:
+    """Which records are gone that come after the positions, partition by partition; `anew` are topics that are others
+    than those of the positions. Where nothing was read yet, that is all one."""
     for place, position in sorted(reached.items()):
         name = f"{place[0]}/{place[1]}"
         if place not in ends:
             yield f"{name} is gone, of which the records up to {position} were read"
-        elif begins[place] > position:
-            yield f"{name}: the records {position:,} to {begins[place] - 1:,} are gone and were never read"
         elif ends[place] < position:
             yield f"{name} ends at {ends[place]:,}, and was read up to {position:,}: it was made anew"
+        elif position and place[0] in anew:
+            yield f"{name} was made anew since it was read up to {position:,}: what it holds before that was never read"
+        elif begins[place] > position:
+            yield f"{name}: the records {position:,} to {begins[place] - 1:,} are gone and were never read"

@@ -23,6 +23,7 @@ from penstock.runtime.launching import Launcher, Live
 from penstock.runtime.outside import Outside
 from penstock.runtime.progress import ProgressBoard
 from penstock.runtime.retries import Retries
+from penstock.runtime.topic_watch import TopicWatch
 
 AT_ONCE: Final = max(2, os.cpu_count() or 2)
 """How many queries are drained at a time."""
@@ -42,6 +43,7 @@ class Run:
         self._outside = outside
         self._frames = frames
         self._launcher = Launcher(frames, outside, place, board)
+        self._topics = TopicWatch(plan, outside, place)
         self._live: dict[str, Live] = {}
         self._retries = Retries()
         self._recorded: set[str] = set()
@@ -108,6 +110,7 @@ class Run:
                 self._put_off(query, why)
             else:
                 self._fail(query, why)
+        self._topics.begin()
         self._wait(idle)
         if self._failed_alone:
             raise self._failed_alone[0]
@@ -168,6 +171,7 @@ class Run:
 
     def close(self) -> None:
         """End whatever still runs. A batch that is under way is thrown away and done again next time."""
+        self._topics.close()
         for live in self._live.values():
             for output in live.spec.outputs:
                 self._frames.filling.sink(output.sink, output.node).let_go()
@@ -192,6 +196,9 @@ class Run:
             self._begin_again()
             for name, live in list(self._live.items()):
                 ended = live.is_lost or not _is_active(live.query)
+                if not ended and (trouble := self._topics.trouble(name)) is not None:
+                    live.failures.append(trouble)
+                    ended = True
                 self._record(live.spec)
                 if not ended and live.idle is not None:
                     live.idle.look(live.query)

@@ -1,6 +1,7 @@
 """start: Plan -> Run. Carries out the steps of a plan that come before its queries."""
 
 import os
+from collections.abc import Callable
 from typing import assert_never
 
 from pyspark.sql import SparkSession
@@ -55,16 +56,18 @@ def start(
     environ: Environ = os.environ,
     now_ms: int | None = None,
     clusters: Clusters = EMBEDDED,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Run:
     """Take the steps that come before the queries; `run_once` and `run_on` then start those.
 
     `environ` has the values of variables that the manifest refers to; `clusters` the systems that hold its topics. With
-    `now_ms`, the clock stands at that time.
+    `now_ms`, the clock stands at that time. `say` hears of what goes wrong beside the queries.
     """
     if plan.refusals:
         raise PlanRefused.because(plan.refusals)
     board = board or ProgressBoard([q.name for q in plan.queries])
-    outside = Outside(clusters, place, environ, store if plan.manifest.project.format == "pipeline" else None)
+    kept = store if plan.manifest.project.format == "pipeline" else None
+    outside = Outside(clusters, place, environ, kept, say)
     filling = Filling(place.root, environ, clusters)
     frames = Frames(plan.manifest, place.root, spark, filling, now_ms, place.beats)
     _prepare(plan, frames, outside, place, store)
@@ -92,8 +95,8 @@ def _prepare(plan: Plan, frames: Frames, outside: Outside, place: Place, store: 
             case RetireQuery(name):
                 forget_query(store, place, name)
             case CreateConnector(connector) | ChangeConnector(connector):
-                cluster = outside.put_connector(connector)
-                record_connector(store, place, connector.name, cluster)
+                record_connector(store, place, connector.name, str(connector.cluster))
+                outside.put_connector(connector)
             case RestartConnector(connector):
                 outside.restart_connector(connector)
             case DeleteConnector(name, cluster):

@@ -19,11 +19,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TopicState:
-    """A topic as the broker has it. `config` are the settings that somebody chose."""
+    """A topic as the broker has it. `config` are the settings that somebody chose.
+
+    `id` tells it from another one of the same name; brokers before Kafka 2.8, and some others, give none.
+    """
 
     partitions: int
     replication_factor: int
     config: Mapping[str, str] = field(default_factory=dict)
+    id: str | None = None
 
 
 class KafkaAdmin:
@@ -45,9 +49,41 @@ class KafkaAdmin:
             if topic.error is None
         }
 
+    def described(self, topics: Iterable[str]) -> dict[str, TopicState]:
+        """These topics, with their ids and without their settings, as far as they are there."""
+        from confluent_kafka import KafkaError, KafkaException, TopicCollection
+
+        names = sorted({*topics})
+
+        def ask() -> dict[str, TopicState]:
+            found = {}
+            for name, future in self._client.describe_topics(TopicCollection(names), request_timeout=SECONDS).items():
+                try:
+                    found[name] = _described(future.result())
+                except KafkaException as error:
+                    if reason_of(error).code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        raise
+            return found
+
+        return self._with.patiently(ask, f"cannot describe {_named(names)}") if names else {}
+
     def chosen_config(self, topics: Sequence[str]) -> dict[str, dict[str, str]]:
         """The settings of topics that are not the broker's own."""
-        from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
+        from confluent_kafka.admin import ConfigSource
+
+        chosen = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        return {
+            topic: {name: str(entry.value) for name, entry in config.items() if entry.source == chosen}
+            for topic, config in self._config(topics).items()
+        }
+
+    def setting(self, topic: str, name: str) -> str | None:
+        """A setting of a topic, whoever it is from."""
+        entry = self._config([topic])[topic].get(name)
+        return None if entry is None or entry.value is None else str(entry.value)
+
+    def _config(self, topics: Sequence[str]) -> dict[str, dict[str, Any]]:
+        from confluent_kafka.admin import ConfigResource, ResourceType
 
         if not topics:
             return {}
@@ -56,14 +92,7 @@ class KafkaAdmin:
             lambda: results(self._client.describe_configs(asked, request_timeout=SECONDS)),
             f"cannot tell the settings of {_named(topics)}",
         )
-        return {
-            resource.name: {
-                name: str(entry.value)
-                for name, entry in config.items()
-                if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value
-            }
-            for resource, config in found.items()
-        }
+        return {resource.name: config for resource, config in found.items()}
 
     def create(self, name: str, partitions: int, replication_factor: int, config: Mapping[str, str]) -> None:
         """Make a topic, and wait until it can be used. One that somebody else made in the meantime will do."""
@@ -220,6 +249,12 @@ class KafkaAdmin:
 
 def _named(topics: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in topics)
+
+
+def _described(topic: Any) -> TopicState:
+    bits = topic.topic_id.get_most_significant_bits(), topic.topic_id.get_least_significant_bits()
+    replicas = len(topic.partitions[0].replicas) if topic.partitions else 0
+    return TopicState(len(topic.partitions), replicas, id=str(topic.topic_id) if any(bits) else None)
 
 
 def _replication(topic: Any) -> int:

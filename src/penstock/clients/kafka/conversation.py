@@ -102,7 +102,11 @@ class Conversation:
                 return ServiceError("kafka-refused", text, hint="see the user and the password of the cluster")
             case KafkaError._SSL:
                 return ServiceError("kafka-refused", text, hint="see the certificates of the cluster")
-            case KafkaError.TOPIC_AUTHORIZATION_FAILED | KafkaError.CLUSTER_AUTHORIZATION_FAILED:
+            case (
+                KafkaError.TOPIC_AUTHORIZATION_FAILED
+                | KafkaError.CLUSTER_AUTHORIZATION_FAILED
+                | KafkaError.GROUP_AUTHORIZATION_FAILED
+            ):
                 return ServiceError("kafka-refused", text, hint="the user may not do that")
             case KafkaError._TRANSPORT | KafkaError._TIMED_OUT | KafkaError._ALL_BROKERS_DOWN | KafkaError._RESOLVE:
                 return ServiceError("unreachable", text, hint="is the broker there?", retriable=True)

@@ -1,7 +1,7 @@
 """How far a group of consumers is behind: in records, and in time."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,11 +30,15 @@ class PartitionLag:
         }
 
 
-def lag_of(admin: KafkaAdmin, group: str, topics: Iterable[str]) -> list[PartitionLag]:
-    """Every partition of the topics. A group that has not begun has all records before it."""
+def lag_of(
+    admin: KafkaAdmin, group: str, topics: Iterable[str], begun: Mapping[tuple[str, int], int]
+) -> list[PartitionLag]:
+    """Every partition of the topics. A group that has told nothing yet is where it has `begun`, or else has all records
+    before it, and so has one that was farther than a partition goes now: that was made anew."""
     names = list(topics)
     begins, ends, read = admin.ends(names, earliest=True), admin.ends(names), admin.committed(group, names)
-    behind = {place: max(read.get(place, 0), begins[place]) for place, end in ends.items()}
+    reached = {place: read.get(place, begun.get(place, 0)) for place in ends}
+    behind = {place: begins[place] if at > ends[place] else max(at, begins[place]) for place, at in reached.items()}
     waiting = {place: position for place, position in behind.items() if position < ends[place]}
     came = admin.record_times(waiting)
     now = time.time()

@@ -48,7 +48,8 @@ class SchemaBook:
         return Writers({number: text for number, text in self._asked.items() if text is not None}, unknown)
 
     def learn(self, number: int) -> None:
-        """Ask for a schema by its number. That the registry has none is remembered too, or one that is not Avro."""
+        """Ask for a schema by its number. That the registry has none is remembered too, or none that is
+        a schema of Avro."""
         try:
             found = self.registry.schema(number)
             self._asked[number] = found.text if found.kind == "AVRO" else None
@@ -97,6 +98,9 @@ class SchemaBook:
             text = f"the schema registry has no subject `{subject}`, so the records of `{topic}` cannot be read"
             hint = "register a schema, or say another format"
             raise ServiceError("schema-unknown", text, hint=hint) from None
+        except ValueError as error:
+            text = f"the schemas of `{subject}` cannot be used: {error}"
+            raise ServiceError("schema-unknown", text) from error
         wanted = found.get(max(found) if version == "latest" else int(version))
         if wanted is None:
             raise ServiceError("schema-unknown", f"the subject `{subject}` has no version {version}")

@@ -1,0 +1,39 @@
+"""Which topics a query reads: a topic that was deleted and made anew is another one, however many records it has.
+
+Their ids are noted in the checkpoint, beside the positions, which mean nothing in another topic.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from penstock.manifest.model import QuerySpec
+
+_NOTE: Final = "topics.json"
+
+
+def topics_of(spec: QuerySpec) -> frozenset[str]:
+    """The topics of Kafka that a query reads."""
+    return frozenset(entry.topic for entry in spec.inputs if entry.topic is not None)
+
+
+def noted_ids(checkpoint: Path) -> dict[str, str]:
+    note = checkpoint / _NOTE
+    found: dict[str, str] = json.loads(note.read_text(encoding="utf-8")) if note.is_file() else {}
+    return found
+
+
+def note_ids(checkpoint: Path, ids: Mapping[str, str]) -> None:
+    noted = noted_ids(checkpoint)
+    known = {**noted, **ids}
+    if known != noted:
+        checkpoint.mkdir(parents=True, exist_ok=True)
+        fresh = checkpoint / f".{_NOTE}"
+        fresh.write_text(json.dumps(known), encoding="utf-8")
+        fresh.replace(checkpoint / _NOTE)
+
+
+def made_anew(noted: Mapping[str, str], ids: Mapping[str, str]) -> frozenset[str]:
+    """Topics that have another id than the one that was noted. Brokers that give none are believed."""
+    return frozenset(topic for topic, number in ids.items() if noted.get(topic, number) != number)
