@@ -1,6 +1,6 @@
 """The systems around the queries of a run: where topics are, who is told how far they are read, who knows schemas."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -38,8 +38,8 @@ class Outside:
 
     @cached_property
     def errors(self) -> ErrorOutput:
-        sink = self._clusters.sink
-        return DirectoryErrors(self._place.topics) if sink is None else KafkaErrors(sink)
+        sink, owner = self._clusters.sink, self._place.namespace
+        return DirectoryErrors(self._place.topics, owner) if sink is None else KafkaErrors(sink, owner)
 
     def create_topic(self, topic: TopicSpec) -> None:
         if topic.on_kafka:
@@ -125,6 +125,10 @@ class Outside:
         """Of the Kafka that is read."""
         assert self._clusters.source is not None
         return KafkaAdmin(self._clusters.source.kafka)
+
+    def earliest(self, topics: Iterable[str]) -> Positions:
+        """Where what topics still hold begins, of the Kafka that is read."""
+        return self._source_admin.ends(topics, earliest=True)
 
     def check_positions(self, spec: QuerySpec, checkpoint: Path) -> None:
         """Refuse to go on where records are gone that a query has not read: it would pass over them without a word."""
