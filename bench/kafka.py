@@ -36,8 +36,8 @@ from machine import Memory, Others, end_in_order
 from penstock.cli.line import check, compiled, planned
 from penstock.clients.jars import fetch
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.clients.kafka.wire import head
 from penstock.clients.kafka.cluster import KafkaCluster
+from penstock.clients.kafka.wire import head
 from penstock.clients.schema_registry import Registry
 from penstock.clients.spark_packages import KAFKA
 from penstock.dev import kafka, processes, registry

@@ -8,7 +8,7 @@ import pytest
 from penstock.clients.kafka.admin import KafkaAdmin, TopicState
 from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.errors import ServiceError
-from tests.services.kafka import Broker, new_topic
+from tests.services.kafka import Broker, delete_all, new_topic, produce
 
 WAYS = ("plain", "with_password", "with_scram", "with_longer_scram", "with_certificate", "with_both")
 
@@ -78,3 +78,15 @@ def test_certificates_that_are_none(broker: Broker, tmp_path: Path) -> None:
 def test_a_setting_that_only_java_knows_does_no_harm(broker: Broker) -> None:
     cluster = KafkaCluster(broker.plain.servers, config={"metadata.max.age.ms": "1000", "receive.buffer.bytes": "1000"})
     assert KafkaAdmin(cluster).topics() is not None
+
+
+def test_records_come_topic_by_topic_in_their_order(broker: Broker) -> None:
+    admin, names = KafkaAdmin(broker.plain), sorted((new_topic(), new_topic()))
+    for name in names:
+        admin.create(name, 2, 1, {})
+        for number in (1, 0, 1):
+            produce(broker.plain, name, b"1", b"2", partition=number)
+    delete_all(broker.plain, names[0])
+    produce(broker.plain, names[0], b"3", partition=1)
+    found = [(m.topic(), m.partition(), m.offset()) for m in admin.records([*reversed(names), "no such topic"])]
+    assert found == [(names[0], 1, 4), *((names[1], 0, at) for at in range(2)), *((names[1], 1, at) for at in range(4))]

@@ -1,9 +1,20 @@
 """Letters in Kafka: listed, and delivered again once their cause is mended."""
 
-from penstock.cli.errors import letters_of
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from penstock.cli.errors import app, letters_of
 from penstock.cli.line import check
 from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.errors import PlanRefused
+from penstock.runtime.lock import run_lock
 from penstock.runtime.replay import Replayed
+from tests.process.cli import penstock
 from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
 from tests.services.letters import deliver
 from tests.spark.running import Running
@@ -48,3 +59,109 @@ def test_records_wait_and_are_delivered_once_when_the_cause_is_mended(running: R
     assert (left.about["code"], left.about["offset"], left.value) == ("not-json", 3, b"gibberish")
     assert deliver(running) == {f"model.{topic}-out": Replayed(0, 1)}
     assert len(consume(broker.plain, f"{topic}-out")) == 3
+
+
+INTO_FILES = """
+sources:
+  {topic}: {{type: kafka, topic: {topic}, data_format: json, schema: {{id: int64, n: int64}}}}
+transforms:
+  shares-{topic}: {{type: sql, primary_key: id, sql: 'SELECT id, 100 / n AS share FROM "{topic}"'}}
+sinks:
+  out-{topic}: {{type: file, from: shares-{topic}, path: out, format: json}}
+"""
+
+
+def asked(*arguments: str, at: Path) -> Any:
+    """What a command about errors says, as JSON."""
+    result = CliRunner().invoke(
+        app, [arguments[0], str(at), *arguments[1:], "--format", "json"], catch_exceptions=False
+    )
+    return json.loads(result.stdout)
+
+
+def test_letters_are_kept_in_the_kafka_that_is_read_where_no_other_is_named(
+    running: Running, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, pipeline = new_topic(), Running(running.root, running.spark, "p.yml")
+    KafkaAdmin(broker.plain).create(topic, 1, 1, {})
+    monkeypatch.setenv("PENSTOCK__KAFKA_SOURCE__BROKERS", broker.plain.servers)
+    pipeline.write({"p.yml": INTO_FILES.format(topic=topic)})
+    of_a_letter = [
+        ("penstock.offset", b"77"),
+        ("penstock.node", b"sink.other"),
+        ("penstock.code", b"\xff"),
+        ("t", b"1"),
+    ]
+    produce(broker.plain, topic, {"id": 1, "n": 4}, (None, b"gibberish", of_a_letter), {"id": 2, "n": 0})
+    progress = pipeline.run()[topic]
+    assert (progress.rows_out, progress.rejected) == (1, 2)
+    listed = asked("list", at=running.root / "p.yml")
+    assert [(x["offset"], x["code"], x["kept_in"]) for x in listed] == [
+        (2, "row-failed", f"out-{topic}.errors"),
+        (1, "not-json", f"{topic}.errors"),
+    ]
+    (kept,) = letters_of(check(running.root / "p.yml"), topic)
+    assert kept.headers == (("t", b"1"),)
+    foreign = [
+        ("penstock.node", f"sink.out-{topic}".encode()),
+        ("penstock.offset", b"\xff"),
+        ("penstock.code", b"\xfe"),
+    ]
+    produce(broker.plain, f"{topic}.errors", (None, b"\xff", foreign))
+    (_, last) = asked("list", "--node", topic, at=running.root / "p.yml")
+    assert (last["offset"], last["code"], last["value"]) == (None, "\ufffd", "base64:/w==")
+
+    monkeypatch.setenv("PENSTOCK__APPLICATION_ID", "another")
+    assert [x["code"] for x in asked("list", at=running.root / "p.yml")] == ["\ufffd"], (
+        "others have letters of their own"
+    )
+
+
+RULES = """
+tests:
+  - name: small
+    model: {topic}-out
+    type: continuous
+    assertions: [{{range: {{column: share, max: 50}}}}]
+    on_failure: [{{dlq: {{}}}}]
+"""
+
+
+@pytest.mark.process
+def test_letters_are_listed_shown_delivered_and_discarded_by_commands(running: Running, broker: Broker) -> None:
+    topic, root = new_topic(), running.root
+    KafkaAdmin(broker.plain).create(topic, 1, 1, {})
+    text = (PROJECT + RULES).format(servers=broker.plain.servers, topic=topic, kind="BIGINT")
+    running.write({"stream_project.yml": text})
+    produce(broker.plain, topic, ("k", {"id": 1, "n": 4}), ("k", {"id": 2, "n": 1}), ("k", {"id": 3, "n": 0}), b"\xff")
+    assert running.run()[f"{topic}-out"].rejected == 3
+    found = asked("list", at=root)
+    assert [(x["code"], x["topic"], x["partition"], x["offset"], x["key"]) for x in found] == [
+        ("rule-failed", None, None, None, None),
+        ("row-failed", topic, 0, 2, "k"),
+        ("not-text", topic, 0, 3, None),
+    ]
+    names = {"topic", "partition", "offset", "timestamp", "key", "value", "code", "message", "node", "time", "kept_in"}
+    assert {frozenset(x) for x in found} == {frozenset(names)}
+    assert datetime.fromisoformat(found[1]["timestamp"]) <= datetime.fromisoformat(found[1]["time"])
+    assert (json.loads(found[0]["value"]), found[2]["value"]) == ({"id": 2, "share": 100}, "base64:/w==")
+    assert asked("list", "--limit", "1", at=root) == found[:1]
+    assert asked("list", "--node", topic, at=root) == found[2:]
+    shown = CliRunner().invoke(app, ["show", "3", str(root), "--format", "json"])
+    assert json.loads(shown.stdout) == found[2]
+
+    running.write({"stream_project.yml": text.replace("100 / n", "100 / NULLIF(n, 0)")})
+    ended = penstock("errors", "replay", "--format", "json", cwd=root)
+    assert ended.returncode == 0, ended.stderr
+    (done,) = json.loads(ended.stdout)
+    (left,) = done.pop("left")
+    assert done == {"node": f"model.{topic}-out", "records": 2, "rows": 1, "failed": 1}
+    assert (left["records"], "as they were to be written" in left["why"]) == (1, True)
+    rows = rows_of(consume(broker.plain, f"{topic}-out"))
+    assert [(row["id"], row["share"]) for row in rows] == [(1, 25), (3, None)]
+    assert [x["code"] for x in asked("list", at=root)] == ["rule-failed", "not-text"]
+
+    with run_lock(running.place.letters_lock), pytest.raises(PlanRefused, match="already being delivered, in process"):
+        asked("discard", "--node", f"{topic}-out", at=root)
+    assert asked("discard", "--node", f"{topic}-out", "--code", "rule-failed", at=root) == {"discarded": 1}
+    assert [x["code"] for x in asked("list", at=root)] == ["not-text"]

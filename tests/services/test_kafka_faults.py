@@ -1,19 +1,24 @@
 """What a project lives through: a broker that goes away for a while and comes back, a partition that is added."""
 
 import json
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from penstock.cli.errors import letters_of
+from penstock.cli.line import check
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.dev import kafka as dev_kafka
 from penstock.dev import processes
 from penstock.errors import QueryFailed
+from penstock.runtime.error_output import KafkaErrors
 from tests.services.kafka import consume, produce, rows_of
 from tests.services.stories import Step, done, live, paused, resumed
 from tests.spark.running import Running
@@ -241,3 +246,58 @@ def test_a_large_record_that_cannot_be_read_is_kept_whole(running: Running, mort
     (letter,) = consume(mortal.cluster, "events.errors")
     assert letter.value == large
     assert letter.headers["penstock.code"] == "not-json"
+
+
+def test_letters_that_are_not_written_in_time_are_written_by_the_next_start(
+    running: Running, mortal: Mortal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, goes_on = threading.Event(), threading.Event()
+    write = KafkaErrors.write
+
+    def slowly(*arguments: Any) -> int:
+        begun.set()
+        goes_on.wait(60)
+        return write(*arguments)
+
+    produce(mortal.cluster, "events", {"id": 1}, b"gibberish")
+    with monkeypatch.context() as patched:
+        patched.setattr(KafkaErrors, "write", slowly)
+        run = written(running, mortal).begun()
+
+        def look() -> None:
+            if begun.wait(0.2):
+                run.stop()
+
+        try:
+            run.run_on(look)
+            undone = run.drain(lambda: None, time.monotonic() + 0.5)
+        finally:
+            goes_on.set()
+            run.close()
+    assert {name: failure.code for name, failure in undone.items()} == {"seen": "not-drained"}
+    running.run()
+    assert [letter.about["offset"] for letter in letters_of(check(running.root), None)] == [1]
+
+
+def test_what_is_gone_before_it_was_looked_through_is_told_and_does_not_stop_the_query(
+    running: Running, mortal: Mortal
+) -> None:
+    produce(mortal.cluster, "events", {"id": 0}, b"gibberish", {"id": 1}, b"gibberish", {"id": 2})
+    written(running, mortal).run()
+    mark = running.place.checkpoint("seen") / "looked-through.json"
+    assert json.loads(mark.read_text()) == {"events": {"0": 5}}
+    client = AdminClient(mortal.cluster.for_librdkafka())
+
+    def killed_with_records_gone(looked_through: int, gone: int) -> set[str]:
+        """What is said when the process died behind a batch and nobody came for long."""
+        mark.write_text(json.dumps({"events": {"0": looked_through}}))
+        (deleted,) = client.delete_records([TopicPartition("events", 0, gone)]).values()
+        deleted.result(timeout=30)
+        progress = running.run()["seen"]
+        assert (progress.rows_out, progress.kept_in) == (0, ("events.errors",))
+        found = letters_of(check(running.root), "events")
+        return {x.about["message"].partition(" were deleted")[0] for x in found if x.about["code"] == "records-gone"}
+
+    assert killed_with_records_gone(0, 2) == {"the records 0 to 1"}
+    assert [r.headers["penstock.offset"] for r in consume(mortal.cluster, "events.errors")[2:] if r.value] == ["3"]
+    assert killed_with_records_gone(3, 5) == {"the records 0 to 1", "the records 3 to 4"}

@@ -189,6 +189,18 @@ def test_rows_that_fail_are_kept_out_before_the_others_are_written(given: Given,
     assert sorted(letter.about["offset"] for letter in given.letters()) == [500, 501]
 
 
+def test_what_cannot_be_read_is_only_counted_or_stops_the_query_where_that_is_wanted(given: Given) -> None:
+    given.written("on_error: skip").sent({"id": 1, "name": "a"}, b"gibberish", {"id": 2, "name": "b"})
+    progress = given.running.run()["events"]
+    assert (progress.rows_out, progress.rejected, progress.kept_in) == (2, 1, ())
+    given.written("on_error: stop").sent(b"more gibberish")
+    with pytest.raises(QueryFailed, match="a record of `events` cannot be read") as caught:
+        given.running.run()
+    assert caught.value.code == "not-json"
+    assert given.letters() == []
+    assert sorted(row["id"] for row in rows_of(consume(given.broker.plain, f"{given.topic}.out"))) == [1, 2]
+
+
 def test_metadata_of_records(given: Given) -> None:
     recent = "__kafka_timestamp > now() - interval '1 hour'"
     sql = f"SELECT id, __kafka_partition AS p, __kafka_offset AS o, {recent} AS t FROM events"

@@ -18,6 +18,8 @@ import pyarrow
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.cli.errors import letters_of
+from penstock.cli.line import check, compiled
 from penstock.clients.clusters import Clusters
 from penstock.clients.postgres import connections
 from penstock.clients.postgres.connections import kept
@@ -28,6 +30,7 @@ from penstock.connectors.postgres import PostgresSink
 from penstock.dev import postgres as dev
 from penstock.errors import PenstockError, QueryFailed, ServiceError
 from penstock.runtime.error_output import DirectoryErrors
+from penstock.runtime.replay import Replayed, replayed
 from penstock.testing.contract import FIRST
 from tests.services.postgres import Database
 from tests.spark.running import Running
@@ -586,12 +589,19 @@ def test_of_several_files_in_a_batch_the_last_that_came_wins(
 def test_rows_that_are_refused_become_letters(running: Running, given: Given, monkeypatch: pytest.MonkeyPatch) -> None:
     running = pipeline(running, given, monkeypatch)
     given.database.rows(f"CREATE SCHEMA {given.schema}")
-    given.database.rows(f"CREATE TABLE {given.name} (id BIGINT PRIMARY KEY, v BIGINT CHECK (v > 0))")
-    running.write({"in/1.json": "".join(f'{{"id": {n}, "v": {-1 if n == 7 else 1}}}\n' for n in range(20))})
+    given.database.rows(f"CREATE TABLE {given.name} (id BIGINT PRIMARY KEY, v BIGINT UNIQUE CHECK (v > 0))")
+    running.write({"in/1.json": "".join(f'{{"id": {n}, "v": {-1 if n in (7, 8) else n + 1}}}\n' for n in range(20))})
     progress = running.run()
-    assert len(given.rows()) == 19
-    assert progress["orders"].rejected == 1
-    assert [json.loads(row["value"])["id"] for row in running.topic("kept.errors")] == [7]
+    assert len(given.rows()) == 18
+    assert progress["orders"].rejected == 2
+    assert [json.loads(row["value"])["id"] for row in running.topic("kept.errors")] == [7, 8]
+
+    given.database.rows(f"ALTER TABLE {given.name} DROP CONSTRAINT {given.name.partition('.')[2]}_v_check")
+    checked = check(running.root / running.entry)
+    about = (running.spark, checked.place, checked.store, checked.environ, checked.clusters)
+    assert replayed(compiled(checked), "sink.kept", letters_of(checked, None), *about) == Replayed(1, 1)
+    assert [json.loads(letter.about["value"])["id"] for letter in letters_of(checked, None)] == [8]
+    assert ("7", "-1") in given.rows()
 
 
 def test_a_letter_that_could_not_be_written_is_written_when_the_batch_is_done_again(

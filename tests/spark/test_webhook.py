@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from penstock.cli.errors import letters_of
+from penstock.cli.line import check, compiled
 from penstock.clients.clusters import Clusters
 from penstock.connectors.webhook import WebhookSink
 from penstock.errors import PlanRefused, ServiceError
 from penstock.project.settings import settings_from
+from penstock.runtime.replay import Replayed, replayed
 from penstock.testing.contract import FIRST
 from tests import endpoint as servers
 from tests.endpoint import HANG, RESET, Received, Says
@@ -269,6 +272,34 @@ def test_refused_rows_are_kept_with_what_was_said(pipeline: Running, server: ser
     assert {(x["code"], x["node"]) for x in letters} == {("row-refused", "sink.hook")}
     assert "answered 422" in letters[0]["message"]
     assert len(server.received) == 4, "letters are written without asking the server again"
+
+
+FROM_FILES = """
+sources:
+  numbers: {type: file, path: in, format: json, mode: {type: bounded}}
+transforms:
+  shares: {type: sql, primary_key: id, sql: "SELECT id, 100 / %s AS share FROM numbers"}
+sinks:
+  hook: {type: webhook, from: shares, url: "${URL}", on_error: dead_letter}
+"""
+
+
+def test_rows_that_are_delivered_again_and_refused_are_kept(pipeline: Running, server: servers.Endpoint) -> None:
+    pipeline.write({"pipeline.yml": FROM_FILES % "(id - 2)", "in/1.json": '{"id": 1}\n{"id": 2}\n'}).run()
+    pipeline.write({"pipeline.yml": FROM_FILES % "id"})
+    checked = check(pipeline.root / "pipeline.yml")
+
+    def again() -> Replayed:
+        about = (pipeline.spark, checked.place, checked.store, checked.environ, checked.clusters)
+        return replayed(compiled(checked), "sink.hook", letters_of(checked, None), *about)
+
+    server.judge = refusing(2)
+    assert again() == Replayed(0, 1)
+    assert [letter.code for letter in letters_of(checked, None)] == ["row-refused"]
+    server.judge = refusing(0)
+    found = again()
+    assert (found.written, found.failed, list(found.left.values())) == (0, 0, [1])
+    assert [letter.code for letter in letters_of(checked, None)] == ["row-refused"]
 
 
 def test_a_stop_does_not_wait_for_a_server_that_hangs(pipeline: Running, server: servers.Endpoint) -> None:

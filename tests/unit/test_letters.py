@@ -1,15 +1,27 @@
 """Letters that wait, and positions in Kafka."""
 
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 from pyspark.errors import PySparkException
+from typer.testing import CliRunner
 
-from penstock.clients.letters import Delivered, Letter, outstanding
+from penstock.cli.errors import app, letters_of
+from penstock.cli.line import check
+from penstock.clients.letters import FIELDS, NOTHING, Delivered, Letter, Waiting, outstanding
 from penstock.clients.patience import wait_until
-from penstock.errors import ServiceError
+from penstock.errors import PlanRefused, ServiceError
 from penstock.runtime.failures import failure_of, is_for_lost_records
+from penstock.runtime.lock import run_lock
 from penstock.runtime.positions import Positions, PositionTeller, farthest_back, gone_records, positions_in
+from tests.support import write
 
 
 def letter(place: int, offset: int | None, *, node: str = "model.m", part: str = "0", code: str = "not-json") -> Letter:
@@ -19,10 +31,13 @@ def letter(place: int, offset: int | None, *, node: str = "model.m", part: str =
     return Letter("s.errors", part, place, {**about, "offset": offset, "code": code, "node": node}, None, b"x")
 
 
+def found(letters: list[Letter], delivered: Mapping[tuple[str, str], Delivered] = MappingProxyType({})) -> list[Letter]:
+    return list(Waiting(lambda: letters, outstanding(letters, delivered)))
+
+
 def test_a_record_waits_once_by_the_newest_letter_about_it() -> None:
     letters = [letter(0, 7), letter(1, 8), letter(2, 7, code="not-text"), letter(3, 7, node="model.other")]
-    found = outstanding(letters, {})
-    assert [(x.place, x.about["code"], x.node) for x in found] == [
+    assert [(x.place, x.about["code"], x.node) for x in found(letters)] == [
         (1, "not-json", "model.m"),
         (2, "not-text", "model.m"),
         (3, "not-json", "model.other"),
@@ -30,13 +45,92 @@ def test_a_record_waits_once_by_the_newest_letter_about_it() -> None:
 
 
 def test_rows_without_an_offset_are_told_apart_by_their_place() -> None:
-    assert len(outstanding([letter(0, None), letter(1, None)], {})) == 2
+    assert len(found([letter(0, None), letter(1, None)])) == 2
 
 
 def test_what_was_delivered_again_does_not_wait() -> None:
-    letters = [letter(0, 1), letter(1, 2), letter(0, 3, part="1"), letter(0, 4, node="model.other")]
-    delivered = {("s.errors", "model.m"): Delivered({"0": 1})}
-    assert [x.about["offset"] for x in outstanding(letters, delivered)] == [4, 2, 3]
+    letters = [letter(0, 1), letter(1, 2), letter(2, 4, node="model.other"), letter(0, 3, part="1")]
+    delivered = {("s.errors", "model.m"): Delivered({"0": 1}, {})}
+    assert [x.about["offset"] for x in found(letters, delivered)] == [2, 4, 3]
+
+
+def test_what_cannot_be_delivered_waits_and_what_stands_behind_it_is_not_delivered_twice() -> None:
+    letters = [letter(0, 1), letter(1, None, code="rule-failed"), letter(2, 3), letter(3, None, code="rule-failed")]
+    delivered = {("s.errors", "model.m"): NOTHING.and_also([letters[0], letters[2]])}
+    assert [x.place for x in found([*letters, letter(4, 5)], delivered)] == [1, 3, 4]
+    more = {("s.errors", "model.m"): delivered["s.errors", "model.m"].and_also([letters[1]])}
+    assert [x.place for x in found(letters, more)] == [3]
+
+
+def test_a_letter_that_was_delivered_stands_for_those_before_it_about_its_record() -> None:
+    letters = [letter(0, 7), letter(1, 7, code="not-text")]
+    assert found(letters, {("s.errors", "model.m"): NOTHING.and_also(letters[1:])}) == []
+
+
+@pytest.mark.parametrize(("owner", "is_ours"), [(None, True), ("project.p/default", True), ("project.p/prod", False)])
+def test_letters_of_another_environment_are_not_ours(owner: str | None, *, is_ours: bool) -> None:
+    one = letter(0, 1)
+    assert replace(one, about={**one.about, "owner": owner}).is_of("project.p/default") is is_ours
+
+
+PROJECT = """
+project: {name: p}
+sources: [{name: orders, topic: orders, columns: [{name: id, type: BIGINT}]}]
+models: [{name: m, sql: 'SELECT id FROM {{ source("orders") }}'}]
+"""
+
+
+def kept(root: Path, *owners_and_codes: tuple[str | None, str]) -> None:
+    """Letters of a model, as a batch leaves them."""
+    columns: dict[str, list[Any]] = {name: [None] * len(owners_and_codes) for name in FIELDS}
+    owners, codes = (list(column) for column in zip(*owners_and_codes, strict=True))
+    about = {"node": ["model.m"] * len(codes), "code": codes, "owner": owners}
+    folder = root / ".penstock" / "topics" / "m.errors" / "batch-0"
+    folder.mkdir(parents=True)
+    table = pyarrow.table(
+        {name: pyarrow.array(values, pyarrow.string()) for name, values in {**columns, **about}.items()}
+    )
+    pyarrow.parquet.write_table(table, folder / "1.parquet")
+
+
+def said(*arguments: str) -> tuple[list[str], str]:
+    """The lines that a command shows, and what it says beside."""
+    result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    return result.stdout.splitlines(), result.stderr
+
+
+def test_no_more_are_shown_than_somebody_would_read_and_all_are_counted(tmp_path: Path) -> None:
+    write(tmp_path, {"stream_project.yml": PROJECT})
+    kept(tmp_path, *[("project.p/default", "late")] * 150)
+    lines, beside = said("list")
+    assert len(lines) == 101
+    assert beside == "150 records. The first 100 are shown; `--limit` shows more.\n"
+    assert len(said("list", "--limit", "120")[0]) == 121
+    lines, _ = said("list", "--format", "json")
+    assert len(json.loads("\n".join(lines))) == 150
+
+
+def test_letters_are_those_of_their_owner_and_may_be_let_go_by_code(tmp_path: Path) -> None:
+    write(tmp_path, {"stream_project.yml": PROJECT})
+    ours, other = "project.p/default", "project.p/prod"
+    kept(tmp_path, (ours, "late"), (other, "late"), (None, "rule-failed"), (ours, "rule-failed"), (ours, "late"))
+    assert [letter.place for letter in letters_of(check(tmp_path), None)] == [0, 2, 3, 4]
+    assert said("discard", "--node", "m", "--code", "late")[0] == ["2 records discarded."]
+    assert [letter.place for letter in letters_of(check(tmp_path), None)] == [2, 3]
+    assert said("discard", "--node", "m")[0] == ["2 records discarded."]
+    assert said("list", "--format", "json")[0] == ["[]"]
+    assert said("replay")[0] == ["Nothing waits."]
+
+
+@pytest.mark.parametrize("command", [("replay",), ("discard", "--node", "m")])
+def test_letters_are_delivered_by_one_at_a_time(tmp_path: Path, command: tuple[str, ...]) -> None:
+    write(tmp_path, {"stream_project.yml": PROJECT})
+    with (
+        run_lock(check(tmp_path).place.letters_lock),
+        pytest.raises(PlanRefused, match="already being delivered") as no,
+    ):
+        said(*command)
+    assert no.value.code == "already-running"
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,19 @@ def test_without_a_word_kafka_is_on_this_machine() -> None:
         assert list(cluster.schemas.registry.urls) == ["http://localhost:18081"]
 
 
+def test_what_is_kept_goes_to_the_kafka_that_is_read_unless_another_is_written_or_named() -> None:
+    def kept_at(environ: dict[str, str], *, on_kafka: bool = True, writes_kafka: bool = False) -> str | None:
+        clusters = pipeline_clusters(settings_from(environ), on_kafka=on_kafka, writes_kafka=writes_kafka)
+        return None if clusters.sink is None else clusters.sink.kafka.servers
+
+    read, named = {"PENSTOCK__KAFKA_SOURCE__BROKERS": "read:1"}, {"PENSTOCK__KAFKA_SINK__BROKERS": "named:1"}
+    assert kept_at(read) == "read:1"
+    assert kept_at({**read, "PENSTOCK__KAFKA_SINK__CLIENT_ID": "me"}) == "read:1"
+    assert kept_at({**read, **named}) == "named:1"
+    assert kept_at(read, writes_kafka=True) == "localhost:9092"
+    assert kept_at({**read, **named}, on_kafka=False) is None
+
+
 def test_sources_and_sinks_have_their_own_and_our_prefix_wins() -> None:
     environ = {
         "STREAMLING__KAFKA_SOURCE__BROKERS": "theirs:1",

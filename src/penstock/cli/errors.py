@@ -1,5 +1,7 @@
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -8,10 +10,12 @@ from penstock.cli.line import Checked, check, compiled, node_named
 from penstock.cli.options import ConfigOption, DirectoryOption, EnvOption, Format, FormatOption, PathArgument, target
 from penstock.cli.packages import fetched, packages_of
 from penstock.cli.table import lines
-from penstock.clients.letters import Delivered, Letter, in_directories, outstanding
+from penstock.clients.clusters import Clusters
+from penstock.clients.letters import Letter, Waiting, in_directories, outstanding
 from penstock.clients.topic_names import error_topic
-from penstock.errors import Diagnostic, ProjectInvalid
-from penstock.plan.state import read_delivered
+from penstock.errors import Diagnostic, PlanRefused, ProjectInvalid
+from penstock.plan.place import Place
+from penstock.plan.state import read_delivered, record_delivered
 
 app = typer.Typer(
     help="Rows and records that could not be used: what they are, why, and deliver them again.",
@@ -22,6 +26,12 @@ app = typer.Typer(
 NodeOption = Annotated[
     str | None, typer.Option("--node", metavar="NODE", help="Only those of this source, model or sink.")
 ]
+LimitOption = Annotated[
+    int | None, typer.Option("--limit", min=1, help="How many at most. Default: 100, and all of them as JSON.")
+]
+_SHOWN: Final = 100
+_AT_ONCE: Final = 10_000
+_LEFT: Final = "`penstock errors discard --node NODE` lets records go that cannot be delivered"
 
 
 @app.command("list")
@@ -31,17 +41,20 @@ def list_(
     config: ConfigOption = None,
     env: EnvOption = None,
     node: NodeOption = None,
+    limit: LimitOption = None,
     form: FormatOption = Format.TEXT,
 ) -> None:
     """List the records that wait: where they came from, and what was wrong."""
-    found = letters_of(check(target(path, directory, env, config=config)), node)
+    found = waiting(check(target(path, directory, env, config=config)), node)
     if form is Format.JSON:
-        output.put_json([letter.to_json() for letter in found])
+        output.put_json_items(letter.to_json() for letter in islice(found, limit))
         return
-    rows = [_row(number, letter) for number, letter in enumerate(found, 1)]
+    shown = min(len(found), limit or _SHOWN)
+    rows = [_row(number, letter) for number, letter in enumerate(islice(found, shown), 1)]
     for line in lines(rows, None):
         output.put(line)
-    output.say(f"{len(found)} record{'s' if len(found) != 1 else ''}.")
+    more = f" The first {shown:,} are shown; `--limit` shows more." if shown < len(found) else ""
+    output.say(f"{len(found):,} record{'s' if len(found) != 1 else ''}.{more}")
 
 
 @app.command("show")
@@ -55,7 +68,8 @@ def show(
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Show one record, whole."""
-    found = letters_of(check(target(path, directory, env, config=config)), node)
+    checked = check(target(path, directory, env, config=config))
+    found = letters_of(checked, node, number)
     if number > len(found):
         text = f"there is no record {number}: {len(found)} wait"
         raise ProjectInvalid([Diagnostic("unknown-node", text, hint="see `penstock errors list`")])
@@ -78,8 +92,12 @@ def replay(
 ) -> None:
     """Deliver the records that wait once more, each of them once. What fails again waits again."""
     checked = check(target(path, directory, env, config=config))
-    waiting = letters_of(checked, node)
-    result = _replayed(checked, waiting) if waiting else []
+    with _alone(checked):
+        found = waiting(checked, node)
+        result = _replayed(checked, found) if found else []
+    whys = {row["why"] for each in result for row in each["left"]}
+    if whys and not any(row["records"] for row in result):
+        raise PlanRefused("not-runnable-here", "; ".join(sorted(whys)), hint=_LEFT)
     if form is Format.JSON:
         output.put_json(result)
         return
@@ -88,13 +106,51 @@ def replay(
     for row in result:
         failed = f", {row['failed']:,} failed again" if row["failed"] else ""
         output.put(f"{row['node']}: {row['records']:,} delivered again, {row['rows']:,} rows out{failed}")
+        for left in row["left"]:
+            output.put(f"{row['node']}: {left['records']:,} still wait: {left['why']}")
+    if whys:
+        output.say(_LEFT)
 
 
-def _replayed(checked: Checked, waiting: list[Letter]) -> list[dict[str, Any]]:
+@app.command("discard")
+def discard(
+    node: Annotated[str, typer.Option("--node", metavar="NODE", help="Those of this source, model or sink.")],
+    path: PathArgument = None,
+    directory: DirectoryOption = None,
+    config: ConfigOption = None,
+    env: EnvOption = None,
+    code: Annotated[str | None, typer.Option("--code", help="Only those with this code.")] = None,
+    form: FormatOption = Format.TEXT,
+) -> None:
+    """Let records go that wait: they are neither listed nor delivered any more. Nothing is deleted."""
+    checked = check(target(path, directory, env, config=config))
+    count, store = 0, checked.store
+    with _alone(checked):
+        chosen = (letter for letter in waiting(checked, node) if code in (None, letter.code))
+        while some := list(islice(chosen, _AT_ONCE)):
+            record_delivered(store, checked.place, some)
+            count += len(some)
+    if form is Format.JSON:
+        output.put_json({"discarded": count})
+        return
+    output.put(f"{count:,} record{'s' if count != 1 else ''} discarded.")
+
+
+@contextmanager
+def _alone(checked: Checked) -> Iterator[None]:
+    """Nobody else delivers these letters meanwhile: they would come twice."""
+    from penstock.runtime.lock import run_lock
+
+    place, busy = checked.place, "the letters of this project are already being delivered"
+    held = checked.store.held(f"{place.namespace} letters", busy)
+    with run_lock(place.letters_lock, busy, "wait until that is done"), held:
+        yield
+
+
+def _replayed(checked: Checked, found: Waiting) -> list[dict[str, Any]]:
     from penstock.clients.java import find_java
 
     manifest = compiled(checked)
-    by_node = {node: [x for x in waiting if x.node == node] for node in dict.fromkeys(x.node for x in waiting)}
     find_java()
     jars = fetched(packages_of(manifest, checked.environ))
     output.say("Starting Spark …")
@@ -104,31 +160,43 @@ def _replayed(checked: Checked, waiting: list[Letter]) -> list[dict[str, Any]]:
     store = checked.store
     result = []
     with spark_session(manifest.spark, checked.place.logs, jars) as spark:
-        for name, letters in by_node.items():
-            done = replayed(manifest, name, letters, spark, checked.place, store, checked.environ, checked.clusters)
-            result.append({"node": name, "records": len(letters), "rows": done.written, "failed": done.failed})
+        for name in dict.fromkeys(found.nodes.values()):
+            some = found.of(name)
+            done = replayed(manifest, name, some, spark, checked.place, store, checked.environ, checked.clusters)
+            left = [{"records": count, "why": why} for why, count in done.left.items()]
+            delivered = len(some) - sum(done.left.values())
+            counts = {"records": delivered, "rows": done.written, "failed": done.failed, "left": left}
+            result.append({"node": name, **counts})
     return result
 
 
-def letters_of(checked: Checked, node: str | None) -> list[Letter]:
-    """The letters that wait, of one node or of all."""
+def letters_of(checked: Checked, node: str | None, most: int | None = None) -> list[Letter]:
+    """The first letters that wait, of one node or of all."""
+    return list(islice(waiting(checked, node), most))
+
+
+def waiting(checked: Checked, node: str | None) -> Waiting:
+    """The letters that wait, of one node or of all. Others may keep letters under the same names: those are theirs."""
     wanted = None if node is None else node_named(checked.graph, node).id
-    nodes = [n.id for n in checked.graph.nodes.values() if n.kind != "exposure"]
-    topics = [error_topic(node_id) for node_id in nodes]
-    sink = checked.clusters.sink
-    if sink is not None:
-        from penstock.clients.kafka.letters import in_topics
+    nodes = {n.id for n in checked.graph.nodes.values() if n.kind != "exposure"}
+    topics, clusters, place = set(map(error_topic, nodes)), checked.clusters, checked.place
 
-        found: Iterable[Letter] = in_topics(sink.kafka, topics)
-    else:
-        found = in_directories(checked.place.topics, topics)
-    delivered = {key: Delivered(parts) for key, parts in _delivered(checked).items()}
-    chosen = [x for x in found if wanted is None or wanted == x.node or error_topic(wanted) == x.kept_in]
-    return outstanding((x for x in chosen if x.node in nodes), delivered)
+    def is_chosen(letter: Letter) -> bool:
+        chosen = wanted is None or wanted == letter.node or error_topic(wanted) == letter.kept_in
+        return chosen and letter.node in nodes and letter.is_of(place.namespace)
+
+    def read() -> Iterator[Letter]:
+        return filter(is_chosen, _kept(topics, clusters, place))
+
+    return Waiting(read, outstanding(read(), read_delivered(checked.store, place)))
 
 
-def _delivered(checked: Checked) -> Mapping[tuple[str, str], Mapping[str, int]]:
-    return read_delivered(checked.store, checked.place)
+def _kept(topics: Collection[str], clusters: Clusters, place: Place) -> Iterator[Letter]:
+    if clusters.sink is None:
+        return in_directories(place.topics, topics)
+    from penstock.clients.kafka.letters import in_topics
+
+    return in_topics(clusters.sink.kafka, topics)
 
 
 def _row(number: int, letter: Letter) -> dict[str, Any]:

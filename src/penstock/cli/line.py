@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from penstock.clients.clusters import Clusters
-from penstock.connectors.contract import Connector, Source
+from penstock.connectors.contract import Sink, Source
 from penstock.errors import Diagnostic, Origin, PlanRefused, ProjectInvalid, Severity, did_you_mean, has_errors
 from penstock.graph.graph import Graph, Node
 from penstock.graph.link import link
@@ -75,10 +75,10 @@ class Checked:
         A pipeline without Kafka keeps what it could not use beside it, as a project does.
         """
         if self.graph.format == "pipeline":
-            elements = (node.element for node in self.graph.nodes.values())
-            connectors = (e.live if isinstance(e, Source) else e for e in elements)
-            on_kafka = any(isinstance(c, Connector) and c.type == "kafka" for c in connectors)
-            return pipeline_clusters(self.settings, on_kafka=on_kafka)
+            elements = [node.element for node in self.graph.nodes.values()]
+            reads = any(isinstance(e, Source) and e.live.type == "kafka" for e in elements)
+            writes = any(isinstance(e, Sink) and e.type == "kafka" for e in elements)
+            return pipeline_clusters(self.settings, on_kafka=reads or writes, writes_kafka=writes)
         return replace(self.graph.runtime.clusters(self.root), settings=self.settings)
 
     @property

@@ -179,8 +179,11 @@ def left_aside(row: "QueryProgress") -> tuple[str, bool] | None:
     sure = "" if row.kept_in else "at least "
     counts += [f"{sure}{row.late:,} row{'' if row.late == 1 else 's'} too late"] if row.late else []
     if not counts:
-        return None
+        return (f"{row.query}: letters were {_kept(row)}", False) if row.kept_in else None
     none_taken = bool(row.rejected) and row.rejected >= row.rows_in > 0
     said = f"all {counts[0]}" if none_taken and row.rejected > 1 else ", ".join(counts)
-    kept = f"kept in {' and '.join(row.kept_in)}: see `penstock errors list`" if row.kept_in else "not kept"
-    return f"{row.query}: {said}; {kept}", none_taken
+    return f"{row.query}: {said}; {_kept(row)}", none_taken
+
+
+def _kept(row: "QueryProgress") -> str:
+    return f"kept in {' and '.join(row.kept_in)}: see `penstock errors list`" if row.kept_in else "not kept"

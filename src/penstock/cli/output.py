@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
+from textwrap import indent
 from typing import Any
 
 from penstock.errors import Diagnostic, PenstockError, ProjectInvalid, Severity
@@ -31,6 +32,15 @@ def put(text: str) -> None:
 
 def put_json(value: Any) -> None:
     put(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def put_json_items(values: Iterable[Any]) -> None:
+    """A list, item by item: it may be longer than memory is large."""
+    before = "[\n"
+    for value in values:
+        sys.stdout.write(before + indent(json.dumps(value, indent=2, ensure_ascii=False), "  "))
+        before = ",\n"
+    put("[]" if before == "[\n" else "\n]")
 
 
 def exact_json(value: Any, indent: int | None = None, lead: str = "") -> str:

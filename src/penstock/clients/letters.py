@@ -1,9 +1,9 @@
 """Letters: rows and records that could not be used, as they are kept."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from penstock.clients import parquet
 from penstock.clients.formats import FORMATS, files_under
@@ -11,7 +11,15 @@ from penstock.clients.formats import FORMATS, files_under
 HEADER: Final = "penstock."
 """What our headers of a record in a topic for errors begin with."""
 FIELDS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "code", "message", "node", "time")
+OWNER: Final = "owner"
+"""The project or pipeline, and its environment, of which a letter is. Those that were kept before tell nothing."""
+REFUSED: Final = "row-refused"
+RULE_FAILED: Final = "rule-failed"
+UNREAD: Final = "file-unreadable"
+GONE: Final = "records-gone"
 _MOST: Final = 1_000_000
+At: TypeAlias = tuple[str, str, int]
+"""Where a letter stands: a topic for errors, a part of it, and a place in that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +38,17 @@ class Letter:
     headers: tuple[tuple[str, bytes], ...] = ()
 
     @property
+    def at(self) -> At:
+        return self.kept_in, self.part, self.place
+
+    @property
     def node(self) -> str:
         """Who could not use it."""
         return str(self.about["node"])
+
+    @property
+    def code(self) -> str:
+        return str(self.about["code"])
 
     @property
     def origin(self) -> tuple[object, ...]:
@@ -41,40 +57,76 @@ class Letter:
         where = (self.about["topic"], self.about["partition"], self.about["offset"])
         return (self.kept_in, self.node, *(where if known else (self.part, self.place)))
 
+    def is_of(self, owner: str) -> bool:
+        return self.about.get(OWNER) in (None, owner)
+
     def to_json(self) -> dict[str, Any]:
         return {**{name: self.about[name] for name in FIELDS}, "kept_in": self.kept_in}
 
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """How far the letters of a node were delivered again, by the parts of a topic for errors."""
+    """How far the letters of a node in a topic for errors were delivered again, or discarded.
+
+    By its parts: those of all codes, and those of single codes, some of which cannot be delivered and wait meanwhile.
+    """
 
     parts: Mapping[str, int]
+    codes: Mapping[str, Mapping[str, int]]
 
-    def has(self, letter: Letter) -> bool:
-        return letter.place < self.parts.get(letter.part, 0)
+    def has(self, code: str, part: str, place: int) -> bool:
+        return place < max(self.parts.get(part, 0), self.codes.get(code, {}).get(part, 0))
+
+    def and_also(self, letters: Iterable[Letter]) -> "Delivered":
+        """With these letters too, which stand in order: nothing of their codes is left out before the last of them."""
+        codes = {code: dict(parts) for code, parts in self.codes.items()}
+        for letter in letters:
+            codes.setdefault(letter.code, {})[letter.part] = letter.place + 1
+        return Delivered(self.parts, codes)
 
 
-NOTHING: Final = Delivered({})
+NOTHING: Final = Delivered({}, {})
 
 
-def outstanding(letters: Iterable[Letter], delivered: Mapping[tuple[str, str], Delivered]) -> list[Letter]:
-    """The letters that were not delivered again, as they stand; each record once, by the newest letter about it."""
-    newest = {x.origin: x for x in letters if not delivered.get((x.kept_in, x.node), NOTHING).has(x)}
-    return sorted(newest.values(), key=lambda x: (x.kept_in, x.part, x.place))
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Letters that wait, in order. They are read anew by whoever asks for them: they may be more than memory holds."""
+
+    read: Callable[[], Iterable[Letter]]
+    nodes: Mapping[At, str]
+    """Who could not use them, by where they stand."""
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __iter__(self) -> Iterator[Letter]:
+        return (letter for letter in self.read() if letter.at in self.nodes)
+
+    def of(self, node: str) -> "Waiting":
+        return Waiting(self.read, {at: of for at, of in self.nodes.items() if of == node})
 
 
-def in_directories(topics: Path, names: Iterable[str]) -> list[Letter]:
-    """The letters of embedded topics for errors."""
-    found = []
-    for name in names:
+def outstanding(letters: Iterable[Letter], delivered: Mapping[tuple[str, str], Delivered]) -> dict[At, str]:
+    """The letters that were not delivered again, and their nodes; each record once, by the newest letter about it.
+
+    A letter that was delivered stands for those before it about the same record.
+    """
+    newest = {(x.origin, x.part): (x.code, x.place) for x in letters}
+    found: dict[tuple[object, ...], tuple[At, str]] = {}
+    for (origin, part), (code, place) in newest.items():
+        kept_in, node = str(origin[0]), str(origin[1])
+        if not delivered.get((kept_in, node), NOTHING).has(code, part, place):
+            found[origin] = ((kept_in, part, place), node)
+    return dict(sorted(found.values()))
+
+
+def in_directories(topics: Path, names: Iterable[str]) -> Iterator[Letter]:
+    """The letters of embedded topics for errors, in order."""
+    for name in sorted(names):
         for folder in sorted((topics / name).glob("*-*")):
             rows = parquet.first_rows(sorted(files_under(folder, FORMATS["parquet"])), _MOST)
-            found += [
-                Letter(name, folder.name, place, row, _encoded(row["key"]), _encoded(row["value"]))
-                for place, row in enumerate(rows)
-            ]
-    return found
+            for place, row in enumerate(rows):
+                yield Letter(name, folder.name, place, row, _encoded(row["key"]), _encoded(row["value"]))
 
 
 def _encoded(text: str | None) -> bytes | None:

@@ -53,6 +53,11 @@ class Place:
     def lock_file(self) -> Path:
         return self._own / "run" / "lock"
 
+    @property
+    def letters_lock(self) -> Path:
+        """Of who delivers letters again. A run may go on beside."""
+        return self._own / "run" / "letters-lock"
+
     def checkpoint(self, query: str) -> Path:
         return self._checkpoints / _folder(query)
 

@@ -1,11 +1,13 @@
 """Deployed state: what was started, from which revision, and how far it is. JSON documents in a store."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pydantic import ValidationError
 
+from penstock.clients.letters import NOTHING as NO_LETTERS
+from penstock.clients.letters import Delivered, Letter
 from penstock.errors import ServiceError
 from penstock.manifest.model import QuerySpec
 from penstock.plan.offsets import KeptOffsets
@@ -104,15 +106,20 @@ def read_recorded(store: StateStore, place: Place) -> Recorded:
     return Recorded(documents.get("revision"), documents.get("run", {}), progress)
 
 
-def read_delivered(store: StateStore, place: Place) -> dict[tuple[str, str], dict[str, int]]:
-    """How far letters were delivered again: by the topic that keeps them and their node, then by part."""
-    found = store.get(place.namespace, "delivered:")
-    return {(document["topic"], document["node"]): document["parts"] for document in found.values()}
+def read_delivered(store: StateStore, place: Place) -> dict[tuple[str, str], Delivered]:
+    """How far letters were delivered again: by the topic that keeps them and their node."""
+    found = store.get(place.namespace, "delivered:").values()
+    return {(d["topic"], d["node"]): Delivered(d["parts"], d.get("codes", {})) for d in found}
 
 
-def record_delivered(store: StateStore, place: Place, topic: str, node: str, parts: Mapping[str, int]) -> None:
-    document = {"topic": topic, "node": node, "parts": dict(parts)}
-    store.put(place.namespace, {f"delivered:{topic}:{node}": document})
+def record_delivered(store: StateStore, place: Place, letters: Sequence[Letter]) -> None:
+    """Note that letters are done with. They stand in order, and nothing of their codes waits between them."""
+    known = read_delivered(store, place)
+    for topic, node in {(letter.kept_in, letter.node) for letter in letters}:
+        some = (letter for letter in letters if (letter.kept_in, letter.node) == (topic, node))
+        delivered = known.get((topic, node), NO_LETTERS).and_also(some)
+        document = {"topic": topic, "node": node, "parts": delivered.parts, "codes": delivered.codes}
+        store.put(place.namespace, {f"delivered:{topic}:{node}": document})
 
 
 def record_query(store: StateStore, place: Place, revision: str, query: QuerySpec) -> None:

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.tables import LOCK, TableName, make_schema, quoted
@@ -17,6 +17,9 @@ from penstock.settings import StateBackend
 
 if TYPE_CHECKING:
     from penstock.clients.postgres.server import Database
+
+
+RUNNING: Final = "this pipeline is already running"
 
 
 class StateStore(Protocol):
@@ -29,8 +32,8 @@ class StateStore(Protocol):
     def get(self, namespace: str, prefix: str) -> Mapping[str, Any]: ...
     def put(self, namespace: str, documents: Mapping[str, Any]) -> None: ...
     def remove(self, namespace: str, keys: list[str]) -> None: ...
-    def held(self, namespace: str) -> AbstractContextManager[Callable[[], None]]:
-        """Keep others who share the store from running the same as long as the block lasts.
+    def held(self, namespace: str, busy: str = RUNNING) -> AbstractContextManager[Callable[[], None]]:
+        """Keep others who share the store from running the same as long as the block lasts; they are told `busy`.
 
         What it gives is to be called now and then: it raises if somebody else runs the same after all.
         """
@@ -75,7 +78,7 @@ class SqliteStore:
                 f"DELETE FROM {self._table} WHERE namespace = ? AND key = ?", [(namespace, k) for k in keys]
             )
 
-    def held(self, namespace: str) -> AbstractContextManager[Callable[[], None]]:
+    def held(self, namespace: str, busy: str = RUNNING) -> AbstractContextManager[Callable[[], None]]:
         return nullcontext(_nothing)
 
     def _make_directory(self) -> None:
@@ -160,13 +163,13 @@ class PostgresStore:
             )
 
     @contextmanager
-    def held(self, namespace: str) -> Iterator[Callable[[], None]]:
+    def held(self, namespace: str, busy: str = RUNNING) -> Iterator[Callable[[], None]]:
         """The lock is the database's, so it dies with the process that holds it, on whatever machine that was.
 
         It dies with the database, too: then it is taken again, unless somebody else has it by now.
         """
         with ExitStack() as connections:
-            db = self._locked(namespace, connections)
+            db = self._locked(namespace, busy, connections)
 
             def still() -> None:
                 nonlocal db
@@ -175,18 +178,18 @@ class PostgresStore:
                         db.execute("SELECT 1")
                 except ServiceError:
                     connections.close()
-                    db = self._locked(namespace, connections)
+                    db = self._locked(namespace, busy, connections)
 
             yield still
 
-    def _locked(self, namespace: str, connections: ExitStack) -> Database:
+    def _locked(self, namespace: str, busy: str, connections: ExitStack) -> Database:
         """A new connection that holds the lock."""
         db = connections.enter_context(closing(self.server.entered()))
         with self.server.in_our_words():
             asked = "SELECT pg_try_advisory_lock(hashtextextended(%s, 0))"
             is_ours = db.execute(asked, (f"{self._table} {namespace}",)).fetchone() == (True,)
         if not is_ours:
-            text = f"this pipeline is already running: another process holds its lock in {self}"
+            text = f"{busy}: another process holds its lock in {self}"
             raise PlanRefused("already-running", text, hint="stop that one, or set another `application_id`")
         return db
 
@@ -210,7 +213,7 @@ class MemoryStore:
         for key in keys:
             self._documents.pop((namespace, key), None)
 
-    def held(self, namespace: str) -> AbstractContextManager[Callable[[], None]]:
+    def held(self, namespace: str, busy: str = RUNNING) -> AbstractContextManager[Callable[[], None]]:
         return nullcontext(_nothing)
 
 

@@ -18,12 +18,18 @@ from penstock.settings import (
 )
 
 
-def pipeline_clusters(settings: Settings, *, on_kafka: bool) -> Clusters:
-    """Where the sources of a pipeline read, and where its sinks write. Kafka is left out where no node is on it."""
+def pipeline_clusters(settings: Settings, *, on_kafka: bool, writes_kafka: bool = False) -> Clusters:
+    """Where the sources of a pipeline read, and where its sinks write. Kafka is left out where no node is on it.
+
+    What a pipeline keeps of its records goes to the Kafka that it writes, or that settings name for that; else to the
+    one that it reads.
+    """
     server = _database(PostgresServer(), settings.postgres_sink)
+    source = _cluster(settings.kafka_source) if on_kafka else None
+    named = writes_kafka or "brokers" in settings.kafka_sink.model_fields_set
     return Clusters(
-        _cluster(settings.kafka_source) if on_kafka else None,
-        _cluster(settings.kafka_sink) if on_kafka else None,
+        source,
+        _cluster(settings.kafka_sink) if source is not None and named else source,
         postgres=server,
         postgres_of={name: _database(server, said) for name, said in settings.postgres_sink_connections.items()},
         clickhouse_source=_clickhouse_source(settings.clickhouse_source),

@@ -7,12 +7,13 @@ so that nothing is forgotten when the process dies in between.
 import json
 import queue
 import threading
+import time as clock
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from penstock.clients.batches import BatchRef, PartRead
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, QueryFailed
 from penstock.manifest.model import Input
 from penstock.runtime.checkpoint import BatchTime, begun_at, checkpoint_id, last_batch_time, last_number, last_offsets
 from penstock.runtime.checks import failed_metric
@@ -20,6 +21,7 @@ from penstock.runtime.decoding import unreadable_metric
 from penstock.runtime.failures import failure_in_python
 from penstock.runtime.keeping import Batch, Keeping
 from penstock.runtime.listening import Committed
+from penstock.runtime.outside import Outside
 from penstock.runtime.positions import positions_of
 
 Offsets: TypeAlias = Mapping[str, Mapping[str, int]]
@@ -30,8 +32,9 @@ _MARK: Final = "looked-through.json"
 class Afterwards:
     """Looks through what one query has done, in a thread of its own. What goes wrong with that is in `failures`."""
 
-    def __init__(self, keeping: Keeping, checkpoint: Path, failures: list[PenstockError]) -> None:
+    def __init__(self, keeping: Keeping, outside: Outside, checkpoint: Path, failures: list[PenstockError]) -> None:
         self._keeping = keeping
+        self._outside = outside
         self._checkpoint = checkpoint
         self._failures = failures
         self._done: queue.SimpleQueue[Committed | None] = queue.SimpleQueue()
@@ -52,18 +55,52 @@ class Afterwards:
             seen: Offsets = json.loads(mark.read_text(encoding="utf-8"))
             reached = _reached(self._checkpoint, max)
             if _is_behind(seen, reached):
-                self._look(seen, reached, None, done, last_batch_time(self._checkpoint))
+                self._look_back(seen, reached, done)
         mark.unlink(missing_ok=True)
+
+    def _look_back(self, seen: Offsets, reached: Offsets, done: int) -> None:
+        """Look through what was read since, as far as it is still there. Of what is gone, letters tell the ranges."""
+        began, begins = self._begins(seen), self._outside.earliest(reached)
+        before: dict[str, dict[str, int]] = {}
+        after: dict[str, dict[str, int]] = {}
+        gone: dict[str, list[tuple[int, int, int]]] = {}
+        for topic, number, end in _flat(reached):
+            start = began.get(topic, {}).get(number, 0)
+            first = max(start, begins.get((topic, int(number)), start))
+            if start < min(first, end):
+                gone.setdefault(topic, []).append((int(number), start, min(first, end) - 1))
+            if first < end:
+                before.setdefault(topic, {})[number] = first
+                after.setdefault(topic, {})[number] = end
+        time = last_batch_time(self._checkpoint)
+        for entry in self._keeping.spec.inputs:
+            ranges = None if entry.static else gone.get(str(entry.source.get("topic")))
+            if ranges:
+                self._keeping.gone(entry, ranges, Batch(self._ref(reached, done), {}, time))
+        self._look(before, after, None, done, time)
+
+    def _begins(self, seen: Offsets) -> Offsets:
+        """Where to look from. Of a topic that nobody has looked through, from where its reader began."""
+        entries = [entry for entry in self._keeping.spec.inputs if not entry.static]
+        told = (json.loads(begun_at(self._checkpoint, entry.name) or "{}") for entry in entries)
+        return {**_merged((offsets for offsets in told if positions_of(offsets)), min), **seen}
 
     def committed(self, batch: Committed) -> None:
         """To be told of every batch that Spark has committed."""
         self._done.put(batch)
 
-    def close(self) -> None:
-        """Look through what is left. The query does not run any more."""
-        if self._thread is not None:
-            self._done.put(None)
-            self._thread.join()
+    def close(self, until: float | None = None) -> None:
+        """Look through what is left. The query does not run any more.
+
+        `until` is the moment of the monotonic clock at which that is given up; the next start goes on there.
+        """
+        if self._thread is None:
+            return
+        self._done.put(None)
+        self._thread.join(None if until is None else max(0.0, until - clock.monotonic()))
+        if self._thread.is_alive():
+            text = "what it left out was not kept in time"
+            self._failures.append(QueryFailed("not-drained", text, retriable=True))
 
     def _work(self) -> None:
         while (batch := self._done.get()) is not None:
@@ -84,10 +121,9 @@ class Afterwards:
     ) -> None:
         """Keep what was left out between two positions; `found` is how much that was, as far as somebody counted."""
         spec, board = self._keeping.spec, self._keeping.board
-        parts = {entry.name: self._part(entry, before, after) for entry in spec.inputs if not entry.static}
-        offsets = (json.dumps(after, sort_keys=True),)
-        ref = BatchRef(spec.name, spec.outputs[0].node, checkpoint_id(self._checkpoint), batch_id, offsets)
-        batch = Batch(ref, parts, time)
+        read = [entry for entry in spec.inputs if not entry.static and entry.source["topic"] in after]
+        parts = {entry.name: self._part(entry, before, after) for entry in read}
+        batch = Batch(self._ref(after, batch_id), parts, time)
         for entry, source in self._keeping.inputs():
             count = None if found is None else found.get(unreadable_metric(entry), 0)
             board.rejected(spec.name, count or 0)
@@ -99,10 +135,14 @@ class Afterwards:
             if spec.outputs[0].on_error == "dead_letter" and count != 0:
                 self._keeping.failing(check, batch)
 
+    def _ref(self, after: Offsets, batch_id: int) -> BatchRef:
+        spec, offsets = self._keeping.spec, (json.dumps(after, sort_keys=True),)
+        return BatchRef(spec.name, spec.outputs[0].node, checkpoint_id(self._checkpoint), batch_id, offsets)
+
     def _part(self, entry: Input, before: Offsets, after: Offsets) -> PartRead:
         topic = str(entry.source["topic"])
         begun = json.dumps({topic: before[topic]}) if topic in before else begun_at(self._checkpoint, entry.name)
-        return PartRead(before=begun, after=json.dumps({topic: after.get(topic, {})}))
+        return PartRead(before=begun, after=json.dumps({topic: after[topic]}))
 
     def _note(self, reached: Offsets) -> None:
         self._checkpoint.mkdir(parents=True, exist_ok=True)

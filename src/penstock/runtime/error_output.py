@@ -11,7 +11,7 @@ from penstock.clients.batches import BatchRef, counted, publish
 from penstock.clients.clusters import Cluster
 from penstock.clients.formats import FORMATS
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.clients.letters import HEADER
+from penstock.clients.letters import HEADER, OWNER
 from penstock.clients.topic_names import error_topic
 
 _ABOUT: Final = ("topic", "partition", "offset", "timestamp", "code", "message", "node", "time")
@@ -27,23 +27,31 @@ class ErrorOutput(Protocol):
 
 
 class DirectoryErrors:
-    """Keeps them as Parquet files beside the embedded topics: once, also when a batch is done again."""
+    """Keeps them as Parquet files beside the embedded topics: once, also when a batch is done again.
 
-    def __init__(self, topics: Path) -> None:
+    They are of rows that are text: those that are delivered again and fail come as bytes.
+    """
+
+    def __init__(self, topics: Path, owner: str) -> None:
         self._topics = topics
+        self._owner = owner
 
     def write(self, node: str, letters: DataFrame, ref: BatchRef) -> int:
-        return publish(self._topics / error_topic(node), ref, letters.drop("headers"), FORMATS["parquet"])
+        texts = {name: f.col(name).cast("string") for name in ("key", "value")}
+        found = letters.drop("headers").withColumns({**texts, OWNER: f.lit(self._owner)})
+        return publish(self._topics / error_topic(node), ref, found, FORMATS["parquet"])
 
 
 class KafkaErrors:
     """Keeps them in a topic: key and value as they were, everything else in headers.
 
-    A batch that is done again writes them again; by topic, partition and offset they are known for the same.
+    A batch that is done again writes them again; by topic, partition and offset they are known for the same. A record
+    that was a letter before, and came back, is without the headers of that.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, owner: str) -> None:
         self._cluster = cluster
+        self._owner = owner
         self._made: set[str] = set()
 
     def write(self, node: str, letters: DataFrame, ref: BatchRef) -> int:
@@ -51,9 +59,11 @@ class KafkaErrors:
         if topic not in self._made:
             self._admin.create(topic, 1, -1, {"max.message.bytes": str(_LARGEST), "retention.ms": "-1"})
             self._made.add(topic)
-        headers = f.filter(f.array(*map(_header, _ABOUT)), lambda header: header["value"].isNotNull())
+        about = f.array(_header(OWNER, f.lit(self._owner)), *(_header(name, f.col(name)) for name in _ABOUT))
+        headers = f.filter(about, lambda header: header["value"].isNotNull())
         if "headers" in letters.columns:
-            headers = f.concat(headers, f.coalesce(f.col("headers"), f.array().cast(_HEADERS)))
+            own = f.filter("headers", lambda header: ~header["key"].startswith(HEADER))
+            headers = f.concat(headers, f.coalesce(own, f.array().cast(_HEADERS)))
         found = letters.select(f.col("key").cast("binary"), f.col("value").cast("binary"), headers.alias("headers"))
         rows, count = counted(found)
         options = {**self._cluster.kafka.for_spark(), "kafka.max.request.size": str(_LARGEST), "includeHeaders": "true"}
@@ -65,6 +75,6 @@ class KafkaErrors:
         return KafkaAdmin(self._cluster.kafka)
 
 
-def _header(name: str) -> Column:
-    value = f.date_format(name, "yyyy-MM-dd'T'HH:mm:ss.SSSSSSX") if name in ("timestamp", "time") else f.col(name)
+def _header(name: str, value: Column) -> Column:
+    value = f.date_format(value, "yyyy-MM-dd'T'HH:mm:ss.SSSSSSX") if name in ("timestamp", "time") else value
     return f.struct(f.lit(HEADER + name).alias("key"), value.cast("string").cast("binary").alias("value"))

@@ -55,6 +55,13 @@ class Keeping:
         letters = rejects.unread(self.frames.session(), files, self._writer)
         self.keep(entry.node, letters, batch.ref, f"{entry.view} files")
 
+    def gone(self, entry: Input, ranges: Sequence[tuple[int, int, int]], batch: Batch) -> None:
+        """Keep which records of an input are gone, by partition, first and last offset: nobody knows any more what was
+        left out of them."""
+        if entry.on_error == "dead_letter" or (self.spec.checks and self.spec.outputs[0].on_error == "dead_letter"):
+            letters = rejects.gone(self.frames.session(), str(entry.source["topic"]), ranges, self._writer)
+            self.keep(entry.node, letters, batch.ref, f"{entry.view} gone")
+
     def untimed(self, entry: Input, batch: Batch) -> None:
         """Keep the rows of an input that had no usable event time."""
         rows = self.again(entry.view, batch)

@@ -78,17 +78,18 @@ class Live:
         """Whether its batches last long, while rows go through them one by one."""
         return isinstance(self.spec.trigger, RealTime) and self.shape == "observed" and not self.ends
 
-    def stop(self) -> None:
+    def stop(self, until: float | None = None) -> None:
         """End it, unless it has ended, and wait until everything is heard of what it did.
 
-        A batch that is under way is thrown away and done again next time.
+        A batch that is under way is thrown away and done again next time. What it left out is kept `until` a moment of
+        the monotonic clock.
         """
         self.query.stop()
         progress = self.query.lastProgress
         if progress is not None:
             self.board.heard(self.spec.name, int(progress["batchId"]))
         if self.afterwards is not None:
-            self.afterwards.close()
+            self.afterwards.close(until)
 
 
 class Launcher:
@@ -128,7 +129,7 @@ class Launcher:
         sources = [source.as_of_now(session, again=again) for source in sources]
         keeping = Keeping(spec, sources, self._frames, self._board, self._outside.errors)
         shape, failures = self._shape(spec, streams_of), list[PenstockError]()
-        afterwards = Afterwards(keeping, checkpoint, failures)
+        afterwards = Afterwards(keeping, self._outside, checkpoint, failures)
         match shape:
             case "batches":
                 afterwards.catch_up()

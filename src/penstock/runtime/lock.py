@@ -1,4 +1,5 @@
-"""One runner per project. The lock is the operating system's, so it dies with the process that holds it."""
+"""One runner per project, and one who delivers its letters. The locks are the operating system's, so they die with
+the process that holds them."""
 
 import fcntl
 import os
@@ -10,7 +11,10 @@ from penstock.errors import PlanRefused, ServiceError
 
 
 @contextmanager
-def run_lock(file: Path) -> Iterator[None]:
+def run_lock(
+    file: Path, busy: str = "this project is already running", hint: str = "stop it with `penstock stop`"
+) -> Iterator[None]:
+    """Hold the lock as long as the block lasts; `busy` is what to say where another process does."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
@@ -21,8 +25,7 @@ def run_lock(file: Path) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             owner = os.read(handle, 32).decode(errors="replace").strip() or "unknown"
-            text = f"this project is already running, in process {owner}"
-            raise PlanRefused("already-running", text, hint="stop it with `penstock stop`") from None
+            raise PlanRefused("already-running", f"{busy}, in process {owner}", hint=hint) from None
         os.ftruncate(handle, 0)
         os.write(handle, str(os.getpid()).encode())
         yield

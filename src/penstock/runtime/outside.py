@@ -48,8 +48,8 @@ class Outside:
 
     @cached_property
     def errors(self) -> ErrorOutput:
-        sink = self._clusters.sink
-        return DirectoryErrors(self._place.topics) if sink is None else KafkaErrors(sink)
+        sink, owner = self._clusters.sink, self._place.namespace
+        return DirectoryErrors(self._place.topics, owner) if sink is None else KafkaErrors(sink, owner)
 
     def create_topic(self, topic: TopicSpec) -> None:
         if topic.on_kafka:
@@ -142,6 +142,10 @@ class Outside:
     def read_topics(self, names: Iterable[str]) -> dict[str, TopicState]:
         """Topics of the Kafka that is read, as they are now."""
         return self._source_admin.described(names)
+
+    def earliest(self, topics: Iterable[str]) -> Positions:
+        """Where what topics still hold begins, of the Kafka that is read."""
+        return self._source_admin.ends(topics, earliest=True)
 
     def check_positions(self, spec: QuerySpec, checkpoint: Path) -> None:
         """Refuse to go on where records are gone that a query has not read: it would pass over them without a word."""

@@ -1,6 +1,6 @@
 """Letters: rows and records that could not take part in a query, with what was wrong and where they came from."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -8,6 +8,7 @@ from pyspark.sql import functions as f
 
 from penstock.clients.formats import JSON_OPTIONS
 from penstock.clients.kafka import records
+from penstock.clients.letters import GONE, REFUSED, RULE_FAILED, UNREAD
 from penstock.clients.wide.columns import text_of
 from penstock.connectors.contract import ERROR, ORIGIN
 from penstock.manifest.model import Input, KeyedStep
@@ -19,11 +20,6 @@ from penstock.sql.carving.late import LATE_AT, LATE_ROW
 
 LATE: Final = "late"
 FAILED: Final = "row-failed"
-REFUSED: Final = "row-refused"
-RULE_FAILED: Final = "rule-failed"
-UNREAD: Final = "file-unreadable"
-AS_WRITTEN: Final = frozenset({REFUSED, RULE_FAILED})
-"""Codes of letters that hold a row as it was to be written, and not as it was read."""
 _VALUE: Final = "_value"
 _PLACES: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
 REASONS: Final[Mapping[str, str]] = {
@@ -78,6 +74,14 @@ def unread(session: SparkSession, files: Mapping[str, str], node: str) -> DataFr
     """Files of which no row could be used, by their addresses, and why."""
     found = session.createDataFrame(list(files.items()), "topic STRING, message STRING")
     return _as_written(found.withColumn("value", f.lit(None).cast("string")), node, UNREAD)
+
+
+def gone(session: SparkSession, topic: str, ranges: Sequence[tuple[int, int, int]], node: str) -> DataFrame:
+    """Records that were read, and are gone before what was left out of them was kept: by partition, first and last."""
+    text = "the records {:,} to {:,} were deleted before it was looked through what was left out of them"
+    rows = [(topic, number, text.format(first, last), None) for number, first, last in ranges]
+    found = session.createDataFrame(rows, "topic STRING, partition INT, message STRING, value STRING")
+    return _as_written(found, node, GONE)
 
 
 def _as_written(letters: DataFrame, node: str, code: str) -> DataFrame:

@@ -1,8 +1,9 @@
 """Records that could not be used, delivered again: through the same SQL and into the same sink, beside the stream."""
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -11,13 +12,13 @@ from pyspark.sql import functions as f
 
 from penstock.clients.batches import BatchRef
 from penstock.clients.clusters import Clusters
-from penstock.clients.letters import Letter
+from penstock.clients.letters import GONE, REFUSED, RULE_FAILED, UNREAD, Letter
 from penstock.connectors.contract import ERROR, Sink, Source
 from penstock.errors import PlanRefused, QueryFailed
 from penstock.keyed.operators import ORDER
 from penstock.manifest.model import Input, Manifest, Output, QuerySpec
 from penstock.plan.place import Place
-from penstock.plan.state import read_delivered, record_delivered
+from penstock.plan.state import record_delivered
 from penstock.plan.stores import StateStore
 from penstock.project.variables import Environ
 from penstock.runtime import rejects, rules
@@ -26,34 +27,44 @@ from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_rows
 from penstock.runtime.filling import Filling
 from penstock.runtime.frames import Frames
 from penstock.runtime.outside import Outside
-from penstock.runtime.rescue import faulty, only, without
+from penstock.runtime.rescue import faulty, only, together, without
 from penstock.runtime.settling import as_wanted
 
 _AT_ONCE: Final = 10_000
+_BYTES_AT_ONCE: Final = 64 * 2**20
 _RECORD: Final = (
     "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
     "headers ARRAY<STRUCT<key: STRING, value: BINARY>>, place BIGINT"
 )
 
 
+_STAY: Final[Mapping[str, str]] = {
+    **dict.fromkeys(
+        (REFUSED, RULE_FAILED), "rows that were refused, or broke a test, are kept as they were to be written"
+    ),
+    UNREAD: "files that could not be read are only kept by their names: put them back under other names",
+    GONE: "records that are gone are only known by their range",
+}
+"""Codes of letters that have no record to deliver, and why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """How many rows were written, and how many records could not be used this time either."""
+    """How many rows were written, how many records could not be used this time either, and how many wait as before,
+    by why."""
 
     written: int
     failed: int
+    left: Mapping[str, int] = field(default_factory=dict)
 
 
-def refused(query: QuerySpec, letters: Sequence[Letter]) -> PlanRefused | None:
-    """Why records cannot go through a query beside its stream. Of several sinks, only one has failed over a row."""
+def refused(query: QuerySpec) -> str | None:
+    """Why no record can go through a query beside its stream."""
     streams = [entry for entry in query.inputs if not entry.static]
-    for_one = len(query.outputs) == 1 or all(letter.about["code"] == rejects.FAILED for letter in letters)
-    if not query.stateful and len(streams) == 1 and for_one:
+    if not query.stateful and len(streams) == 1:
         return None
-    text = f"`{query.name}` remembers rows, or has several inputs or sinks: no record goes through it beside the stream"
-    return PlanRefused(
-        "not-runnable-here", text, hint="write the records into their topic again, as their writer would"
-    )
+    text = f"`{query.name}` remembers rows, or has several inputs: no record goes through it beside the stream"
+    return f"{text}; write them into their topic again, as their writer would"
 
 
 class Replay:
@@ -99,27 +110,52 @@ class Replay:
         except (*SPARK_ERRORS, QueryFailed) as error:
             if not is_for_rows(error):
                 raise
-        numbered, wrong = faulty(rows, lambda some: self._sink.rehearse(self._worked(some), ref))
+
+        def attempt(some: DataFrame) -> None:
+            self._sink.rehearse(self._worked(some), ref)
+
+        def keep(some: Mapping[int, str], part: int) -> None:
+            if some:
+                kept = rejects.failed(only(numbered, some).drop(*ORDER), self._entry, node)
+                self._outside.errors.write(node, kept, replace(ref, batch_id=part))
+
+        numbered, wrong = faulty(rows, attempt)
         try:
-            kept = rejects.failed(only(numbered, wrong).drop(*ORDER), self._entry, node)
-            failed += self._outside.errors.write(node, kept, ref)
-            written, broken = self._write(self._worked(without(numbered, list(wrong))), ref)
-            return Replayed(written, failed + broken)
+            keep(wrong, 0)
+            try:
+                written, broken = self._write(self._worked(without(numbered, list(wrong))), ref)
+            except QueryFailed as error:
+                if not is_for_rows(error):
+                    raise
+                alone, wrong = wrong, together(numbered, wrong, attempt)
+                keep({place: said for place, said in wrong.items() if place not in alone}, 3)
+                written, broken = self._write(self._worked(without(numbered, list(wrong))), ref)
+            return Replayed(written, failed + len(wrong) + broken)
         finally:
             numbered.unpersist()
 
     def _write(self, rows: DataFrame, ref: BatchRef) -> tuple[int, int]:
-        """Write the rows that meet the rules of the output, and keep the others. How many these and those were."""
+        """Write the rows that meet the rules of the output and are taken, and keep the others. How many these and those
+        were."""
         output = self._output
         if not output.rules:
-            return self._sink.write(rows, ref), 0
+            return self._handed(rows, ref)
         marked = rules.marked(rows, output.rules).persist()
         try:
+            written, not_taken = self._handed(rules.meeting(marked), ref)
             breaking = rejects.breaking(rules.breaking(marked), output.node)
             broken = breaking.count() and self._outside.errors.write(output.node, breaking, replace(ref, batch_id=1))
-            return self._sink.write(rules.meeting(marked), ref), broken
+            return written, broken + not_taken
         finally:
             marked.unpersist()
+
+    def _handed(self, rows: DataFrame, ref: BatchRef) -> tuple[int, int]:
+        def keep(letters: DataFrame) -> None:
+            node = self._output.node
+            self._outside.errors.write(node, rejects.refused(letters, node), replace(ref, batch_id=2))
+
+        written = self._sink.deliver(rows, ref, keep)
+        return written.rows, written.refused
 
     def _worked(self, rows: DataFrame) -> DataFrame:
         session = rows.sparkSession
@@ -152,40 +188,57 @@ def _bytes(data: bytes | None) -> bytearray | None:
 def replayed(
     manifest: Manifest,
     node: str,
-    letters: Sequence[Letter],
+    letters: Iterable[Letter],
     spark: SparkSession,
     place: Place,
     store: StateStore,
     environ: Environ,
     clusters: Clusters,
 ) -> Replayed:
-    """Deliver the letters of a node again, and note how far."""
+    """Deliver the letters of a node again, which stand in order, and note how far. Some cannot be, and wait on."""
+    left: Counter[str] = Counter()
     query = manifest.producer(node)
-    if query is None:
-        raise PlanRefused("unknown-node", f"`{node}` has no query that could take records")
-    if (refusal := refused(query, letters)) is not None:
-        raise refusal
-    if any(letter.about["code"] in rejects.AS_WRITTEN for letter in letters):
-        text = f"rows of `{node}` that were refused, or broke a test, are kept as they were to be written, not as read"
-        raise PlanRefused("not-runnable-here", text, hint="mend what refused them, and rebuild the query")
-    if any(letter.about["code"] == rejects.UNREAD for letter in letters):
-        text = f"files of `{node}` that could not be read are only kept by their names"
-        raise PlanRefused("not-runnable-here", text, hint="mend them, and put them back under other names")
+    why = f"`{node}` has no query that could take records" if query is None else refused(query)
+    if query is None or why is not None:
+        return Replayed(0, 0, {str(why): sum(1 for _ in letters)})
     filling = Filling(place.root, environ, clusters)
     frames = Frames(manifest, place.root, spark, filling)
     work = Replay(query, node, frames, filling, Outside(clusters, place, environ))
     done = Replayed(0, 0)
-    for begin in range(0, len(letters), _AT_ONCE):
-        some = letters[begin : begin + _AT_ONCE]
-        found = work.deliver(some)
+    chunks = _chunks(_deliverable(letters, left, of_several=len(query.outputs) > 1))
+    for some in chunks:
+        try:
+            found = work.deliver(some)
+        except PlanRefused as refusal:
+            left[refusal.message] += len(some) + sum(map(len, chunks))
+            break
+        record_delivered(store, place, some)
         done = Replayed(done.written + found.written, done.failed + found.failed)
-        _note(store, place, node, some)
-    return done
+    return replace(done, left=dict(left))
 
 
-def _note(store: StateStore, place: Place, node: str, letters: Sequence[Letter]) -> None:
-    """Letters stand in the order in which they are delivered, so the last of each part tells how far it is done."""
-    before = read_delivered(store, place)
-    for topic in {letter.kept_in for letter in letters}:
-        reached = {letter.part: letter.place + 1 for letter in letters if letter.kept_in == topic}
-        record_delivered(store, place, topic, node, {**before.get((topic, node), {}), **reached})
+def _deliverable(letters: Iterable[Letter], left: Counter[str], *, of_several: bool) -> Iterator[Letter]:
+    """The letters that hold a record; the others are counted. Of several sinks, only one has failed over a row: the
+    others have it."""
+    for letter in letters:
+        why = _STAY.get(letter.code)
+        if why is None and of_several and letter.code != rejects.FAILED:
+            why = "several sinks wait for it; write it into its topic again, as its writer would"
+        if why is None:
+            yield letter
+        else:
+            left[why] += 1
+
+
+def _chunks(letters: Iterable[Letter]) -> Iterator[list[Letter]]:
+    """Letters as many at a time as memory holds."""
+    some: list[Letter] = []
+    size = 0
+    for letter in letters:
+        some.append(letter)
+        size += len(letter.value or b"")
+        if len(some) >= _AT_ONCE or size >= _BYTES_AT_ONCE:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some

@@ -51,6 +51,7 @@ class Run:
         self._failed_alone: list[PenstockError] = []
         self._stopping = threading.Event()
         self._abandoned = False
+        self._until: float | None = None
 
     def run_once(self, idle: Callable[[], None]) -> None:
         """Process what is there, wave by wave: a query begins when those it reads from are done.
@@ -125,6 +126,7 @@ class Run:
         `until` is a moment of the monotonic clock. A batch that fails for a reason that does not pass is raised, when
         the others are done. Queries that are not to be waited for are left to `close`.
         """
+        self._until = until
         undone = self._retries.failures()
         waited_for = {name: live for name, live in self._live.items() if _is_waited_for(live, policy)}
         failures: dict[str, PenstockError] = {}
@@ -149,7 +151,7 @@ class Run:
         name = live.spec.name
         del self._live[name]
         with _spark_lives():
-            live.stop()
+            live.stop(self._until)
             error = live.query.exception() or next(iter(live.failures), None)
         self._record(live.spec)
         if error is None:
@@ -177,7 +179,7 @@ class Run:
                 self._frames.filling.sink(output.sink, output.node).let_go()
         for name, live in self._live.items():
             with suppress(*SPARK_ERRORS, OSError):  # Spark may be gone, and the query with it
-                live.stop()
+                live.stop(self._until)
             self.board.ended(name, "stopped")
             self._record(live.spec)
         self._live.clear()

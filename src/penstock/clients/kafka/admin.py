@@ -180,21 +180,36 @@ class KafkaAdmin:
         self._with.result(future, f"did not forget the offsets of the group `{group}`")
 
     def records(self, topics: Iterable[str]) -> Iterator[Any]:
-        """Every record that the topics hold now, as confluent-kafka gives it."""
-        names = [name for name in topics if name in self.topics()]
+        """Every record that the topics hold now, as confluent-kafka gives it: topic by topic, in their order."""
+        from confluent_kafka import TopicPartition
+
+        known = self.topics()
+        names = sorted(name for name in topics if name in known)
         begins, ends = self.ends(names, earliest=True), self.ends(names)
-        left = {place: end for place, end in ends.items() if end > begins[place]}
-        with self._reading({place: begins[place] for place in left}) as reader:
-            while left:
-                message = reader.poll(SECONDS)
-                if message is None:
-                    text = f"Kafka at {self.cluster.servers} does not hand on its records"
-                    raise ServiceError("unreachable", text, retriable=True)
-                place = (message.topic(), message.partition())
-                if message.error() is not None:
-                    left.pop(place, None)  # its end
-                elif place in left and message.offset() < left[place]:
-                    yield message
+        filled = sorted(place for place, end in ends.items() if end > begins[place])
+        with self._reading({}) as reader:
+            for place in filled:
+                reader.assign([TopicPartition(*place, begins[place])])
+                yield from self._up_to(ends[place], place, reader)
+
+    def _up_to(self, end: int, place: tuple[str, int], reader: Any) -> Iterator[Any]:
+        """The records of a partition before an offset, of a consumer that stands in it."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        reached, said = 0, "does not hand on its records"
+        while reached < end:
+            message = reader.poll(SECONDS)
+            if message is None:
+                raise ServiceError("unreachable", f"Kafka at {self.cluster.servers} {said}", retriable=True)
+            if (message.topic(), message.partition()) != place:
+                continue
+            if (error := message.error()) is not None:
+                if error.code() != KafkaError._PARTITION_EOF:
+                    raise self._with.failed(said, KafkaException(error))
+                return  # what stands before the offset is no record
+            reached = message.offset() + 1
+            if reached <= end:
+                yield message
 
     @contextmanager
     def _reading(self, positions: Mapping[tuple[str, int], int]) -> Iterator[Any]:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.cluster import KafkaCluster
-from penstock.clients.letters import FIELDS, HEADER, Letter
+from penstock.clients.letters import FIELDS, HEADER, OWNER, Letter
 
 
-def in_topics(cluster: KafkaCluster, names: Iterable[str]) -> list[Letter]:
-    """The letters of topics for errors that are there."""
-    admin = KafkaAdmin(cluster)
-    return [_letter(message) for message in admin.records(names)]
+def in_topics(cluster: KafkaCluster, names: Iterable[str]) -> Iterator[Letter]:
+    """The letters of topics for errors that are there, in order."""
+    return map(_letter, KafkaAdmin(cluster).records(names))
 
 
 def _letter(message: Any) -> Letter:
@@ -24,14 +23,19 @@ def _letter(message: Any) -> Letter:
 
 
 def _about(message: Any) -> dict[str, Any]:
+    """What its headers say. Those of the letter stand first: others of the same names are the record's own."""
     headers = {
-        name.removeprefix(HEADER): value.decode()
-        for name, value in message.headers() or ()
+        name.removeprefix(HEADER): value.decode(errors="replace")
+        for name, value in reversed(message.headers() or ())
         if name.startswith(HEADER) and value is not None
     }
-    about: dict[str, Any] = {name: headers.get(name) for name in FIELDS}
-    numbers = {name: None if about[name] is None else int(about[name]) for name in ("partition", "offset")}
+    about: dict[str, Any] = {name: headers.get(name) for name in (*FIELDS, OWNER)}
+    numbers = {name: _number(about[name]) for name in ("partition", "offset")}
     return {**about, **numbers, "key": _text(message.key()), "value": _text(message.value())}
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdecimal() else None
 
 
 def _text(data: bytes | None) -> str | None:
