@@ -126,10 +126,12 @@ def test_a_record_without_a_value_deletes_by_its_key(given: Given) -> None:
 
 def test_the_topic_of_a_sink_is_made_and_left_alone(given: Given) -> None:
     given.written().sent({"id": 1, "name": "a"})
+    text = (given.running.root / "pipeline.yml").read_text(encoding="utf-8")
+    given.running.write({"pipeline.yml": text + "    message_max_bytes: 5000000\n"})
     given.running.run()
     admin, name = KafkaAdmin(given.broker.plain), f"{given.topic}.out"
     assert admin.topics()[name].partitions == 4
-    chosen = {"retention.ms": "-1", "cleanup.policy": "compact", "max.message.bytes": "10485760"}
+    chosen = {"retention.ms": "-1", "cleanup.policy": "compact", "max.message.bytes": "5000000"}
     assert admin.chosen_config([name])[name] == chosen
 
 

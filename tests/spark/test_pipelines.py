@@ -86,10 +86,7 @@ def test_a_job_over_files_that_is_done_does_nothing_when_it_is_run_again(
 
 
 def test_several_sinks_share_one_read(pipeline: Running, capsys: pytest.CaptureFixture[str]) -> None:
-    pipeline.write(
-        {
-            "pipeline.yml": GENERATOR
-            + """
+    shown = """
 transforms:
   small:
     type: sql
@@ -97,16 +94,19 @@ transforms:
     sql: SELECT id FROM raw.events WHERE id <= 3
 sinks:
   shown: {type: print, from: small}
-  kept: {type: file, from: raw.events, path: kept, format: parquet}
 """
-        }
-    )
+    kept = "  kept: {type: file, from: raw.events, path: kept, format: parquet}\n"
+    pipeline.write({"pipeline.yml": GENERATOR + shown + kept})
     progress = pipeline.run()["raw.events"]
     assert (progress.rows_in, progress.rows_out) == (50, 53)
     assert sorted(capsys.readouterr().out.splitlines()) == [f'INSERT {{"id":{n}}}' for n in (1, 2, 3)]
     pipeline.uncommit("raw.events", 0)
     assert pipeline.run()["raw.events"].rows_in == 50
     assert capsys.readouterr().out == "", "what one of them has of a batch, it gets once"
+    pipeline.uncommit("raw.events", 0)
+    pipeline.write({"pipeline.yml": GENERATOR + shown})
+    assert pipeline.run()["raw.events"].rows_in == 50
+    assert capsys.readouterr().out == "", "also when the other one is taken out"
 
 
 def test_two_sinks_may_write_below_one_directory(pipeline: Running) -> None:

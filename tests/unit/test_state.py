@@ -199,6 +199,9 @@ def test_offsets_are_kept_by_reader_topic_and_partition(place: Place, store: Sql
     store.put("app", {"clickhouse_source:archive": {}, "shop": {}})  # of others who share the namespace
     offsets.put_phases("shop", ["a", "b"])
     offsets.put_phases("a_v1", [])
+    offsets.put_id("shop", "orders", "Xy")
+    offsets.put_id("shop", "more", None)
+    assert (offsets.id_of("shop", "orders"), offsets.id_of("shop", "more")) == ("Xy", None)
     assert offsets.known() == {("shop", "orders"), ("other", "orders")}
     assert offsets.phases() == {"shop": {"a", "b"}, "a_v1": frozenset()}
     offsets.forget("shop")

@@ -124,7 +124,7 @@ def discard(
 ) -> None:
     """Let records go that wait: they are neither listed nor delivered any more. Nothing is deleted."""
     checked = check(target(path, directory, env, config=config))
-    count, store = 0, checked.store
+    count, store = 0, checked.marks
     with _alone(checked):
         chosen = (letter for letter in waiting(checked, node) if code in (None, letter.code))
         while some := list(islice(chosen, _AT_ONCE)):
@@ -142,7 +142,7 @@ def _alone(checked: Checked) -> Iterator[None]:
     from penstock.runtime.lock import run_lock
 
     place, busy = checked.place, "the letters of this project are already being delivered"
-    held = checked.store.held(f"{place.namespace} letters", busy)
+    held = checked.marks.held(f"{place.namespace} letters", busy)
     with run_lock(place.letters_lock, busy, "wait until that is done"), held:
         yield
 
@@ -157,7 +157,7 @@ def _replayed(checked: Checked, found: Waiting) -> list[dict[str, Any]]:
     from penstock.runtime.replay import replayed
     from penstock.runtime.session import spark_session
 
-    store = checked.store
+    store = checked.marks
     result = []
     with spark_session(manifest.spark, checked.place.logs, jars) as spark:
         for name in dict.fromkeys(found.nodes.values()):
@@ -188,7 +188,7 @@ def waiting(checked: Checked, node: str | None) -> Waiting:
     def read() -> Iterator[Letter]:
         return filter(is_chosen, _kept(topics, clusters, place))
 
-    return Waiting(read, outstanding(read(), read_delivered(checked.store, place)))
+    return Waiting(read, outstanding(read(), read_delivered(checked.marks, place)))
 
 
 def _kept(topics: Collection[str], clusters: Clusters, place: Place) -> Iterator[Letter]:

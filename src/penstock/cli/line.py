@@ -98,6 +98,12 @@ class Checked:
             return state_store(self.settings.state_backend, self.place)
         return SqliteStore(self.place.state_file)
 
+    @property
+    def marks(self) -> StateStore:
+        """Where it is remembered which letters are done with: letters outlive a run that remembers nothing."""
+        store = self.store
+        return store if store.lasts else SqliteStore(self.place.state_file)
+
 
 GOVERNANCE: Final = frozenset({"rule-broken", "access-denied"})
 

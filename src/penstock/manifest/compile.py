@@ -79,10 +79,11 @@ _USUALLY_LARGEST: Final = 1_048_588
 def _sink_topic(node: Node, sink: KafkaSink) -> TopicSpec:
     """The topic of a sink in a pipeline: made if it is not there, and left alone if it is.
 
-    It takes records that are as large as those of the sink may be; a broker's own limit is a megabyte.
+    It takes records that are as large as the sink says; a broker's own limit is a megabyte, and not all let it be passed.
     """
     keyed = {"cleanup.policy": "compact"} if node.key else {}
-    largest = {"max.message.bytes": sink.message_max_bytes} if sink.message_max_bytes > _USUALLY_LARGEST else {}
+    said = "message_max_bytes" in sink.model_fields_set and sink.message_max_bytes > _USUALLY_LARGEST
+    largest = {"max.message.bytes": sink.message_max_bytes} if said else {}
     config: dict[str, str | int | float | bool] = {"retention.ms": -1, **largest, **keyed}
     return TopicSpec(
         name=sink.topic,

@@ -153,7 +153,8 @@ def _phases_done(query: QuerySpec, entry: Input, deployed: Deployed) -> bool:
     known = {i.name: i.backfill.phases for i in before.inputs if i.backfill} if before else {}
     done = deployed.phases.get(reader_of(query, entry), frozenset())
     phases = entry.backfill.phases
-    return known.get(entry.name, phases) == phases and all(phase.name in done for phase in phases)
+    reached = (reader_of(query, entry), entry.topic) in deployed.offsets
+    return reached and known.get(entry.name, phases) == phases and all(phase.name in done for phase in phases)
 
 
 def _moved_output(query: QuerySpec, before: QuerySpec | None, deployed: Deployed) -> str | None:

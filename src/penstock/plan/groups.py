@@ -1,11 +1,12 @@
 """Groups of consumers: under their names others see how far topics are read. Those that somebody chose may know it of
 who read them before us."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 
 from penstock.clients.clusters import Clusters
 from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.errors import ServiceError
 from penstock.manifest.model import QuerySpec
 from penstock.plan.offsets import readers
 from penstock.plan.place import Place
@@ -39,9 +40,18 @@ class ChosenGroups:
         found: dict[tuple[str, str], dict[int, int]] = {}
         if self._chosen is not None:
             for reader, topic in readers(spec):
-                offsets = self._admin.committed(self._place.group(reader, self._chosen), [topic])
+                offsets = self._committed(self._place.group(reader, self._chosen), topic)
                 found |= {(reader, topic): {number: at for (_, number), at in offsets.items()}} if offsets else {}
         return found
+
+    def _committed(self, group: str, topic: str) -> Mapping[tuple[str, int], int]:
+        """What a group says; nothing if we may not ask."""
+        try:
+            return self._admin.committed(group, [topic])
+        except ServiceError as error:
+            if error.code != "kafka-refused":
+                raise
+            return {}
 
     def forget(self, spec: QuerySpec) -> None:
         """Let a query begin anew."""

@@ -23,6 +23,7 @@ def reader_of(spec: QuerySpec, entry: Input) -> str:
 
 _PHASES: Final = "hybrid_source_{}_v1"
 _DONE: Final = "completed_phases"
+_TOPIC: Final = "topic_of_{}:{}"
 
 
 class _Kept(NamedTuple):
@@ -59,6 +60,16 @@ class KeptOffsets:
         found = self._found(_key(reader, topic, ""))
         return {kept.number: kept.offset for kept in found if (kept.reader, kept.topic) == (reader, topic)}
 
+    def put_id(self, reader: str, topic: str, number: str | None) -> None:
+        """Keep which topic the offsets of a reader are of: one that is made anew has another id."""
+        if number is not None:
+            self._store.put(self._namespace, {_TOPIC.format(reader, topic): {"topic_id": number}})
+
+    def id_of(self, reader: str, topic: str) -> str | None:
+        key = _TOPIC.format(reader, topic)
+        kept = self._store.get(self._namespace, key).get(key)
+        return str(kept["topic_id"]) if isinstance(kept, dict) and "topic_id" in kept else None
+
     def put_phases(self, reader: str, phases: Iterable[str]) -> None:
         """Keep which phases a reader is done with; after them comes its topic."""
         self._store.put(self._namespace, {_PHASES.format(reader): {"current_phase": "unbounded", _DONE: list(phases)}})
@@ -75,7 +86,8 @@ class KeptOffsets:
 
     def forget(self, reader: str) -> None:
         keys = [kept.key for kept in self._found(f"{reader}:") if kept.reader == reader]
-        self._store.remove(self._namespace, [*keys, _PHASES.format(reader)])
+        ids = self._store.get(self._namespace, _TOPIC.format(reader, ""))
+        self._store.remove(self._namespace, [*keys, *ids, _PHASES.format(reader)])
 
     def _found(self, prefix: str) -> Iterator[_Kept]:
         """The offsets in the store. Others may keep what is theirs in the same namespace: it is passed over."""

@@ -121,7 +121,7 @@ class Afterwards:
     ) -> None:
         """Keep what was left out between two positions; `found` is how much that was, as far as somebody counted."""
         spec, board = self._keeping.spec, self._keeping.board
-        read = [entry for entry in spec.inputs if not entry.static and entry.source["topic"] in after]
+        read = [entry for entry in spec.inputs if not entry.static and entry.source.get("topic") in after]
         parts = {entry.name: self._part(entry, before, after) for entry in read}
         batch = Batch(self._ref(after, batch_id), parts, time)
         for entry, source in self._keeping.inputs():

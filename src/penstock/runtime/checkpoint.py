@@ -153,4 +153,5 @@ def set_aside(checkpoint: Path) -> None:
         return
     marker = checkpoint_id(checkpoint)[:8] if (checkpoint / "metadata").is_file() else "unfinished"
     target = checkpoint.with_name(f"{checkpoint.name}@{marker}")
+    discard(target)  # of the same beginning, which came to nothing
     checkpoint.rename(target)

@@ -118,7 +118,7 @@ class Launcher:
         phases = Phases(whole, checkpoint, self._frames, self._outside)
         if phases.over:
             return None
-        spec = self._outside.resumed(phases.now(), checkpoint)
+        spec = self._outside.resumed(phases.now(), whole, checkpoint)
         kept = [checkpoint / _KEPT / entry.name for entry in spec.inputs]
         sources = [source.keeping_in(at) for source, at in zip(self._frames.sources(spec), kept, strict=True)]
         streams_of = [source for entry, source in zip(spec.inputs, sources, strict=True) if not entry.static]

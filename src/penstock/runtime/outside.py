@@ -1,6 +1,6 @@
 """The systems around the queries of a run: where topics are, who is told how far they are read, who knows schemas."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from penstock.plan.stores import StateStore
 from penstock.plan.topics import wanted_config
 from penstock.plan.workers import filled_settings
 from penstock.project.variables import Environ, resolved
-from penstock.runtime.checkpoint import last_number, last_offsets
+from penstock.runtime.checkpoint import begun_at, last_number, last_offsets
 from penstock.runtime.error_output import DirectoryErrors, ErrorOutput, KafkaErrors
 from penstock.runtime.positions import Positions, PositionTeller, farthest_back, gone_records, positions_in
 from penstock.runtime.topic_ids import made_anew, note_ids, noted_ids, topics_of
@@ -157,19 +157,37 @@ class Outside:
         if not begun:
             reached = {(topic, n): at for topic, places in self._kept(spec).items() for n, at in places.items()}
         hint = f"`--allow-rebuild {spec.name}` begins again with the earliest records that are there"
-        self._check_there(spec, checkpoint, reached, hint)
+        # Where a topic begins that comes after something else was asked of the one that was there then.
+        later = {e.topic for e in spec.inputs if e.backfill and begun_at(checkpoint, e.name) is None}
+        self._check_there(spec, checkpoint, reached, hint, later)
 
-    def _check_there(self, spec: QuerySpec, checkpoint: Path, reached: Positions, hint: str) -> None:
-        """Refuse where topics do not go on from what was reached, and remember which topics those are."""
+    def _check_there(
+        self, spec: QuerySpec, checkpoint: Path, reached: Positions, hint: str, later: Set[str | None] = frozenset()
+    ) -> None:
+        """Refuse where topics do not go on from what was reached, and remember which topics those are. Those that come
+        `later` stay the ones that they were."""
         admin, topics = self._source_admin, {topic for topic, _ in reached}
         found = admin.described({*topics, *topics_of(spec)})
         ids = {name: state.id for name, state in found.items() if state.id is not None}
+        kept = self._kept_ids(spec)
+        noted = {**kept, **noted_ids(checkpoint)}
         if topics:
-            anew = made_anew(noted_ids(checkpoint), ids)
+            anew = made_anew(noted, ids)
             gone = list(gone_records(reached, admin.ends(topics, earliest=True), admin.ends(topics), anew))
             if gone:
                 raise QueryFailed("records-gone", "; ".join(gone), hint=hint)
+        ids = {name: noted.get(name, number) if name in later else number for name, number in ids.items()}
         note_ids(checkpoint, ids)
+        for reader, topic in readers(spec):
+            if self._offsets is not None and ids.get(topic) != kept.get(topic):
+                self._offsets.put_id(reader, topic, ids.get(topic))
+
+    def _kept_ids(self, spec: QuerySpec) -> dict[str, str]:
+        """The ids of the topics that kept offsets are of."""
+        if self._offsets is None:
+            return {}
+        found = {topic: self._offsets.id_of(reader, topic) for reader, topic in readers(spec)}
+        return {topic: number for topic, number in found.items() if number is not None}
 
     def begins(self, entry: Input, backfill: Backfill) -> dict[int, int]:
         """Where a topic is to be read from, by partition, after the phases before it.
@@ -181,7 +199,8 @@ class Outside:
 
     def _starting(self, entry: Input) -> dict[int, int]:
         """Where a source itself says that its topic begins, by partition; nothing for the first records there are."""
-        given, topic = entry.source.get("starting_offsets", "earliest"), str(entry.source["topic"])
+        source = resolved(dict(entry.source), self._environ)[0]
+        given, topic = source.get("starting_offsets", "earliest"), str(source["topic"])
         if isinstance(given, dict):
             return {int(number): int(at) for number, at in given.items()}
         start = str(given)
@@ -202,16 +221,19 @@ class Outside:
         wanted = {(topic, number): at for number, at in begins.items()}
         self._check_there(spec, checkpoint, wanted, f"`--allow-rebuild {spec.name}` reads everything again")
 
-    def resumed(self, spec: QuerySpec, checkpoint: Path) -> QuerySpec:
-        """The query, which goes on by the offsets that were kept if it has no checkpoint."""
+    def resumed(self, spec: QuerySpec, whole: QuerySpec, checkpoint: Path) -> QuerySpec:
+        """The query, which goes on by the offsets that were kept if it has no checkpoint.
+
+        Inputs of the `whole` that read something before their topic know where that begins.
+        """
         if last_number(checkpoint / "offsets") is not None:
             return spec
-        kept = self._kept(spec)
+        kept = self._kept(whole)
         inputs = tuple(
             entry.model_copy(update={"source": {**entry.source, "starting_offsets": self._filled(spec, entry, kept)}})
-            if entry.topic in kept
+            if entry.topic in kept and as_written.backfill is None
             else entry
-            for entry in spec.inputs
+            for entry, as_written in zip(spec.inputs, whole.inputs, strict=True)
         )
         return spec.model_copy(update={"inputs": inputs})
 
@@ -229,7 +251,7 @@ class Outside:
             return {}
         done = self._offsets.phases().get(reader_of(spec, entry), frozenset())
         is_done = all(phase.name in done for phase in backfill.phases)
-        return self._kept(spec).get(str(entry.topic), {}) if is_done else {}
+        return self._offsets.of(reader_of(spec, entry), str(entry.topic)) if is_done else {}
 
     def note_phases(self, spec: QuerySpec, entry: Input, backfill: Backfill) -> None:
         """Keep that an input has read all its phases."""

@@ -96,7 +96,7 @@ class Phases:
         """The input that reads the topic, from where it was to begin."""
         self._outside.note_phases(self._spec, entry, backfill)
         begins = {int(number): int(at) for number, at in self._noted[entry.name]["begins"].items()}
-        if begins and begun_at(self._checkpoint, entry.name) is None:
+        if begun_at(self._checkpoint, entry.name) is None:
             self._outside.check_begins(self._spec, self._checkpoint, str(entry.source["topic"]), begins)
         source = {**entry.source, "starting_offsets": begins} if begins else entry.source
         return entry.model_copy(update={"source": source, "backfill": None})

@@ -88,8 +88,8 @@ def _prepare(plan: Plan, frames: Frames, outside: Outside, place: Place, store: 
             case ChangeTopic(topic, partitions, config):
                 outside.change_topic(topic, partitions, config)
             case RebuildQuery(query):
+                outside.forget_offsets(query)  # may be refused, and then nothing has happened
                 set_aside(place.checkpoint(query.name))
-                outside.forget_offsets(query)
             case StartQuery(query) | RestartQuery(query) if not store.lasts:
                 discard(place.checkpoint(query.name))
             case RetireQuery(name):

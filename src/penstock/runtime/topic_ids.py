@@ -4,6 +4,7 @@ Their ids are noted in the checkpoint, beside the positions, which mean nothing 
 """
 
 import json
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -29,7 +30,7 @@ def note_ids(checkpoint: Path, ids: Mapping[str, str]) -> None:
     known = {**noted, **ids}
     if known != noted:
         checkpoint.mkdir(parents=True, exist_ok=True)
-        fresh = checkpoint / f".{_NOTE}"
+        fresh = checkpoint / f".{_NOTE}.{threading.get_ident()}"
         fresh.write_text(json.dumps(known), encoding="utf-8")
         fresh.replace(checkpoint / _NOTE)
 

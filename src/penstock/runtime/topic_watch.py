@@ -48,7 +48,7 @@ class TopicWatch:
             try:
                 topics = self._outside.read_topics(name for query in self._plan.queries for name in topics_of(query))
                 self._found.update({**dict(self._others(topics)), **dict(self._without_cores(topics))})
-            except ServiceError:
+            except (ServiceError, OSError):
                 continue  # queries notice themselves that a broker is gone
 
     def _others(self, topics: Mapping[str, TopicState]) -> Iterator[tuple[str, PenstockError]]:

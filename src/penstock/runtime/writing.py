@@ -151,18 +151,18 @@ class Writing:
                     self.keeping.unread(entry, {unquote(file): why for file, why in files.items()}, read)
 
     def _write_outputs(self, rows: Iterable[tuple[Output, DataFrame]], ref: BatchRef) -> None:
-        """Write to every output that does not have the batch yet. The last one always works it through."""
-        every = {output.node for output in self.spec.outputs}
-        done = shares.written(self.checkpoint, ref) & every if len(every) > 1 else frozenset()
-        done = frozenset() if done == every else done
+        """Write to every output that does not have the batch yet. One of them always works it through."""
+        *_, last = every = [output.node for output in self.spec.outputs]
+        had = shares.written(self.checkpoint, ref)
         for output, frame in rows:
-            if output.node in done:
-                continue
-            written = self._write(output, frame, replace(ref, output=output.node))
-            self.board.written(self.spec.name, written, output.node)
-            done |= {output.node}
-            if done < every:
-                shares.note(self.checkpoint, ref, done)
+            if output.node not in had:
+                written = self._write(output, frame, replace(ref, output=output.node))
+                self.board.written(self.spec.name, written, output.node)
+                had |= {output.node}
+                if not had.issuperset(every):
+                    shares.note(self.checkpoint, ref, had)
+            elif output.node == last and had.issuperset(every):
+                frame.write.format("noop").mode("append").save()
 
     def _rows(self, batch: DataFrame) -> Iterator[tuple[Output, DataFrame]]:
         """What each output gets of a batch. When there are several, the batch is kept until the last one has it."""

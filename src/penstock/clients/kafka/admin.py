@@ -268,8 +268,7 @@ def _named(topics: Sequence[str]) -> str:
 
 def _described(topic: Any) -> TopicState:
     bits = topic.topic_id.get_most_significant_bits(), topic.topic_id.get_least_significant_bits()
-    replicas = len(topic.partitions[0].replicas) if topic.partitions else 0
-    return TopicState(len(topic.partitions), replicas, id=str(topic.topic_id) if any(bits) else None)
+    return TopicState(len(topic.partitions), _replication(topic), id=str(topic.topic_id) if any(bits) else None)
 
 
 def _replication(topic: Any) -> int:
