@@ -79,7 +79,7 @@ _USUALLY_LARGEST: Final = 1_048_588
 def _sink_topic(node: Node, sink: KafkaSink) -> TopicSpec:
     """The topic of a sink in a pipeline: made if it is not there, and left alone if it is.
 
-    It takes records that are as large as the sink says; a broker's own limit is a megabyte, and not all let it be passed.
+    It takes records that are as large as the sink says; by itself, a broker takes a megabyte.
     """
     keyed = {"cleanup.policy": "compact"} if node.key else {}
     said = "message_max_bytes" in sink.model_fields_set and sink.message_max_bytes > _USUALLY_LARGEST
