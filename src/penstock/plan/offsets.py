@@ -86,8 +86,10 @@ class KeptOffsets:
 
     def forget(self, reader: str) -> None:
         keys = [kept.key for kept in self._found(f"{reader}:") if kept.reader == reader]
-        ids = self._store.get(self._namespace, _TOPIC.format(reader, ""))
-        self._store.remove(self._namespace, [*keys, *ids, _PHASES.format(reader)])
+        keys += self._store.get(self._namespace, _TOPIC.format(reader, ""))
+        keys += {_PHASES.format(reader)} & self._store.get(self._namespace, _PHASES.format(reader)).keys()
+        if keys:
+            self._store.remove(self._namespace, keys)
 
     def _found(self, prefix: str) -> Iterator[_Kept]:
         """The offsets in the store. Others may keep what is theirs in the same namespace: it is passed over."""
