@@ -205,6 +205,7 @@ def test_offsets_are_kept_by_reader_topic_and_partition(place: Place, store: Sql
     assert offsets.known() == {("shop", "orders"), ("other", "orders")}
     assert offsets.phases() == {"shop": {"a", "b"}, "a_v1": frozenset()}
     offsets.forget("shop")
+    assert offsets.id_of("shop", "orders") is None
     left = ["clickhouse_source:archive", "hybrid_source_a_v1_v1", "other:orders:0"]
     assert [key for key in store.get("app", "") if key != "shop"] == left
 

@@ -23,7 +23,6 @@ def reader_of(spec: QuerySpec, entry: Input) -> str:
 
 _PHASES: Final = "hybrid_source_{}_v1"
 _DONE: Final = "completed_phases"
-_TOPIC: Final = "topic_of_{}:{}"
 
 
 class _Kept(NamedTuple):
@@ -40,6 +39,7 @@ class KeptOffsets:
     def __init__(self, store: StateStore, namespace: str) -> None:
         self._store = store
         self._namespace = namespace
+        self._topics = f"{namespace} topics"  # not among offsets, which others read
 
     def put(self, reader: str, positions: Mapping[tuple[str, int], int]) -> None:
         now_ms = time.time_ns() // 1_000_000
@@ -63,12 +63,12 @@ class KeptOffsets:
     def put_id(self, reader: str, topic: str, number: str | None) -> None:
         """Keep which topic the offsets of a reader are of: one that is made anew has another id."""
         if number is not None:
-            self._store.put(self._namespace, {_TOPIC.format(reader, topic): {"topic_id": number}})
+            self._store.put(self._topics, {_key(reader, topic, "id"): {"id": number}})
 
     def id_of(self, reader: str, topic: str) -> str | None:
-        key = _TOPIC.format(reader, topic)
-        kept = self._store.get(self._namespace, key).get(key)
-        return str(kept["topic_id"]) if isinstance(kept, dict) and "topic_id" in kept else None
+        key = _key(reader, topic, "id")
+        kept = self._store.get(self._topics, key).get(key)
+        return None if kept is None else str(kept["id"])
 
     def put_phases(self, reader: str, phases: Iterable[str]) -> None:
         """Keep which phases a reader is done with; after them comes its topic."""
@@ -86,10 +86,11 @@ class KeptOffsets:
 
     def forget(self, reader: str) -> None:
         keys = [kept.key for kept in self._found(f"{reader}:") if kept.reader == reader]
-        keys += self._store.get(self._namespace, _TOPIC.format(reader, ""))
         keys += {_PHASES.format(reader)} & self._store.get(self._namespace, _PHASES.format(reader)).keys()
         if keys:
             self._store.remove(self._namespace, keys)
+        if topics := [key for key in self._store.get(self._topics, f"{reader}:") if key.rsplit(":", 2)[0] == reader]:
+            self._store.remove(self._topics, topics)
 
     def _found(self, prefix: str) -> Iterator[_Kept]:
         """The offsets in the store. Others may keep what is theirs in the same namespace: it is passed over."""
