@@ -3,8 +3,10 @@
 import json
 import shutil
 import sqlite3
+import time
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from penstock.cli.line import check
 from penstock.clients.kafka.admin import KafkaAdmin
@@ -100,6 +102,20 @@ def test_records_that_are_gone_behind_a_kept_offset_are_told(in_postgres: Kept) 
     with pytest.raises(QueryFailed) as caught:
         in_postgres.running.run()
     assert caught.value.code == "records-gone"
+
+
+def test_a_topic_that_was_made_anew_is_not_taken_for_the_one_that_offsets_are_of(in_postgres: Kept) -> None:
+    cluster, topic = in_postgres.broker.plain, in_postgres.topic
+    in_postgres.sent(*range(4))
+    in_postgres.running.run()
+    in_postgres.lose_the_disk()
+    client = AdminClient(cluster.for_librdkafka())
+    client.delete_topics([topic])[topic].result(timeout=30)
+    time.sleep(1)
+    KafkaAdmin(cluster).create(topic, 2, 1, {})
+    in_postgres.sent(*range(100, 140))
+    with pytest.raises(QueryFailed, match="was made anew since it was read up to"):
+        in_postgres.running.run()
 
 
 def test_one_process_at_a_time_runs_a_pipeline_whose_state_is_in_a_database(in_postgres: Kept) -> None:
