@@ -25,7 +25,6 @@ from penstock.runtime.times import FAULT, converted, is_plain, marked, passed, w
 from penstock.sql.carving.stages import ORDERED
 from penstock.sql.dialects import quoted
 from penstock.sql.types import Column, Columns
-from penstock.sql.wanted import wanted_by
 from penstock.sql.wide_rewriting import rewritten, rewritten_condition
 from penstock.sql.wide_types import mentions_wide
 from penstock.sql.words import names_in
@@ -227,7 +226,8 @@ def _with_wide_numbers(sql: str, query: QuerySpec, session: SparkSession) -> str
     return rewritten(sql, tuple((view, columns_of(table)) for view, table in tables.items()))
 
 
-def _wanted(frame: DataFrame, condition: str) -> DataFrame:
+def wanted(frame: DataFrame, condition: str) -> DataFrame:
+    """The rows that meet a condition of SQL."""
     know_row_functions(frame.sparkSession, condition)
     if mentions_wide(condition) or has_wide_numbers(frame):
         know_wide_numbers(frame.sparkSession)
@@ -277,7 +277,7 @@ def prepared(frame: DataFrame, entry: Input) -> DataFrame:
         types |= {OP: "STRING"} if entry.with_operation or OP in entry.cast_to else {}
         frame = frame.select(*(_converted(frame, name, kind).alias(name) for name, kind in types.items()))
     if entry.condition is not None:
-        frame = _wanted(frame, entry.condition)
+        frame = wanted(frame, entry.condition)
     for column in entry.processing_time:
         frame = frame.withColumn(column, f.expr(f"{CLOCK}()"))
     return frame if entry.event_time is None else converted(frame, entry.event_time)
@@ -289,42 +289,3 @@ def _converted(frame: DataFrame, name: str, kind: str) -> Expression:
     if kind == "BOOLEAN" and not isinstance(frame.schema[name].dataType, BooleanType):
         column = column.cast("STRING")  # which is true for 1 and false for 0, and nothing for other numbers
     return column.cast(kind)
-
-
-def shared_read(query: QuerySpec, streams: Mapping[str, DataFrame]) -> DataFrame:
-    """One stream that carries the rows of all. Rows that nobody wants are left out."""
-    return united({view: _read_by_some(query, view, stream) for view, stream in streams.items()})
-
-
-def united(streams: Mapping[str, DataFrame]) -> DataFrame:
-    """The rows of all, with a column for each stream, filled in its own rows only. Of a single one, its rows."""
-    if len(streams) == 1:
-        return next(iter(streams.values()))
-    frames = []
-    for place, stream in enumerate(streams.values()):
-        cells = [
-            (f.struct("*") if other == place else f.lit(None).cast(frame.schema)).alias(f"in_{other}")
-            for other, frame in enumerate(streams.values())
-        ]
-        frames.append(stream.select(f.lit(place).alias("which"), *cells))
-    whole = frames[0]
-    for frame in frames[1:]:
-        whole = whole.union(frame)
-    return whole
-
-
-def _read_by_some(query: QuerySpec, view: str, rows: DataFrame) -> DataFrame:
-    steps = [step for step in query.steps if isinstance(step, Step)]
-    if any(output.view == view for output in query.outputs) or any(step.parameters for step in steps):
-        return rows
-    condition = wanted_by(view, [step.sql for step in steps])
-    return rows if condition is None else _wanted(rows, condition)
-
-
-def split_read(batch: DataFrame, views: Sequence[str], *beside: str) -> dict[str, DataFrame]:
-    """The rows of `united`, taken apart again; `beside` are columns that they got since."""
-    if len(views) == 1:
-        return {views[0]: batch}
-    return {
-        view: batch.where(f.col("which") == place).select(f"in_{place}.*", *beside) for place, view in enumerate(views)
-    }

@@ -24,12 +24,13 @@ from penstock.runtime.beats import IdleWatch
 from penstock.runtime.checkpoint import place_of, reached_ms, state_partitions, unfinished_batch
 from penstock.runtime.extent import Extent
 from penstock.runtime.failures import is_for_input, is_for_rows
-from penstock.runtime.frames import Frames, shared_read
+from penstock.runtime.frames import Frames
 from penstock.runtime.keeping import Keeping
 from penstock.runtime.listening import QueryListener
 from penstock.runtime.outside import Outside
 from penstock.runtime.phases import Phases
 from penstock.runtime.progress import ProgressBoard
+from penstock.runtime.sharing import shared_read
 from penstock.runtime.state import StateNotes
 from penstock.runtime.writing import Writing
 

@@ -12,10 +12,10 @@ from penstock.manifest.model import Output
 from penstock.runtime import rejects
 from penstock.runtime.decoding import sound
 from penstock.runtime.failures import is_for_rows
-from penstock.runtime.frames import split_read, united
 from penstock.runtime.keeping import Batch, Keeping
 from penstock.runtime.rereading import Counts, counted, in_order, rows_again
 from penstock.runtime.rescue import MESSAGE, faulty, only, together, without
+from penstock.runtime.sharing import split_read, united
 
 
 @dataclass(frozen=True, slots=True)

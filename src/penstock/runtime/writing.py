@@ -25,7 +25,7 @@ from penstock.runtime.checks import failed_rows
 from penstock.runtime.counts import left_out, observed
 from penstock.runtime.decoding import unreadable_records
 from penstock.runtime.failures import SPARK_ERRORS, failure_in_python, file_at_fault, is_for_rows
-from penstock.runtime.frames import Frames, split_read
+from penstock.runtime.frames import Frames
 from penstock.runtime.keeping import Batch, Keeping
 from penstock.runtime.keyed import turn_metric
 from penstock.runtime.progress import ProgressBoard
@@ -40,7 +40,7 @@ from penstock.runtime.rereading import (
 from penstock.runtime.rereading import without as without_files
 from penstock.runtime.rescuing import Rescue
 from penstock.runtime.settling import as_wanted
-from penstock.runtime.sharing import shared
+from penstock.runtime.sharing import shared, split_read
 from penstock.runtime.times import is_plain, unusable_rows
 from penstock.sql.dialects import quoted
 
