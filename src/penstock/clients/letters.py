@@ -51,6 +51,11 @@ class Letter:
         return str(self.about["code"])
 
     @property
+    def kind(self) -> str:
+        """Its code, and whether it holds a record where others of this code hold a row as it was to be written."""
+        return f"{self.code} record" if self.code == RULE_FAILED and self.about["offset"] is not None else self.code
+
+    @property
     def origin(self) -> tuple[object, ...]:
         """What is the same for every letter about a record."""
         known = self.about["offset"] is not None
@@ -68,21 +73,21 @@ class Letter:
 class Delivered:
     """How far the letters of a node in a topic for errors were delivered again, or discarded.
 
-    By its parts: those of all codes, and those of single codes, some of which cannot be delivered and wait meanwhile.
+    By its parts: those of all kinds, and those of single kinds, some of which cannot be delivered and wait meanwhile.
     """
 
     parts: Mapping[str, int]
-    codes: Mapping[str, Mapping[str, int]]
+    kinds: Mapping[str, Mapping[str, int]]
 
-    def has(self, code: str, part: str, place: int) -> bool:
-        return place < max(self.parts.get(part, 0), self.codes.get(code, {}).get(part, 0))
+    def has(self, kind: str, part: str, place: int) -> bool:
+        return place < max(self.parts.get(part, 0), self.kinds.get(kind, {}).get(part, 0))
 
     def and_also(self, letters: Iterable[Letter]) -> "Delivered":
-        """With these letters too, which stand in order: nothing of their codes is left out before the last of them."""
-        codes = {code: dict(parts) for code, parts in self.codes.items()}
+        """With these letters too, which stand in order: nothing of their kinds is left out before the last of them."""
+        kinds = {kind: dict(parts) for kind, parts in self.kinds.items()}
         for letter in letters:
-            codes.setdefault(letter.code, {})[letter.part] = letter.place + 1
-        return Delivered(self.parts, codes)
+            kinds.setdefault(letter.kind, {})[letter.part] = letter.place + 1
+        return Delivered(self.parts, kinds)
 
 
 NOTHING: Final = Delivered({}, {})
@@ -111,11 +116,11 @@ def outstanding(letters: Iterable[Letter], delivered: Mapping[tuple[str, str], D
 
     A letter that was delivered stands for those before it about the same record.
     """
-    newest = {(x.origin, x.part): (x.code, x.place) for x in letters}
+    newest = {(x.origin, x.part): (x.kind, x.place) for x in letters}
     found: dict[tuple[object, ...], tuple[At, str]] = {}
-    for (origin, part), (code, place) in newest.items():
+    for (origin, part), (kind, place) in newest.items():
         kept_in, node = str(origin[0]), str(origin[1])
-        if not delivered.get((kept_in, node), NOTHING).has(code, part, place):
+        if not delivered.get((kept_in, node), NOTHING).has(kind, part, place):
             found[origin] = ((kept_in, part, place), node)
     return dict(sorted(found.values()))
 

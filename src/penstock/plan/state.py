@@ -113,12 +113,12 @@ def read_delivered(store: StateStore, place: Place) -> dict[tuple[str, str], Del
 
 
 def record_delivered(store: StateStore, place: Place, letters: Sequence[Letter]) -> None:
-    """Note that letters are done with. They stand in order, and nothing of their codes waits between them."""
+    """Note that letters are done with. They stand in order, and nothing of their kinds waits between them."""
     known = read_delivered(store, place)
     for topic, node in {(letter.kept_in, letter.node) for letter in letters}:
         some = (letter for letter in letters if (letter.kept_in, letter.node) == (topic, node))
         delivered = known.get((topic, node), NO_LETTERS).and_also(some)
-        document = {"topic": topic, "node": node, "parts": delivered.parts, "codes": delivered.codes}
+        document = {"topic": topic, "node": node, "parts": delivered.parts, "codes": delivered.kinds}
         store.put(place.namespace, {f"delivered:{topic}:{node}": document})
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column as Expression
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -12,7 +13,7 @@ from pyspark.sql.types import BooleanType, DataType, StructField, StructType
 from penstock.clients.rowwise.functions import know_row_functions
 from penstock.clients.wide.columns import has_wide_numbers
 from penstock.clients.wide.functions import know_wide_numbers
-from penstock.connectors.contract import Source
+from penstock.connectors.contract import ORIGIN, Source
 from penstock.keyed.operators import CLOCK, OP, ORDER
 from penstock.manifest.model import Check, EventTimeSpec, Input, KeyedStep, LateRows, Manifest, QuerySpec, Step
 from penstock.runtime import beats, checks
@@ -22,6 +23,7 @@ from penstock.runtime.keyed import operate
 from penstock.runtime.ml.functions import MlFunctions
 from penstock.runtime.settling import settled
 from penstock.runtime.times import FAULT, converted, is_plain, marked, passed, watermarked
+from penstock.sql.carried import carrying
 from penstock.sql.carving.stages import ORDERED
 from penstock.sql.dialects import quoted
 from penstock.sql.types import Column, Columns
@@ -179,16 +181,35 @@ class Frames:
         self._once_more(query.model_copy(update={"checks": others}), entry, rows, check.steps)
         return checks.failing(rows.sparkSession.table(quoted(check.view)), check)
 
+    def with_records(self, query: QuerySpec, view: str, entry: Input, rows: DataFrame) -> DataFrame | None:
+        """The rows of a view of a query, made of rows of its input that are given once more, each with its record.
+
+        None where a row of the one is not made of one of the other, or nobody knows its record.
+        """
+        carried = [carrying(step.sql, ORIGIN) if isinstance(step, Step) else None for step in query.steps]
+        streams = [other for other in query.inputs if not other.static]
+        if ORIGIN not in rows.columns or None in carried or len(streams) > 1:
+            return None
+        steps = tuple(step.model_copy(update={"sql": sql}) for step, sql in zip(query.steps, carried, strict=True))
+        query = query.model_copy(update={"steps": steps})
+        try:
+            self._once_more(query, entry, rows, [step.view for step in steps], with_records=True)
+        except AnalysisException:
+            return None
+        return rows.sparkSession.table(quoted(view))
+
     def late_rows(self, query: QuerySpec, late: LateRows, rows: DataFrame) -> DataFrame:
         """The rows that an operator may have found late, of a batch of its input that is given once more."""
         entry = next(entry for entry in query.inputs if entry.view == late.input)
         self._once_more(query, entry, rows, late.steps)
         return rows.sparkSession.sql(late.sql)
 
-    def _once_more(self, query: QuerySpec, entry: Input, rows: DataFrame, steps: Sequence[str]) -> None:
+    def _once_more(
+        self, query: QuerySpec, entry: Input, rows: DataFrame, steps: Sequence[str], *, with_records: bool = False
+    ) -> None:
         """Make the views of some steps from rows of an input that are read again."""
         session = rows.sparkSession
-        usable = self._usable(query, entry, plain(sound(rows)))
+        usable = self._usable(query, entry, sound(rows) if with_records else plain(sound(rows)))
         self._sound(query, entry.view, usable).createOrReplaceTempView(quoted(entry.view))
         self._functions.register(query.asks, session)
         self._run(query, [step for step in query.steps if step.view in steps], session)

@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame
 from penstock.clients.batches import BatchRef, PartRead
 from penstock.clients.topic_names import error_topic
 from penstock.connectors.contract import Source
-from penstock.manifest.model import Check, Input, KeyedStep, QuerySpec
-from penstock.runtime import rejects
+from penstock.manifest.model import Check, Input, KeyedStep, Output, QuerySpec
+from penstock.runtime import rejects, rules
 from penstock.runtime.checkpoint import BatchTime
 from penstock.runtime.error_output import ErrorOutput
 from penstock.runtime.frames import Frames
@@ -75,6 +75,24 @@ class Keeping:
             found = self.frames.failing_rows(self.spec, check, rows)
             letters = rejects.failed(found, self._entry(check.input), self._writer)
             self.keep(self._writer, letters, batch.ref, f"{check.view} fails")
+
+    def breaking(self, output: Output, batch: Batch, count: int) -> bool:
+        """Keep the records whose rows break a rule. Whether that could be done: each of so many rows must be made of
+        one, and break it also when it is made once more."""
+        entry = next(entry for entry in self.spec.inputs if not entry.static)
+        rows = self.again(entry.view, batch)
+        made = None if rows is None else self.frames.with_records(self.spec, output.view, entry, rows)
+        if made is None:
+            return False
+        found = rules.breaking(rules.marked(made, output.rules)).persist()
+        try:
+            if found.count() != count:
+                return False
+            letters = rejects.breaking_records(found, entry, output.node)
+            self.keep(output.node, letters, batch.ref, f"{output.view} rules")
+            return True
+        finally:
+            found.unpersist()
 
     def late(self, step: KeyedStep, batch: Batch) -> None:
         """Keep the rows that came too late for an operator."""

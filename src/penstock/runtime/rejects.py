@@ -65,6 +65,11 @@ def breaking(rows: DataFrame, node: str) -> DataFrame:
     return _as_written(named, node, RULE_FAILED)
 
 
+def breaking_records(rows: DataFrame, entry: Input, node: str) -> DataFrame:
+    """Records whose rows break a rule of a test, as they were read."""
+    return _addressed(rows.withColumn(FAULT, f.lit(RULE_FAILED)), entry, node, f.col(BROKEN))
+
+
 def refused(letters: DataFrame, node: str) -> DataFrame:
     """Rows that the system behind a sink did not take, as they were to be written."""
     return _as_written(letters, node, REFUSED)

@@ -45,7 +45,7 @@ _STAY: Final[Mapping[str, str]] = {
     UNREAD: "files that could not be read are only kept by their names: put them back under other names",
     GONE: "records that are gone are only known by their range",
 }
-"""Codes of letters that have no record to deliver, and why."""
+"""Kinds of letters that have no record to deliver, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class Replay:
             failed += letters_again.count() and self._outside.errors.write(self._entry.node, letters_again, ref)
         rows = sound(found)
         try:
-            written, broken = self._write(self._worked(rows), ref)
+            written, broken = self._write(rows, ref)
             return Replayed(written, failed + broken)
         except (*SPARK_ERRORS, QueryFailed) as error:
             if not is_for_rows(error):
@@ -123,31 +123,43 @@ class Replay:
         try:
             keep(wrong, 0)
             try:
-                written, broken = self._write(self._worked(without(numbered, list(wrong))), ref)
+                written, broken = self._write(without(numbered, list(wrong)), ref)
             except QueryFailed as error:
                 if not is_for_rows(error):
                     raise
                 alone, wrong = wrong, together(numbered, wrong, attempt)
                 keep({place: said for place, said in wrong.items() if place not in alone}, 3)
-                written, broken = self._write(self._worked(without(numbered, list(wrong))), ref)
+                written, broken = self._write(without(numbered, list(wrong)), ref)
             return Replayed(written, failed + len(wrong) + broken)
         finally:
             numbered.unpersist()
 
     def _write(self, rows: DataFrame, ref: BatchRef) -> tuple[int, int]:
         """Write the rows that meet the rules of the output and are taken, and keep the others. How many these and those
-        were."""
+        were.
+
+        They are made before the first one is written: what fails then has left nothing behind in the sink.
+        """
         output = self._output
-        if not output.rules:
-            return self._handed(rows, ref)
-        marked = rules.marked(rows, output.rules).persist()
+        worked = rules.marked(self._worked(rows), output.rules).persist()
         try:
-            written, not_taken = self._handed(rules.meeting(marked), ref)
-            breaking = rejects.breaking(rules.breaking(marked), output.node)
-            broken = breaking.count() and self._outside.errors.write(output.node, breaking, replace(ref, batch_id=1))
-            return written, broken + not_taken
+            count = rules.breaking(worked).count()
+            written, not_taken = self._handed(rules.meeting(worked), ref)
+            if count:
+                self._outside.errors.write(output.node, self._breaking(rows, worked, count), replace(ref, batch_id=1))
+            return written, count + not_taken
         finally:
-            marked.unpersist()
+            worked.unpersist()
+
+    def _breaking(self, rows: DataFrame, worked: DataFrame, count: int) -> DataFrame:
+        """Letters about what breaks rules: records where that is known, as when they were first read."""
+        output = self._output
+        made = self._frames.with_records(self._query, output.view, self._entry, rows)
+        if made is not None:
+            found = rules.breaking(rules.marked(made, output.rules))
+            if found.count() == count:
+                return rejects.breaking_records(found, self._entry, output.node)
+        return rejects.breaking(rules.breaking(worked), output.node)
 
     def _handed(self, rows: DataFrame, ref: BatchRef) -> tuple[int, int]:
         def keep(letters: DataFrame) -> None:
@@ -221,8 +233,8 @@ def _deliverable(letters: Iterable[Letter], left: Counter[str], *, of_several: b
     """The letters that hold a record; the others are counted. Of several sinks, only one has failed over a row: the
     others have it."""
     for letter in letters:
-        why = _STAY.get(letter.code)
-        if why is None and of_several and letter.code != rejects.FAILED:
+        why = _STAY.get(letter.kind)
+        if why is None and of_several and letter.code not in (rejects.FAILED, RULE_FAILED):
             why = "several sinks wait for it; write it into its topic again, as its writer would"
         if why is None:
             yield letter

@@ -20,7 +20,7 @@ def marked(rows: DataFrame, rules: Sequence[RowRule]) -> DataFrame:
     checks = [
         f.when(~f.coalesce(f.expr(rule.condition), f.lit(True)), f.lit(f"{rule.test}: {rule.said}")) for rule in rules
     ]
-    return rows.withColumn(BROKEN, f.when(~f.coalesce(kept, f.lit(False)), f.coalesce(*checks)))
+    return rows.withColumn(BROKEN, f.when(~f.coalesce(kept, f.lit(False)), f.coalesce(*checks, f.lit(None))))
 
 
 def meeting(rows: DataFrame) -> DataFrame:

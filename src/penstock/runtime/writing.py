@@ -199,8 +199,9 @@ class Writing:
                 raise
             return written
 
-    def _deliver(self, output: Output, rows: DataFrame, ref: BatchRef) -> int:
-        """Write the rows that meet the rules of their output, and deal with the others."""
+    def _deliver(self, output: Output, rows: DataFrame, ref: BatchRef, *, whole: bool = True) -> int:
+        """Write the rows that meet the rules of their output, and deal with the others. A batch that is not `whole`
+        lacks the rows that it would fail over."""
         if not output.rules:
             return self._handed(output, rows, ref)
         rows = rules.marked(rows, output.rules).persist()
@@ -210,12 +211,19 @@ class Writing:
                 raise rules.failure(rows, output)
             written = self._handed(output, rules.meeting(rows), ref)
             self.board.rejected(self.spec.name, found)
-            if found and output.on_error == "dead_letter":
+            if found and output.on_error == "dead_letter" and not (whole and self._keep_breaking(output, ref, found)):
                 letters = rejects.breaking(rules.breaking(rows), output.node)
                 self.keeping.keep(output.node, letters, ref, f"{output.view} rules")
             return written
         finally:
             rows.unpersist()
+
+    def _keep_breaking(self, output: Output, ref: BatchRef, count: int) -> bool:
+        """Keep the records of rows that break rules, where that is one for each."""
+        gathered = self.spec.stateful or output.fold is not None or output.latest_by is not None
+        if gathered or self.sinks[output.node].last_by:
+            return False
+        return self.keeping.breaking(output, self._batch(ref), count)
 
     def _handed(self, output: Output, rows: DataFrame, ref: BatchRef) -> int:
         def keep(letters: DataFrame) -> None:
@@ -234,7 +242,7 @@ class Writing:
             output,
             self.sinks[output.node],
             partial(self._settled, output=output),
-            partial(self._deliver, output, ref=ref),
+            partial(self._deliver, output, ref=ref, whole=False),
         )
         done = rescue(ordered=self._is_mixed_up(read))
         if done is None:
