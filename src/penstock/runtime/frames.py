@@ -196,7 +196,8 @@ class Frames:
             self._once_more(query, entry, rows, [step.view for step in steps], with_records=True)
         except AnalysisException:
             return None
-        return rows.sparkSession.table(quoted(view))
+        made = rows.sparkSession.table(quoted(view))
+        return made if ORIGIN in made.columns else None
 
     def late_rows(self, query: QuerySpec, late: LateRows, rows: DataFrame) -> DataFrame:
         """The rows that an operator may have found late, of a batch of its input that is given once more."""

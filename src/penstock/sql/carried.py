@@ -6,16 +6,19 @@ from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
 from penstock.sql.dialects import SPARK
+from penstock.sql.keys import is_unsteady
 
 _MORE: Final = ("joins", "laterals", "pivots", "group", "having", "qualify", "distinct", "limit", "offset")
 _OF_MANY: Final = (exp.AggFunc, exp.Window, exp.UDTF, exp.Explode, exp.Query)
+_MAKE_ROWS: Final = ("INLINE_OUTER", "STACK", "JSON_TUPLE")
+"""Functions that make several rows of one, and have no class of their own."""
 
 
 def carrying(sql: str, column: str) -> str | None:
     """The query, in Spark SQL, with one more column of its only table behind its own.
 
-    None unless each of its rows is made of one row of that table, and no two of the same. Functions that nobody knows
-    may still be of many.
+    None unless each of its rows is made of one row of that table, no two of the same, and of the same ones every time.
+    Functions that nobody knows may still be of many.
     """
     try:
         tree = parse_one(sql, read=SPARK)
@@ -29,7 +32,7 @@ def _carry(query: object, column: str, named: dict[str, object]) -> bool:
     if not isinstance(query, exp.Select) or any(query.args.get(part) for part in _MORE):
         return False
     own = [*query.expressions, *filter(None, (query.args.get("where"),))]
-    if any(isinstance(part, _OF_MANY) for each in own for part in each.walk()):
+    if any(map(_is_loose, (part for each in own for part in each.walk()))):
         return False
     named = {**named, **{each.alias.lower(): each.this for each in query.ctes}}
     if not any(projection.is_star for projection in query.expressions):
@@ -43,3 +46,9 @@ def _carry(query: object, column: str, named: dict[str, object]) -> bool:
             return _carry(inner.this, column, named)
         case _:
             return False
+
+
+def _is_loose(part: exp.Expr) -> bool:
+    """Whether what a row is made of cannot be told from its SQL."""
+    makes_rows = isinstance(part, exp.Anonymous) and part.name.upper() in _MAKE_ROWS
+    return isinstance(part, _OF_MANY) or makes_rows or is_unsteady(part)
