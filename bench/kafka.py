@@ -115,8 +115,8 @@ def payloads(number: int) -> list[bytes]:
         price = (i * 10_001).to_bytes(4, "big")
         fields = (
             zigzag(i),
-            text(f"user-{i:04d}"),
-            text(f"user{i:04d}@mail.test"),
+            text(f"user-{i:07d}"),
+            text(f"user{i:04d}@customers.mail.test"),
             text(("DE", "FR", "US", "JP")[i % 4]),
             text(("ios", "web", "tv")[i % 3]),
             struct.pack("<d", i * 1.5),
@@ -125,6 +125,7 @@ def payloads(number: int) -> list[bytes]:
             zigzag(i % 10),
         )
         found.append(head(number) + b"".join(fields))
+    assert round(statistics.mean(map(len, found))) == 76
     return found
 
 
