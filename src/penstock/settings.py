@@ -161,9 +161,12 @@ class ClickHouseSourceSettings(ClickHouseSettings):
 
 
 class ClickHouseSinkSettings(ClickHouseSettings):
-    compression: Literal["none", "gzip", "zstd", "lz4"] = "zstd"
+    compression: Literal["none", "gzip", "zstd", "lz4"] = "none"
+    """How rows are packed on their way, unless a sink says so itself: `none`, `gzip`, `zstd` or `lz4`."""
     compression_level: int = Field(6, ge=0, le=9)
+    """How hard `gzip` tries."""
     batch_size: int = Field(100_000, ge=1)
+    """Rows of one insert at most."""
     batch_flush_interval: FlushInterval | None = None
     """How often batches of its sinks begin that do not say so themselves. Default: as soon as the last one is done."""
 

@@ -1,7 +1,9 @@
 import pytest
 
+from penstock.graph.analysis import as_columns
+from penstock.sql.types import Column
 from tests.support import codes, only, spot
-from tests.unit.conftest import PIPELINE, Check, Findings, Link
+from tests.unit.conftest import PIPELINE, Check, Compile, Findings, Link
 
 HEAD = """\
 sources:
@@ -183,6 +185,57 @@ def test_a_primary_key_that_is_no_output_is_reported_everywhere(pipeline: Findin
         ("primary-key-missing", "sinks.o.primary_key", "name"),
     ]
     assert found[0].origin == spot(PIPELINE, text, "uid")
+
+
+KEYED = """
+    sources:
+      a: {type: generator, primary_key: ID, columns: {id: {kind: sequence}, Region: {kind: text}}}
+    transforms:
+      t: {type: sql, primary_key: "iD, region", sql: "SELECT id AS Id, Region FROM a"}
+    sinks:
+      pg: {type: postgres, from: t, table: t, primary_key: "REGION,ID"}
+      agg:
+        type: postgres_aggregate
+        aggregate: {n: {fn: count}}
+        from: a
+        landing_table: l
+        agg_table: g
+        primary_key: Id
+      ch: {type: clickhouse, from: t, table: t, primary_key: ID}
+      topic: {type: kafka, from: a, topic: t, data_format: json, primary_key: "${KEY:-ID}"}
+      hook: {type: webhook, from: a, url: "http://${HOST:-h}/", primary_key: REGION}
+      shown: {type: print, from: t}
+"""
+
+
+def test_a_key_has_the_spelling_of_its_columns_everywhere(pipeline_graph: Link, pipeline_manifest: Compile) -> None:
+    graph = pipeline_graph(KEYED)
+    assert {node.name: node.key for node in graph.nodes.values()} == {
+        "a": ("id",),
+        "t": ("Id", "Region"),
+        "pg": ("Region", "Id"),
+        "agg": ("id",),
+        "ch": ("Id",),
+        "topic": ("id",),
+        "hook": ("Region",),
+        "shown": ("Id", "Region"),
+    }
+    (query,) = pipeline_manifest(KEYED).queries
+    assert query.inputs[0].source["primary_key"] == "id"
+    assert {output.node: output.sink["primary_key"] for output in query.outputs} == {
+        "sink.pg": "Region,Id",
+        "sink.agg": "id",
+        "sink.ch": "Id",
+        "sink.topic": "${KEY:-ID}",
+        "sink.hook": "Region",
+        "sink.shown": "Id,Region",
+    }
+
+
+def test_a_column_that_is_spelt_as_the_key_goes_before_others() -> None:
+    columns = (Column("Id", "INT"), Column("ID", "INT"))
+    assert as_columns(("ID", "id", "gone"), columns) == ("ID", "Id", "gone")
+    assert as_columns(("ID",), None) == ("ID",)
 
 
 def test_the_columns_of_files_are_read_before_anything_runs(check: Check) -> None:

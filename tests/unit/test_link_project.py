@@ -358,6 +358,11 @@ def test_a_key_that_is_no_output_is_reported(project: Findings) -> None:
     assert (found.code, found.path, found.params) == ("primary-key-missing", "models.m.key", {"column": "nme"})
 
 
+def test_a_key_has_the_spelling_of_its_columns(project_graph: Link) -> None:
+    text = HEAD + "  - {name: m, key: ID, sql: 'SELECT id, name FROM {{ source(\"orders\") }}'}\n"
+    assert project_graph(text)["model.m"].key == ("id",)
+
+
 # Materialization
 
 

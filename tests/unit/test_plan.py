@@ -164,6 +164,36 @@ def test_what_this_installation_cannot_run_is_refused(project_manifest: Compile)
     assert diff(project_manifest(project(FILTER, runtime=on_kafka)), NOTHING).refusals == ()
 
 
+@pytest.mark.parametrize(
+    ("source", "where"),
+    [
+        ("type: kafka, topic: t", "with the earliest rows"),
+        ("type: kafka, topic: t, starting_offsets: '${FROM:-earliest}'", "where `starting_offsets` says"),
+        ("type: kafka, topic: '${T:-t}', starting_offsets: earliest", "with the earliest rows"),
+        ("type: kafka, topic: t, starting_offsets: latest", "where `starting_offsets` says"),
+        ("type: kafka, topic: t, starting_offsets: {0: 5}", "where `starting_offsets` says"),
+        ("type: clickhouse, table_name: t, start_at: 5", "where `start_at` says"),
+        ("type: postgres_cdc, user: u, database: d, table: t, snapshot: never", "where `snapshot` says"),
+        (
+            "type: hybrid, bounded_sources: [{source_type: clickhouse, table_name: t}],"
+            " unbounded_source: {source_type: kafka, topic: t, start_at: latest}",
+            "with the earliest rows",
+        ),
+        (
+            "type: hybrid, bounded_sources: [{source_type: clickhouse, table_name: t, start_at: 0}],"
+            " unbounded_source: {source_type: kafka, topic: t}",
+            "where `start_at` says",
+        ),
+    ],
+)
+def test_a_plan_says_where_a_query_begins(source: str, where: str, pipeline_manifest: Compile) -> None:
+    manifest = pipeline_manifest(f"sources: {{a: {{{source}}}}}\nsinks: {{o: {{type: blackhole, from: a}}}}\n")
+    (step,) = diff(manifest, NOTHING).steps
+    assert explain(step).reason == f"new; begins {where}"
+    again = diff(manifest, deployed(manifest), allow_rebuild=["a"]).steps[0]
+    assert explain(again).reason.endswith(f"; begins again {where}")
+
+
 def test_json_says_what_the_lines_say(project_manifest: Compile) -> None:
     plan = diff(project_manifest(project(FILTER)), NOTHING)
     document = to_json(plan)

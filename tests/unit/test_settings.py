@@ -377,7 +377,7 @@ def test_clickhouse_is_on_this_machine_unless_it_is_said_otherwise() -> None:
     def found(environ: dict[str, str]) -> ClickHouseSink | None:
         return pipeline_clusters(settings_from(environ), on_kafka=False).clickhouse_sink
 
-    assert found({}) == ClickHouseSink(ClickHouse("http://localhost:8123"))
+    assert found({}) == ClickHouseSink(ClickHouse("http://localhost:8123"), "none", 6, 100_000)
     environ = {
         "STREAMLING__CLICKHOUSE_SINK__URL": "https://theirs:8443",
         "PENSTOCK__CLICKHOUSE_SINK__URL": "https://ours:8443",

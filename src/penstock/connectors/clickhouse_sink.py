@@ -66,7 +66,7 @@ class ClickHouseSink(Sink):
     parallelism: Parallelism | None = None
     """How many inserts run at a time at most. Default: one for each part of a batch that Spark works on."""
     compression: Literal["none", "gzip", "zstd", "lz4"] | None = None
-    """How rows are packed on their way. Default: the setting `clickhouse_sink.compression`, which is `zstd`."""
+    """How rows are packed on their way. Default: the setting `clickhouse_sink.compression`, which is `none`."""
     compression_level: Whole | None = Field(None, ge=0, le=9)
     """How hard `gzip` tries. Default: the setting `clickhouse_sink.compression_level`, which is 6."""
     _target: Target = PrivateAttr(Target())

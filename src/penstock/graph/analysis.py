@@ -6,6 +6,7 @@ from typing import Protocol
 from penstock.errors import Diagnostic, Origin, Severity, did_you_mean
 from penstock.graph.graph import Node
 from penstock.sql.query import Problem
+from penstock.sql.types import Columns
 
 
 class Place(Protocol):
@@ -51,6 +52,16 @@ def cycle_diagnostics(
             Diagnostic("cycle", heading + text, place.origin, place.label, hint, params={"path": " -> ".join(names)})
         )
     return found
+
+
+def as_columns(names: Sequence[str], columns: Columns | None) -> tuple[str, ...]:
+    """Names in the spelling of the columns that they stand for, as far as those are known.
+
+    SQL does not tell cases apart, and systems do.
+    """
+    present = [c.name for c in columns or ()]
+    spelt = {name.casefold(): name for name in reversed(present)}
+    return tuple(name if name in present else spelt.get(name.casefold(), name) for name in names)
 
 
 def missing_key(key: Sequence[str], node: Node, origin: Origin, label: str) -> list[Diagnostic]:

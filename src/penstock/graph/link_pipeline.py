@@ -8,7 +8,7 @@ from penstock.connectors.contract import Sink, Source
 from penstock.connectors.hybrid import HybridSource
 from penstock.connectors.node import PipelineNode, without_effect
 from penstock.errors import Diagnostic, Origin, Severity, did_you_mean, nearest
-from penstock.graph.analysis import as_diagnostics, cycle_diagnostics, missing_key
+from penstock.graph.analysis import as_columns, as_diagnostics, cycle_diagnostics, missing_key
 from penstock.graph.graph import Graph, Node
 from penstock.graph.order import topological
 from penstock.graph.phases import unlike_phases
@@ -89,7 +89,7 @@ def _source(name: str, declared: Declared[Source], schemas: Mapping[str, Columns
         source,
         declared.origin,
         columns=columns,
-        key=source.primary_key,
+        key=as_columns(source.primary_key, columns),
         unfilled=_unfilled(declared),
         condition=condition,
         on_error=source.on_error,
@@ -206,7 +206,7 @@ def _transform(node_id: str, read: _Read, nodes: Mapping[str, Node]) -> tuple[No
         inputs=tuple(n.id for n in inputs),
         query=query,
         columns=columns,
-        key=declared.value.primary_key or _inherited(inputs, columns),
+        key=as_columns(declared.value.primary_key or _inherited(inputs, columns), columns),
     )
     key_origin = declared.origin_of("primary_key")
     missing = missing_key(node.key, node, key_origin, f"{declared.label}.primary_key")
@@ -232,6 +232,7 @@ def _sink(
         diagnostics.append(
             _unknown_upstream(sink.from_, readable, declared.origin_of("from"), f"{declared.label}.from")
         )
+    columns = upstream.columns if upstream else None
     node = Node(
         f"sink.{name}",
         "sink",
@@ -239,8 +240,8 @@ def _sink(
         sink,
         declared.origin,
         inputs=(upstream.id,) if upstream else (),
-        columns=upstream.columns if upstream else None,
-        key=sink.primary_key or (upstream.key if upstream else ()),
+        columns=columns,
+        key=as_columns(sink.primary_key, columns) or (upstream.key if upstream else ()),
         unfilled=_unfilled(declared),
     )
     origin = declared.origin_of("primary_key")

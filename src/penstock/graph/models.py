@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from penstock.errors import Diagnostic, Severity, did_you_mean, has_errors
-from penstock.graph.analysis import as_diagnostics, missing_key
+from penstock.graph.analysis import as_columns, as_diagnostics, missing_key
 from penstock.graph.flows import flow_of, keyed_by, masked_keys, unbounded_state
 from penstock.graph.graph import EventTime, Node
 from penstock.graph.masking import applied_masks, classified
@@ -77,7 +77,8 @@ def model_node(
     declared, model, gateway = read.declared, read.declared.value, runtime.has_gateway
     inputs = {node_id: nodes[node_id] for node_id in read.inputs if node_id in nodes}
     found = _studied(read, inputs, memory)
-    change_key, keyless = keyed_by(found, model.key)
+    key = as_columns(model.key, found.columns)
+    change_key, keyless = keyed_by(found, key)
     here = [*unsupported(found.constructs, never=False), *filter(None, (found.hindrance, keyless))]
     here += hindered(found.asks, runtime.ml.models)
     times, diagnostics = _said_of_sql(read, found, inputs, here)
@@ -103,7 +104,7 @@ def model_node(
         materialized=materialized,
         query=_bound(read.sql or _united(read, inputs), inputs, found),
         columns=columns,
-        key=model.key,
+        key=key,
         event_time=event_time,
         further_times=tuple(time for time in further if time is not None),
         asked_times=times,

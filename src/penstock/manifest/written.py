@@ -12,17 +12,19 @@ from penstock.keyed.operators import OP
 from penstock.manifest.outside import model_schema
 from penstock.project.stream_project import Model
 from penstock.project.stream_project import Source as ProjectSource
+from penstock.project.variables import references
 
 
 def written(node: Node) -> dict[str, Any]:
     """The connector of a pipeline's node. One that refers to variables stays as it was written.
 
-    A key that it has from elsewhere goes with it: a source from its schema, a sink from what is written into it.
+    Its key is that of the node, in the spelling of the columns; it may be from elsewhere: that of a source from its
+    schema, that of a sink from what is written into it.
     """
     assert isinstance(node.element, Source | Sink)
     said = dict(node.unfilled) if node.unfilled is not None else _dumped(node.element)
-    inherits = node.key and not said.get("primary_key")
-    return {**said, "primary_key": ",".join(node.key)} if inherits else said
+    filled_later = any(True for _ in references(said.get("primary_key")))
+    return {**said, "primary_key": ",".join(node.key)} if node.key and not filled_later else said
 
 
 def topic_source(node: Node, graph: Graph) -> dict[str, Any]:

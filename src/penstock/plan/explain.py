@@ -1,8 +1,10 @@
 """explain: a plan as lines for people and as JSON for programs."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
+from penstock.manifest.model import QuerySpec
 from penstock.plan.steps import (
     ChangeConnector,
     ChangeTopic,
@@ -23,6 +25,9 @@ from penstock.plan.steps import (
     StartQuery,
     Step,
 )
+
+_BEGINNINGS: Final[Mapping[str, str | None]] = {"starting_offsets": "earliest", "start_at": None, "snapshot": "initial"}
+"""Fields of sources that say where to begin, and what they say of the earliest rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +56,14 @@ def explain(step: Step) -> Line:
         case LeaveTopic(topic, reason):
             return Line("=", "leave", "topic", topic.name, reason)
         case StartQuery(query):
-            return Line("+", "start", "query", query.name, "new; begins with the earliest rows")
+            return Line("+", "start", "query", query.name, f"new; begins {_where(query)}")
         case ResumeQuery(query):
             return Line("=", "resume", "query", query.name, "unchanged; goes on where it stopped")
         case RestartQuery(query, reason):
             return Line("~", "restart", "query", query.name, f"{reason}; goes on where it stopped")
         case RebuildQuery(query, reason):
             risk = "rows written so far stay in its output and are written again; its readers see them twice"
-            return Line("!", "rebuild", "query", query.name, f"{reason}; begins again with the earliest rows", risk)
+            return Line("!", "rebuild", "query", query.name, f"{reason}; begins again {_where(query)}", risk)
         case RetireQuery(name):
             return Line("-", "retire", "query", name, "no longer in the project; its checkpoint and output stay")
         case CreateConnector(connector):
@@ -78,6 +83,13 @@ def explain(step: Step) -> Line:
                 return Line("-", "forget", "virtual topic", name, "no gateway is named any more; it stays there")
             return Line("-", "delete", "virtual topic", name, "no longer in the project; the topic below stays")
     assert_never(step)
+
+
+def _where(query: QuerySpec) -> str:
+    """Where a query begins that goes on from nothing."""
+    first = [entry.sources[0] for entry in query.inputs]
+    said = [field for field, usual in _BEGINNINGS.items() if any(one.get(field, usual) != usual for one in first)]
+    return f"where {' and '.join(f'`{field}`' for field in said)} says" if said else "with the earliest rows"
 
 
 def summary(plan: Plan) -> str:

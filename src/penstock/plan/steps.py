@@ -44,7 +44,7 @@ class LeaveTopic:
 
 @dataclass(frozen=True, slots=True)
 class StartQuery:
-    """A query that has never run: it begins with the earliest rows."""
+    """A query that has never run: it begins with the earliest rows, or where its sources say."""
 
     query: QuerySpec
 
@@ -66,7 +66,7 @@ class RestartQuery:
 
 @dataclass(frozen=True, slots=True)
 class RebuildQuery:
-    """The change does not fit the checkpoint: a new one begins with the earliest rows."""
+    """The change does not fit the checkpoint: a new one begins with the earliest rows, or where its sources say."""
 
     query: QuerySpec
     reason: str

@@ -186,7 +186,7 @@ class ClickHouseSink:
     """A server that sinks write to, and how they do it unless they say otherwise."""
 
     server: ClickHouse = ClickHouse()
-    compression: str = "zstd"
+    compression: str = "none"
     compression_level: int = 6
     batch_size: int = 100_000
 
