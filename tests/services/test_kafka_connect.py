@@ -15,7 +15,7 @@ from penstock.dev import processes
 from penstock.errors import PlanRefused, ServiceError
 from penstock.plan.explain import explain
 from tests.services import postgres
-from tests.services.kafka import Broker, new_topic, produce
+from tests.services.kafka import Broker, delete_all, new_topic, produce
 from tests.services.postgres import Database
 from tests.spark.running import Running
 
@@ -146,7 +146,11 @@ def test_a_connector_that_has_failed_begins_again(given: Given, database: Databa
     eventually(lambda: given.worker.connectors()[given.name].failure is not None)
     (step,) = given.steps()
     assert step.startswith(f"~ restart connector {given.name}: it has failed: ")
-    given.running.run()
+    delete_all(given.broker.plain, given.topic)
+    given.sent((1, "Ada")).running.run()
+    eventually(lambda: database.has(given.table))  # its task reads on: of itself, one that has failed never does
+    eventually(lambda: database.rows(f"SELECT id, name FROM {given.table}") == [("1", "Ada")])
+    assert given.steps() == []
 
 
 def test_a_connector_that_somebody_else_made_is_left_alone(given: Given) -> None:

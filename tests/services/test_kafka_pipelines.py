@@ -191,11 +191,15 @@ def test_rows_that_fail_are_kept_out_before_the_others_are_written(given: Given,
     assert sorted(letter.about["offset"] for letter in given.letters()) == [500, 501]
 
 
-def test_what_cannot_be_read_is_only_counted_or_stops_the_query_where_that_is_wanted(given: Given) -> None:
-    given.written("on_error: skip").sent({"id": 1, "name": "a"}, b"gibberish", {"id": 2, "name": "b"})
+@pytest.mark.parametrize("deduplicate", [True, False])
+def test_what_cannot_be_read_is_only_counted_or_stops_the_query_where_that_is_wanted(
+    given: Given, *, deduplicate: bool
+) -> None:
+    given.written("on_error: skip", deduplicate=deduplicate)
+    given.sent({"id": 1, "name": "a"}, b"gibberish", {"id": 2, "name": "b"})
     progress = given.running.run()["events"]
     assert (progress.rows_out, progress.rejected, progress.kept_in) == (2, 1, ())
-    given.written("on_error: stop").sent(b"more gibberish")
+    given.written("on_error: stop", deduplicate=deduplicate).sent(b"more gibberish")
     with pytest.raises(QueryFailed, match="a record of `events` cannot be read") as caught:
         given.running.run()
     assert caught.value.code == "not-json"

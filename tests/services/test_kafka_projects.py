@@ -4,12 +4,16 @@ import shutil
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from penstock.cli.line import check, compiled, planned
-from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.cli.main import app
+from penstock.clients.kafka.admin import KafkaAdmin, TopicState
+from penstock.dev import postgres as dev_postgres
 from penstock.errors import PlanRefused
 from penstock.plan.explain import explain
 from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
+from tests.services.postgres import Database
 from tests.spark.running import Running, order
 
 SHOP = """
@@ -37,6 +41,25 @@ models:
       SELECT country, TUMBLE_START(at, INTERVAL '1' HOUR) AS hour, COUNT(*) AS n
       FROM {{{{ ref("large") }}}} GROUP BY country, TUMBLE(at, INTERVAL '1' HOUR)
     advanced: {{topic: {{name: {orders}.hours}}}}
+"""
+OUT = """
+  - name: countries_in_a_table
+    from: by_country
+    key: country
+    advanced:
+      connector:
+        type: jdbc-sink
+        config:
+          connection.url: {url}
+          connection.user: {user}
+          connection.password: ${{PG_PASSWORD}}
+          table.name.format: "{table}"
+          insert.mode: upsert
+          pk.mode: record_key
+          auto.create: true
+  - name: orders_in_files
+    from: large
+    advanced: {{connector: {{type: s3-sink, config: {{path: store}}}}}}
 """
 
 
@@ -74,8 +97,15 @@ def test_rows_go_from_topic_to_topic(shop: tuple[Running, str], broker: Broker) 
     }
 
 
-def test_a_second_run_goes_on_where_the_first_stopped(shop: tuple[Running, str], broker: Broker) -> None:
+def test_a_second_run_goes_on_where_the_first_stopped(
+    shop: tuple[Running, str], broker: Broker, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     running, topic = shop
+    monkeypatch.setenv("PG_PASSWORD", dev_postgres.PASSWORD)
+    table = topic.replace("-", "_")
+    written = (running.root / "stream_project.yml").read_text()
+    out = OUT.format(url=database.url, user=dev_postgres.USER, table=table)
+    running.write({"stream_project.yml": written + out})
     produce(broker.plain, topic, order(1), order(2))
     running.run()
     produce(broker.plain, topic, order(3))
@@ -87,11 +117,17 @@ def test_a_second_run_goes_on_where_the_first_stopped(shop: tuple[Running, str],
         ("c", 2),
         ("u", 3),
     ]
+    assert (progress["countries_in_a_table"].rows_out, progress["orders_in_files"].rows_out) == (1, 1)
+    assert database.rows(f"SELECT country, n, total FROM {table}") == [("DE", "3", "30")]
+    files = running.spark.read.option("recursiveFileLookup", "true").json(str(running.root / "store"))
+    assert sorted(row["id"] for row in files.collect()) == [1, 2, 3]
 
 
 def test_topics_are_made_grown_set_and_never_made_smaller(shop: tuple[Running, str], broker: Broker) -> None:
     running, topic = shop
     assert f"+ create topic {topic}.large: it does not exist yet" in steps(running)
+    shown = CliRunner().invoke(app, ["show", "large", str(running.root), "--format", "json"])
+    assert (shown.exit_code, shown.stdout.strip()) == (0, "[]")
     produce(broker.plain, topic, order(1))
     running.run()
     admin = KafkaAdmin(broker.plain)
@@ -104,11 +140,25 @@ def test_topics_are_made_grown_set_and_never_made_smaller(shop: tuple[Running, s
     )
     running.write({"stream_project.yml": changed})
     assert f"~ change topic {topic}.large: 2 -> 3 partitions, retention.ms 3600000 -> 7200000" in steps(running)
-    running.run()
+    running.run(select=["large"])
     assert admin.topics()[f"{topic}.large"].partitions == 3
-    running.write({"stream_project.yml": written})
-    left = next(line for line in steps(running) if line.startswith("= leave"))
-    assert left == f"= leave topic {topic}.large: it has 3 partitions, not 2: none is ever taken away"
+    admin.set_config(f"{topic}.large", {"cleanup.policy": "compact"})
+    running.write({"stream_project.yml": written.replace("partitions: 2", "partitions: 2, replication_factor: 3")})
+    found = [
+        "it has 3 partitions, not 2: none is ever taken away",
+        "its replication factor is 1, not 3",
+        "cleanup.policy is compact, of which the project says nothing",
+    ]
+    left = f"= leave topic {topic}.large: {'; '.join(found)}"
+    assert [line for line in steps(running) if f"topic {topic}.large:" in line] == [
+        f"~ change topic {topic}.large: retention.ms 7200000 -> 3600000",
+        left,
+    ]
+    running.run(select=["large"])
+    assert admin.topics()[f"{topic}.large"] == TopicState(3, 1)
+    chosen = {"retention.ms": "3600000", "cleanup.policy": "compact"}
+    assert admin.chosen_config([f"{topic}.large"]) == {f"{topic}.large": chosen}
+    assert [line for line in steps(running) if f"topic {topic}.large:" in line] == [left]
 
 
 def test_a_topic_that_is_only_read_is_never_made(running: Running, broker: Broker) -> None:

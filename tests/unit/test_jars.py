@@ -7,6 +7,7 @@ import pytest
 
 from penstock.clients import jars
 from penstock.clients.jars import Package
+from penstock.clients.java import find_java
 from penstock.errors import ServiceError
 
 MIRROR = """<settings xmlns="http://maven.apache.org/SETTINGS/1.2.0"><mirrors><mirror>
@@ -20,6 +21,30 @@ def test_a_mirror_in_the_settings_of_maven_is_asked(tmp_path: Path, monkeypatch:
     (tmp_path / ".m2").mkdir()
     (tmp_path / ".m2" / "settings.xml").write_text(MIRROR)
     assert 'root="https://mirror.example/maven"' in jars._settings([])
+
+
+POM = """<project><modelVersion>4.0.0</modelVersion><groupId>org.example</groupId>
+<artifactId>{name}</artifactId><version>{version}</version><dependencies>{needs}</dependencies></project>"""
+NEEDS = "<dependency><groupId>org.example</groupId><artifactId>b</artifactId><version>1.0</version></dependency>"
+VERSIONS = """<metadata><groupId>org.example</groupId><artifactId>a</artifactId><versioning><versions>
+<version>4.1.2</version><version>4.3.0</version></versions></versioning></metadata>"""
+
+
+def test_packages_and_what_they_need_come_from_the_mirror(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    repository = tmp_path / "mirror" / "org" / "example"
+    for name, version, needs in (("a", "4.1.2", NEEDS), ("a", "4.3.0", ""), ("b", "1.0", "")):
+        folder = repository / name / version
+        folder.mkdir(parents=True)
+        (folder / f"{name}-{version}.pom").write_text(POM.format(name=name, version=version, needs=needs))
+        (folder / f"{name}-{version}.jar").write_text(f"{name} {version}")
+    (repository / "a" / "maven-metadata.xml").write_text(VERSIONS)
+    (tmp_path / ".m2").mkdir()
+    mirror = (tmp_path / "mirror").as_uri()
+    (tmp_path / ".m2" / "settings.xml").write_text(MIRROR.replace("https://mirror.example/maven", mirror))
+    monkeypatch.setenv("JAVA_HOME", str(find_java().home))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    found = jars.fetch([Package("org.example", "a", "4.2.0", or_older=True)], tmp_path / "cache")
+    assert [path.read_text() for path in found] == ["a 4.1.2", "b 1.0"]
 
 
 def test_what_was_found_once_is_not_asked_for_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -197,5 +197,7 @@ def test_what_passes_by_itself_and_what_does_not() -> None:
     assert passes("ConfigException: No resolvable bootstrap urls given in bootstrap.servers")
     assert passes("org.apache.kafka.common.errors.UnknownTopicOrPartitionException: not yet")
     assert not passes("org.apache.kafka.common.errors.SaslAuthenticationException: no")
+    absent = failure_of(PySparkException('Cannot run program "./env/bin/python": error=2, No such file or directory'))
+    assert absent.message == "Spark cannot start ./env/bin/python: there is no such program"
     assert is_for_lost_records(Exception("Some data may have been lost because they are not available"))
     assert not is_for_lost_records(Exception("division by zero"))

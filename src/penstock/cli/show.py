@@ -19,10 +19,12 @@ from penstock.cli.options import (
 )
 from penstock.cli.table import lines
 from penstock.clients.topic_names import ERRORS, error_topic
+from penstock.connectors.contract import Source
 from penstock.connectors.registry import source_from
 from penstock.connectors.topic import TopicSource
-from penstock.errors import Diagnostic, ProjectInvalid
+from penstock.errors import Diagnostic, ProjectInvalid, ServiceError
 from penstock.graph.graph import Graph
+from penstock.manifest.model import Manifest
 from penstock.project.variables import resolved
 
 
@@ -57,11 +59,19 @@ def _rows(checked: Checked, name: str, limit: int) -> list[dict[str, Any]]:
     if node.kind in ("exposure", "sink"):
         text = f"`{name}` is {'an' if node.kind == 'exposure' else 'a'} {node.kind}: it has no rows of its own"
         raise ProjectInvalid([Diagnostic("unknown-node", text, hint="show what it reads from")])
+    sources = _read_from(checked, manifest, node.id)
     if node.id in manifest.streams:
-        source = source_from(_filled(checked, manifest.streams[node.id]), checked.root)
-        rows = source.reaching(checked.clusters).first_rows(limit)
+        (source,) = sources
+        rows = source.first_rows(limit)
         if rows is not None:
             return rows
+    try:
+        for source in sources:
+            _ask(source)
+    except ServiceError as error:
+        if error.code == "topic-missing" and manifest.producer(node.id):
+            return []  # a model that has not written anything yet
+        raise
     from penstock.clients.java import find_java
 
     find_java()
@@ -72,6 +82,20 @@ def _rows(checked: Checked, name: str, limit: int) -> list[dict[str, Any]]:
     jars = fetched(packages_of(manifest, checked.environ))
     with spark_session(manifest.spark, checked.place.logs, jars) as spark:
         return peek(manifest, node.id, checked.root, spark, limit, checked.environ, checked.clusters)
+
+
+def _read_from(checked: Checked, manifest: Manifest, node_id: str) -> list[Source]:
+    """The sources that the rows of a node are read from."""
+    query = next((q for q in manifest.queries if any(step.view == node_id for step in q.steps)), None)
+    inputs = [] if query is None else [entry.source for entry in query.inputs]
+    found = [manifest.streams[node_id]] if node_id in manifest.streams else inputs
+    return [source_from(_filled(checked, config), checked.root).reaching(checked.clusters) for config in found]
+
+
+def _ask(source: Source) -> None:
+    """Ask a broker whether it is there. Spark, which needs some time to start, would wait for it for minutes."""
+    if source.live.has_positions:
+        source.live.check()
 
 
 def _error_topic(graph: Graph, name: str) -> str | None:

@@ -51,6 +51,12 @@ def failure_of(error: PySparkException | Py4JError) -> PenstockError:
     if (file := file_at_fault(error)) is not None:
         hint = "mend it, or take it away; with `on_error: dead_letter` where it is read, others are read without it"
         return QueryFailed("file-unreadable", f"{file.address} cannot be read: {file.why}", hint=hint)
+    if program := _NOT_STARTED.search("\n".join(said)):
+        text = f"Spark cannot start {program[1]}: there is no such program"
+        hint = (
+            "`spark.pyspark.python` is started on every machine of a cluster, and by queries with state on this one too"
+        )
+        return QueryFailed("query-failed", text, hint=hint)
     named = [message for message in said if message.startswith("[")]
     beneath = [*_causes(error), *_beneath(error)]
     passing = _PASSING.search("\n".join((str(error), *beneath))) is not None
@@ -58,6 +64,9 @@ def failure_of(error: PySparkException | Py4JError) -> PenstockError:
     text = ": ".join((named or list(dict.fromkeys(plain)))[:3]) or "Spark gave no reason"
     shown = text if len(text) <= _LONGEST else text[:_LONGEST] + " …"
     return QueryFailed("query-failed", shown, retriable=passing, internal=not (named or passing))
+
+
+_NOT_STARTED: Final = re.compile(r'Cannot run program "([^"]+)".*No such file or directory')
 
 
 class FileAtFault(NamedTuple):
