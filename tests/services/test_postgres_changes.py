@@ -427,6 +427,15 @@ def test_first_rows_whose_connection_breaks_come_once_with_every_change_since(
     assert {operation for operation, _, _ in found} == {"i"}
 
 
+def test_a_server_soon_lets_go_of_a_connection_that_is_lost(shop: Shop, tmp_path: Path) -> None:
+    """A slot and a lock are those of a connection. By itself the server asks after two hours if somebody is there."""
+    names = ("idle", "interval", "count")
+    shop.do(ORDERS)
+    with Following(shop, tmp_path).followed.server.connected() as db:
+        found = [db.execute(f"SELECT current_setting('tcp_keepalives_{name}')::int").fetchone() for name in names]
+    assert found == [(5,), (5,), (3,)]
+
+
 # What cannot be followed
 
 
@@ -572,11 +581,12 @@ def test_a_slot_that_somebody_else_uses_is_told(shop: Shop, tmp_path: Path, monk
             following.changes()
     finally:
         other.close()
-    assert caught.value.code == "replication-refused"
+    assert (caught.value.code, caught.value.retriable) == ("replication-refused", True)
     with psycopg.connect(shop.address) as first, psycopg.connect(shop.address) as second:
         slots.hold(first, following.followed)
-        with pytest.raises(ServiceError, match="another query reads it"):
+        with pytest.raises(ServiceError, match="another query reads it") as caught:
             slots.hold(second, following.followed)
+    assert caught.value.retriable, "it may be our own, of a connection that is lost"
 
 
 def test_changes_of_other_tables_make_batches_only_when_the_log_grows(
