@@ -1,6 +1,7 @@
 """A run into every sink at once that is killed in the middle of a batch, goes on, and then lacks the commit of it.
 
-Sinks that have the batch do not get it when the run goes on. Without the note of that they get it once more.
+Sinks that have the batch do not get it when the run goes on. Without the note of that they get it once more. And a run
+from a topic that is killed after a batch is written, and before it is committed.
 """
 
 import json
@@ -16,9 +17,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.connectors.registry import BUILT_INS, find_sink
 from penstock.dev import postgres as dev_postgres
+from penstock.runtime.checkpoint import last_number
 from penstock.runtime.shares import NOTE
 from tests.contract.subjects import Database, parsed
 from tests.endpoint import endpoint
@@ -141,6 +144,68 @@ def test_a_run_that_is_killed_and_goes_on_leaves_every_row(
     assert set(Counter(found["print"]).values()) == {2}
     keys = Counter(request.headers["Idempotency-Key"] for request in hooked)
     assert set(keys.values()) == {2}, "a request that is sent again has the same key"
+
+
+FROM_A_TOPIC = """
+sources:
+  numbers: {{type: kafka, topic: {topic}, data_format: json, schema: {{id: int64}}, max_offsets_per_trigger: 300,
+            primary_key: id}}
+sinks:
+  postgres: {{type: postgres, from: numbers, schema: {name}, table: kept}}
+  clickhouse: {{type: clickhouse, from: numbers, table: kept, primary_key: id, isolate: true}}
+"""
+KILL_BEFORE_THE_COMMIT = """
+import os, signal, threading
+from penstock.cli.main import main
+from penstock.runtime.writing import Writing
+
+both, write = threading.Barrier(2), Writing.__call__
+
+def dies(self, batch, batch_id):
+    write(self, batch, batch_id)
+    if batch_id == 1:
+        both.wait()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+Writing.__call__ = dies
+main()
+"""
+
+
+def test_a_run_from_a_topic_that_is_killed_before_the_commit_leaves_every_row_once(
+    tmp_path: Path, service: Callable[[str], Any], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of two sinks reads for itself, has two batches by then, and the second one is not committed."""
+    server, engine, broker = service("postgres"), service("clickhouse"), service("kafka")
+    cluster, topic, name = KafkaCluster(f"127.0.0.1:{broker.port}"), kafka.new_topic(), "topic_kill"
+    client, db = clickhouse.client(engine.url), Database(server, name)
+    client.command(f"CREATE DATABASE {name}")
+    environ = {
+        "PENSTOCK__POSTGRES_SINK__PORT": str(server.port),
+        "PENSTOCK__POSTGRES_SINK__USER": dev_postgres.USER,
+        "PENSTOCK__POSTGRES_SINK__PASS": dev_postgres.PASSWORD,
+        "PENSTOCK__CLICKHOUSE_SINK__URL": engine.url,
+        "PENSTOCK__CLICKHOUSE_SINK__DATABASE": name,
+        "PENSTOCK__KAFKA_SOURCE__BROKERS": cluster.servers,
+    }
+    for variable, value in environ.items():
+        monkeypatch.setenv(variable, value)
+    KafkaAdmin(cluster).create(topic, 2, 1, {})
+    kafka.produce(cluster, topic, *({"id": number} for number in range(800)))
+    running = Running(tmp_path, spark, "pipeline.yml")
+    running.write({"pipeline.yml": FROM_A_TOPIC.format(topic=topic, name=name), "kill.py": KILL_BEFORE_THE_COMMIT})
+    _killed(tmp_path)
+
+    def ids() -> tuple[list[int], list[int]]:
+        found = client.query(f"SELECT id FROM {name}.kept ORDER BY id").result_rows
+        return sorted(row["id"] for row in db.rows("kept")), [number for (number,) in found]
+
+    for query, found in zip(("numbers", "clickhouse"), ids(), strict=True):
+        assert 300 < len(found) <= 600
+        assert last_number(running.place.checkpoint(query) / "commits") == 0
+    kafka.produce(cluster, topic, *({"id": number} for number in range(800, 1000)))
+    running.run()
+    assert ids() == (list(IDS), list(IDS))
 
 
 def _killed(folder: Path) -> str:

@@ -372,6 +372,70 @@ def _apply(mirror: dict[int, int], rows: list[dict[str, Any]]) -> None:
                 del mirror[row["id"]]
 
 
+# Connections that break
+
+
+def ended(shop: Shop, *, kind: str) -> int:
+    """End the connections of one kind that we have to the database; how many there were."""
+    ours = "application_name = 'penstock' AND datname = current_database() AND backend_type = %s"
+    return len(
+        shop.db.execute(f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE {ours}", [kind]).fetchall()
+    )
+
+
+def test_a_range_whose_connection_breaks_is_read_again_from_its_begin(
+    shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(changes, "_FIRST_ROWS", 3)
+    shop.do(ORDERS)
+    following = Following(shop, tmp_path)
+    following.begin()
+    for number in range(40):
+        shop.do(f"INSERT INTO orders VALUES ({number}, repeat('x', 100))")
+    begin, end = following.at, slots.flushed(shop.db)
+    batches = changes.batches(following.followed, begin, end, following.schema)
+    assert len(next(batches)) < 40
+    assert ended(shop, kind="client backend") == 1
+    with pytest.raises(ServiceError) as caught:
+        list(batches)
+    assert (caught.value.code, caught.value.retriable) == ("unreachable", True)
+    assert [number for _, number, _ in told(following.changes())] == list(range(40))
+
+
+@pytest.mark.parametrize("kind", ["client backend", "walsender"])
+def test_first_rows_whose_connection_breaks_come_once_with_every_change_since(
+    kind: str, shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that reads the rows, or the one that keeps the moment at which they are read."""
+    shop.do(ORDERS, "INSERT INTO orders SELECT n, repeat('x', 20000) FROM generate_series(1, 1000) n")
+    following = Following(shop, tmp_path, max_rows_per_trigger=400)
+    page_path, breaks = snapshots.page_path, [kind]
+
+    def breaking(followed: Followed, page: int) -> Path:
+        if breaks:
+            shop.do("INSERT INTO orders VALUES (1001, 'y')")
+            assert ended(shop, kind=breaks.pop()) > 0
+        return page_path(followed, page)
+
+    monkeypatch.setattr(snapshots, "page_path", breaking)
+    if kind == "client backend":
+        with pytest.raises(ServiceError) as caught:
+            following.begin()
+        assert (caught.value.code, caught.value.retriable) == ("unreachable", True)
+    found = told([*following.begin(), *following.changes()])
+    assert sorted(number for _, number, _ in found) == list(range(1, 1002))
+    assert {operation for operation, _, _ in found} == {"i"}
+
+
+def test_a_server_soon_lets_go_of_a_connection_that_is_lost(shop: Shop, tmp_path: Path) -> None:
+    """A slot and a lock are those of a connection. By itself the server asks after two hours if somebody is there."""
+    names = ("idle", "interval", "count")
+    shop.do(ORDERS)
+    with Following(shop, tmp_path).followed.server.connected() as db:
+        found = [db.execute(f"SELECT current_setting('tcp_keepalives_{name}')::int").fetchone() for name in names]
+    assert found == [(5,), (5,), (3,)]
+
+
 # What cannot be followed
 
 
@@ -517,11 +581,12 @@ def test_a_slot_that_somebody_else_uses_is_told(shop: Shop, tmp_path: Path, monk
             following.changes()
     finally:
         other.close()
-    assert caught.value.code == "replication-refused"
+    assert (caught.value.code, caught.value.retriable) == ("replication-refused", True)
     with psycopg.connect(shop.address) as first, psycopg.connect(shop.address) as second:
         slots.hold(first, following.followed)
-        with pytest.raises(ServiceError, match="another query reads it"):
+        with pytest.raises(ServiceError, match="another query reads it") as caught:
             slots.hold(second, following.followed)
+    assert caught.value.retriable, "it may be our own, of a connection that is lost"
 
 
 def test_changes_of_other_tables_make_batches_only_when_the_log_grows(

@@ -4,6 +4,8 @@ import json
 import shutil
 import sqlite3
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -14,8 +16,11 @@ from penstock.dev import postgres as dev
 from penstock.errors import PenstockError, PlanRefused, QueryFailed
 from penstock.plan.offsets import KeptOffsets
 from penstock.plan.steps import RestartQuery
+from penstock.runtime.run import Run
+from tests.endpoint import Endpoint, Says, endpoint
 from tests.services.kafka import Broker, consume, delete_all, new_topic, produce, rows_of
 from tests.services.postgres import Database
+from tests.services.stories import done, live
 from tests.spark.running import Running
 
 PIPELINE = """
@@ -221,3 +226,80 @@ def test_without_a_memory_every_run_begins_afresh(kept: Kept, monkeypatch: pytes
     kept.running.run()
     assert kept.out() == [1, 1, 2, 2]
     assert not (kept.running.root / ".penstock" / "state.db").exists()
+
+
+# Several sinks
+
+
+HOOK = "  hook: {{type: webhook, from: numbers, url: '{url}', retry_for: 100ms, isolate: {alone}, primary_key: id}}\n"
+
+
+@dataclass(frozen=True)
+class Hooked:
+    """A pipeline whose rows go to a webhook besides. How far it is, by what the database and the groups say."""
+
+    kept: Kept
+    database: Database
+    hook: Endpoint
+
+    def reached(self, reader: str) -> tuple[int, int]:
+        """The records that a reader is done with: by the database, and by its group."""
+        offsets = offsets_in(self.database, self.kept) if self.database.has("streamling.state") else {}
+        group = self.kept.running.place.group(reader)
+        told = KafkaAdmin(self.kept.broker.plain).committed(group, [self.kept.topic])
+        in_store = sum(at for key, at in offsets.items() if key.startswith(f"{reader}:{self.kept.topic}:"))
+        return in_store, sum(told.values())
+
+    def have(self, *, out: int, hook: int) -> bool:
+        """Whether each of the two has so many, the first ones, each of them once."""
+        return self.kept.out() == list(range(out)) and sorted(self.hook.ids) == list(range(hook))
+
+
+@pytest.fixture
+def hooked(in_postgres: Kept, database: Database, request: pytest.FixtureRequest) -> Iterator[Hooked]:
+    with endpoint() as hook:
+        pipeline = in_postgres.running.root / "pipeline.yml"
+        pipeline.write_text(pipeline.read_text() + HOOK.format(url=hook.url, alone=request.param))
+        yield Hooked(in_postgres, database, hook)
+
+
+@pytest.mark.parametrize("hooked", ["false"], indirect=True)
+def test_offsets_are_those_that_every_sink_of_a_read_has(hooked: Hooked) -> None:
+    """One of two sinks has a batch already, and none may go on before the other has it, too."""
+    stayed: list[tuple[int, int]] = []
+
+    def fails_for_a_while(run: Run) -> bool:
+        stayed.append(hooked.reached("numbers"))
+        return run.board.snapshot()[0].state == "retrying" and len(stayed) > 4
+
+    hooked.kept.sent(*range(10))
+    live(
+        hooked.kept.running,
+        lambda _: hooked.reached("numbers") == (10, 10),
+        done(lambda: setattr(hooked.hook, "always", Says(503))),
+        done(lambda: hooked.kept.sent(*range(10, 20))),
+        lambda _: hooked.have(out=20, hook=10),
+        fails_for_a_while,
+        done(lambda: setattr(hooked.hook, "always", Says())),
+        lambda _: hooked.reached("numbers") == (20, 20),
+    )
+    assert set(stayed) == {(10, 10)}
+    assert hooked.have(out=20, hook=20)
+
+
+@pytest.mark.parametrize("hooked", ["true"], indirect=True)
+def test_a_sink_that_reads_for_itself_has_offsets_of_its_own(hooked: Hooked) -> None:
+    hooked.kept.sent(*range(10))
+    live(
+        hooked.kept.running,
+        lambda _: (hooked.reached("numbers"), hooked.reached("hook")) == ((10, 10), (10, 10)),
+        done(lambda: setattr(hooked.hook, "always", Says(503))),
+        done(lambda: hooked.kept.sent(*range(10, 15))),
+        lambda run: {row.query: row.state for row in run.board.snapshot()}["hook"] == "retrying",
+        done(lambda: hooked.kept.sent(*range(15, 20))),
+        lambda _: (hooked.reached("numbers"), hooked.reached("hook")) == ((20, 20), (10, 10)),
+        lambda _: hooked.have(out=20, hook=10),
+        done(lambda: setattr(hooked.hook, "always", Says())),
+        lambda _: hooked.reached("hook") == (20, 20),
+    )
+    assert hooked.have(out=20, hook=20)

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 _SILENT_MS: Final = 30_000
 """How long a server may say nothing to what was sent. How long it may work is up to it."""
+_ALIVE: Final = {"keepalives_idle": 5, "keepalives_interval": 5, "keepalives_count": 3}
+"""After how many seconds, and how many questions without an answer, a way between the two is held to be cut."""
+_SEEN_OFF: Final = " ".join(f"-c tcp_{name}={value}" for name, value in _ALIVE.items())
+"""The same for the server: otherwise it keeps the locks of a connection that is lost for hours."""
 _FINAL: Final = (
     "authentication failed",
     "authentication method",
@@ -105,7 +109,7 @@ class PostgresServer:
                 "PostgreSQL needs the Python package psycopg",
                 hint="pip install 'penstock[postgres]'",
             ) from error
-        options = f"-c lock_timeout={self.lock_seconds}s -c timezone=UTC -c client_min_messages=warning"
+        options = f"-c lock_timeout={self.lock_seconds}s -c timezone=UTC -c client_min_messages=warning {_SEEN_OFF}"
         if replicating:
             options += " -c idle_in_transaction_session_timeout=0"
         try:
@@ -118,10 +122,8 @@ class PostgresServer:
                 autocommit=True,
                 client_encoding="utf8",
                 prepare_threshold=None,  # a statement that was prepared fails when its table has changed
-                keepalives_idle=5,
-                keepalives_interval=5,
-                keepalives_count=3,
                 tcp_user_timeout=_SILENT_MS,
+                **_ALIVE,
             )
         except psycopg.Error as error:
             raise self._not_connected(error) from error

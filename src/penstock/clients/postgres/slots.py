@@ -231,5 +231,7 @@ def patiently(followed: Followed, ask: Callable[[], Answer]) -> Answer:
 
 
 def _in_use(followed: Followed, said: str) -> ServiceError:
+    """It may pass: another run may be about to end, or the server may not know yet that a connection is lost."""
     text = f"the slot `{followed.slot}` of {followed.server} is in use: {said}"
-    return ServiceError("replication-refused", text, hint="every reader needs one of its own: see `slot_name`")
+    hint = "every reader needs one of its own: see `slot_name`"
+    return ServiceError("replication-refused", text, hint=hint, retriable=True)
