@@ -269,6 +269,19 @@ def test_a_refusal_ends_the_run_and_names_the_sink(pipeline: Running, server: se
     assert set(server.ids) == set(range(20))
 
 
+def test_a_batch_that_several_sinks_share_is_let_go_of_when_one_of_them_fails(
+    pipeline: Running, server: servers.Endpoint
+) -> None:
+    kept: Any = pipeline.spark.sparkContext._jsc
+    before = {*kept.getPersistentRDDs()}
+    server.judge = refusing(7)
+    pipeline.write({"pipeline.yml": PIPELINE % "primary_key: id" + "  other: {type: memory, from: numbers}\n"})
+    with pytest.raises(ServiceError) as caught:
+        pipeline.run()
+    assert {*kept.getPersistentRDDs()} <= before
+    assert caught.value.code == "http-refused"
+
+
 @pytest.mark.parametrize("how", ["skip_on_error: true", "on_error: skip"])
 @pytest.mark.parametrize("status", [404, 500])
 def test_refused_rows_are_skipped_and_counted(
