@@ -117,6 +117,26 @@ def test_a_sink_that_never_answers_keeps_nobody_longer_than_the_budget(project: 
     assert {*server.ids} == {*range(10)}
 
 
+def test_who_is_in_a_hurry_does_not_wait_for_the_batch_under_way(project: Path, server: Endpoint) -> None:
+    hang_at(server, 3)
+    with background("run", "p.yml", cwd=project, env={"PENSTOCK__DRAIN_POLICY": "fast"}) as runner:
+        wait_until(lambda: waits(server), "a request that waits", timeout=300)
+        workers = everybody(runner.pid)
+        runner.send_signal(signal.SIGTERM)
+        said = ended(runner, workers)
+    assert runner.returncode == 0, said
+    assert "Traceback" not in said
+    begun, committed = batches(project)
+    assert begun - committed == {"0"}
+    status = json.loads(penstock("status", "p.yml", "--format", "json", cwd=project).stdout)
+    assert [query["state"] for query in status["queries"]] == ["stopped"]
+
+    server.judge = lambda request: None
+    again = penstock("run", "p.yml", "--once", cwd=project, timeout=300)
+    assert again.returncode == 0, again.stderr
+    assert {*server.ids} == {*range(10)}
+
+
 def test_a_second_signal_stops_at_once(project: Path, server: Endpoint) -> None:
     hang_at(server, 3)
     with background("run", "p.yml", cwd=project) as runner:

@@ -1,5 +1,6 @@
 """Aggregates that a real PostgreSQL keeps: after any changes they are what one query over the rows would say."""
 
+import json
 import os
 import random
 from collections.abc import Iterator
@@ -511,3 +512,21 @@ def test_a_pipeline_counts_each_batch_once_and_keeps_what_cannot_be_summed_up(pi
     pipeline.uncommit("transfers", 0)
     pipeline.run()
     assert given.kept("account, total") == [("a", "38")]
+
+
+@pytest.mark.parametrize("on_error", ["dead_letter", "stop"])
+def test_a_sum_that_is_out_of_range(on_error: str, pipeline: Running, given: Given) -> None:
+    narrow = PIPELINE.format(schema=given.schema).replace("fn: sum", 'fn: sum, type: "numeric(5,2)"')
+    amounts = [f'{{"id": {n}, "account": "{n % 2}", "amount": {1000 if n == 7 else n}}}\n' for n in range(10)]
+    pipeline.write({"in/1.json": "".join(amounts), "pipeline.yml": f"{narrow}    on_error: {on_error}\n"})
+    if on_error == "stop":
+        with pytest.raises(QueryFailed, match="numeric field overflow") as caught:
+            pipeline.run_on()
+        assert (caught.value.code, caught.value.retriable) == ("rows-refused", False)
+        assert "sink `balances`" in str(caught.value)
+        assert given.kept() == []
+        return
+    assert pipeline.run_on()["transfers"].rejected == 1
+    assert given.kept("account, total") == [("0", "20.00"), ("1", "18.00")]
+    (letter,) = pipeline.topic("balances.errors")
+    assert (json.loads(letter["value"])["id"], "numeric field overflow" in letter["message"]) == (7, True)

@@ -391,6 +391,41 @@ def test_a_user_without_the_right_to_enter_is_refused_at_once(
     assert "secret" not in str(caught.value)
 
 
+@pytest.fixture
+def hasty(given: Given) -> Iterator[str]:
+    """A user whose statements may take a quarter of a second."""
+    name = f"hasty_{uuid4().hex[:8]}"
+    given.database.rows(f"CREATE ROLE {name} LOGIN PASSWORD 'secret' IN ROLE {dev.USER}")
+    given.database.rows(f"ALTER ROLE {name} SET statement_timeout = '250ms'")
+    yield name
+    given.database.rows(f"DROP OWNED BY {name}; DROP ROLE {name}")
+
+
+@pytest.mark.parametrize(
+    ("does", "said", "code", "retriable"),
+    [
+        ("pg_sleep(30)", "due to statement timeout", "database-refused", False),
+        ("pg_cancel_backend(pg_backend_pid())", "due to user request", "unreachable", True),
+    ],
+)
+def test_a_statement_that_takes_too_long_is_final_and_one_that_somebody_cancels_is_not(
+    does: str, said: str, code: str, retriable: bool, given: Given, hasty: str
+) -> None:
+    given.database.rows(f"CREATE SCHEMA {given.schema}")
+    given.database.rows(f"CREATE TABLE {given.name} (id INT PRIMARY KEY)")
+    given.database.rows(
+        f"CREATE FUNCTION {given.schema}.slow() RETURNS trigger LANGUAGE plpgsql AS"
+        f" $$BEGIN PERFORM {does}; PERFORM pg_sleep(0.01); RETURN NEW; END$$"
+    )
+    given.database.rows(
+        f"CREATE TRIGGER slow BEFORE INSERT ON {given.name} FOR EACH ROW EXECUTE FUNCTION {given.schema}.slow()"
+    )
+    with pytest.raises(ServiceError, match=said) as caught:
+        given.write("id INT", (1,), user=hasty, password="secret")
+    assert (caught.value.code, caught.value.retriable) == (code, retriable)
+    assert (caught.value.hint is not None and "statement_timeout" in caught.value.hint) == (not retriable)
+
+
 def test_a_failure_after_the_rows_have_arrived_leaves_nothing(given: Given, monkeypatch: pytest.MonkeyPatch) -> None:
     from penstock.clients.postgres.ledger import Ledger
 
@@ -602,6 +637,39 @@ def test_rows_that_are_refused_become_letters(running: Running, given: Given, mo
     assert replayed(compiled(checked), "sink.kept", letters_of(checked, None), *about) == Replayed(1, 1)
     assert [json.loads(letter.about["value"])["id"] for letter in letters_of(checked, None)] == [8]
     assert ("7", "-1") in given.rows()
+
+
+def overflowing(running: Running, given: Given, monkeypatch: pytest.MonkeyPatch, on_error: str) -> Running:
+    """Rows of which one is too large for a column that the table itself computes."""
+    running = pipeline(running, given, monkeypatch)
+    small = "small SMALLINT GENERATED ALWAYS AS (v) STORED"
+    given.database.rows(f"CREATE SCHEMA {given.schema}")
+    given.database.rows(f"CREATE TABLE {given.name} (id BIGINT PRIMARY KEY, v BIGINT, {small})")
+    rows = "".join(f'{{"id": {n}, "v": {40_000 if n == 7 else n}}}\n' for n in range(20))
+    chosen = f"{PIPELINE.format(schema=given.schema)}    on_error: {on_error}\n"
+    return running.write({"in/1.json": rows, "pipeline.yml": chosen})
+
+
+def test_a_number_that_is_out_of_range_becomes_a_letter(
+    running: Running, given: Given, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = overflowing(running, given, monkeypatch, "dead_letter")
+    assert running.run_on()["orders"].rejected == 1
+    assert given.rows("id, small") == [(str(n), str(n)) for n in range(20) if n != 7]
+    (letter,) = running.topic("kept.errors")
+    assert json.loads(letter["value"])["id"] == 7
+    assert "smallint out of range" in letter["message"]
+
+
+def test_a_number_that_is_out_of_range_ends_a_query_that_is_to_stop(
+    running: Running, given: Given, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = overflowing(running, given, monkeypatch, "stop")
+    with pytest.raises(QueryFailed, match="smallint out of range") as caught:
+        running.run_on()
+    assert (caught.value.code, caught.value.retriable) == ("rows-refused", False)
+    assert "sink `kept`" in str(caught.value)
+    assert given.rows() == []
 
 
 def test_a_letter_that_could_not_be_written_is_written_when_the_batch_is_done_again(

@@ -265,6 +265,41 @@ def test_files_are_read_as_they_come(pipeline: Running) -> None:
     assert ids() == [1, 2]
 
 
+MIXED = """
+sources:
+  past: {type: file, path: past, format: json, mode: {type: bounded}}
+  rows: {type: file, path: in, format: json, mode: {type: continuous, poll_interval: 50ms}}
+transforms:
+  both: {type: sql, primary_key: id, sql: SELECT id FROM past UNION ALL SELECT id FROM rows}
+sinks:
+  kept: {type: memory, from: both}
+"""
+
+
+@pytest.mark.parametrize("also", ["", "  also: {type: memory, from: rows}\n"], ids=["one query", "one read"])
+def test_files_that_come_to_an_end_do_so_beside_others_that_do_not(pipeline: Running, also: str) -> None:
+    pipeline.write({"pipeline.yml": MIXED + also, "past/a.json": '{"id": 1}\n', "in/a.json": '{"id": 11}\n'})
+
+    def put(name: str, number: int) -> None:
+        if not (pipeline.root / name).exists():
+            pipeline.write({"whole.json": f'{{"id": {number}}}\n'})
+            (pipeline.root / "whole.json").rename(pipeline.root / name)
+
+    def stop() -> bool:
+        seen = ids()
+        if {1, 11} <= {*seen}:
+            put("past/b.json", 2)
+            put("in/b.json", 12)
+        if 12 in seen:
+            put("in/c.json", 13)
+        return 13 in seen
+
+    pipeline.run_on(stop)
+    assert ids() == [1, 11, 12, 13]
+    pipeline.run()
+    assert ids() == [1, 2, 11, 12, 13]
+
+
 @pytest.fixture
 def elsewhere(pipeline: Running) -> Iterator[str]:
     """An address that nobody but Hadoop understands. What is there is the pipeline's own directory."""

@@ -1,12 +1,14 @@
 """Rows over HTTP: from executors to a real server, which fails as it is told to."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from penstock.cli.errors import letters_of
 from penstock.cli.line import check, compiled
@@ -126,6 +128,23 @@ def test_a_batch_that_is_done_again_repeats_its_keys(spark: SparkSession, server
     assert sorted(sent[:10]) == sorted(sent[10:])
 
 
+@pytest.mark.parametrize(
+    "options", [{"primary_key": "id"}, {"primary_key": "id", "parallelism": 2}, {"parallelism": 2}], ids=str
+)
+def test_keys_are_repeated_in_whatever_order_tasks_hear_from_each_other(
+    spark: SparkSession, server: servers.Endpoint, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any]
+) -> None:
+    rows = numbers(spark, 400, 4)
+    shuffled, seeds = type(rows).repartition, iter(range(2))
+    monkeypatch.setattr(
+        type(rows), "repartition", lambda *given: shuffled(*given).sortWithinPartitions(f.rand(next(seeds)))
+    )
+    for _ in range(2):
+        assert sink(server, batch_size=10, **options).write(rows, FIRST) == 400
+    assert next(seeds, None) is None
+    assert dict.fromkeys(keys(server.taken), 2) == Counter(keys(server.taken))
+
+
 def test_no_two_requests_of_different_batches_share_a_key(spark: SparkSession, server: servers.Endpoint) -> None:
     others = (
         FIRST,
@@ -143,7 +162,7 @@ def test_no_two_requests_of_different_batches_share_a_key(spark: SparkSession, s
 def test_rows_of_a_key_arrive_in_their_order(spark: SparkSession, server: servers.Endpoint) -> None:
     server.always = Says(does="slow")
     server.plan = [Says(503) for _ in range(10)]
-    rows = spark.range(0, 400, 1, 1).selectExpr("id", "id % 50 AS customer")
+    rows = spark.range(0, 400, 1, 4).selectExpr("id", "id % 50 AS customer")
     assert sink(server, primary_key="customer", batch_size=5, parallelism=2).write(rows, FIRST) == 400
     for customer in range(50):
         assert [row["id"] for request in server.taken for row in request.rows if row["customer"] == customer] == list(
@@ -248,6 +267,19 @@ def test_a_refusal_ends_the_run_and_names_the_sink(pipeline: Running, server: se
     server.judge = lambda request: None
     pipeline.run()
     assert set(server.ids) == set(range(20))
+
+
+def test_a_batch_that_several_sinks_share_is_let_go_of_when_one_of_them_fails(
+    pipeline: Running, server: servers.Endpoint
+) -> None:
+    kept: Any = pipeline.spark.sparkContext._jsc
+    before = {*kept.getPersistentRDDs()}
+    server.judge = refusing(7)
+    pipeline.write({"pipeline.yml": PIPELINE % "primary_key: id" + "  other: {type: memory, from: numbers}\n"})
+    with pytest.raises(ServiceError) as caught:
+        pipeline.run()
+    assert {*kept.getPersistentRDDs()} <= before
+    assert caught.value.code == "http-refused"
 
 
 @pytest.mark.parametrize("how", ["skip_on_error: true", "on_error: skip"])

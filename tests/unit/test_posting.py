@@ -108,19 +108,40 @@ def test_what_an_answer_says_does_not_matter_if_it_is_yes(server: servers.Endpoi
     assert send(server.url) == (None, 0)
 
 
-def test_a_server_is_left_alone_for_as_long_as_it_says(server: servers.Endpoint) -> None:
-    class Waits(threading.Event):
-        asked: list[float | None] = []
+class Waits(threading.Event):
+    """Notes how long it is waited for, and is over at once."""
 
-        def wait(self, timeout: float | None = None) -> bool:
-            self.asked.append(timeout)
-            return False
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[float] = []
 
-    server.plan = [Says(429, headers={"Retry-After": "100"})]
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        self.asked.append(timeout)
+        return False
+
+
+def waited(server: servers.Endpoint, *says: Says) -> list[float]:
+    """How long it is waited for after each of these answers, before the server takes the request."""
+    server.plan = [*says]
     line, waits = Line(Endpoint(server.url, {}, 10, 20)), Waits()
-    assert delivered(line, b"", {}, waits, patient=True) == (None, 1)
+    assert delivered(line, b"", {}, waits, patient=True) == (None, len(says))
     line.close()
-    assert waits.asked == [100]
+    return waits.asked
+
+
+def test_a_server_is_left_alone_for_as_long_as_it_says(server: servers.Endpoint) -> None:
+    assert waited(server, Says(429, headers={"Retry-After": "100"})) == [100]
+
+
+def test_it_is_waited_longer_each_time_by_chance_and_never_very_long(
+    server: servers.Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(posting, "FIRST_WAIT_SECS", 0.1)
+    longest = [min(0.1 * 2**n, 30) for n in range(14)]
+    parts = [wait / most for wait, most in zip(waited(server, *[Says(503)] * 14), longest, strict=True)]
+    assert all(0.5 <= part <= 1 for part in parts)
+    assert len({round(part, 6) for part in parts}) > 1
 
 
 @pytest.mark.parametrize(("text", "seconds"), [(None, 0), ("", 0), ("7", 7), ("soon", 0), ("999999", 600)])

@@ -1,7 +1,14 @@
-"""What is said of a run that could not finish its batches."""
+"""Which queries a stop waits for, and what is said of a run that could not finish its batches."""
+
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
 
 from penstock.cli.stopping import given_up
 from penstock.errors import QueryFailed, ServiceError
+from penstock.runtime.launching import Live
+from penstock.runtime.run import DrainPolicy, _is_waited_for
 
 LATE = QueryFailed("not-drained", "its batch was not done in time", retriable=True)
 
@@ -25,3 +32,16 @@ def test_one_that_waited_to_be_tried_again_says_why() -> None:
         "        hint: see there",
     ]
     assert error.node == "kept"
+
+
+@pytest.mark.parametrize(
+    ("policy", "plain", "in_real_time", "ends"),
+    [("auto", True, False, True), ("drain", True, True, True), ("fast", False, False, True)],
+)
+def test_a_policy_says_which_queries_are_waited_for(
+    policy: DrainPolicy, plain: bool, in_real_time: bool, ends: bool
+) -> None:
+    def waited_for(*, in_real_time: bool = False, ends: bool = False) -> bool:
+        return _is_waited_for(cast(Live, SimpleNamespace(in_real_time=in_real_time, ends=ends)), policy)
+
+    assert (waited_for(), waited_for(in_real_time=True), waited_for(ends=True)) == (plain, in_real_time, ends)

@@ -15,6 +15,7 @@ from penstock.clients.clusters import Clusters
 from penstock.clients.formats import JSON_OPTIONS
 from penstock.clients.operations import operation
 from penstock.clients.posting import CONNECT_SECS, Endpoint
+from penstock.clients.tasks import one_by_one
 from penstock.config import Duration, OnError, Whole
 from penstock.connectors.contract import Remark, Sink, Written
 from penstock.connectors.node import Parallelism
@@ -154,10 +155,9 @@ class WebhookSink(Sink):
         row = f.to_json(whole, JSON_OPTIONS).alias(ROW)
         if not self.primary_key:
             rows = batch.select(row)
-            return rows if self.parallelism is None else rows.repartition(self.parallelism)
-        parts = [f.col(quoted(name)) for name in self.primary_key]
-        by_key = batch.repartition(*parts) if self.parallelism is None else batch.repartition(self.parallelism, *parts)
-        return by_key.select(row, f.xxhash64(*parts).alias(KEY))
+            return rows if self.parallelism is None else one_by_one(rows, (), self.parallelism)
+        by_key = one_by_one(batch, self.primary_key, self.parallelism)
+        return by_key.select(row, f.xxhash64(*map(quoted, self.primary_key)).alias(KEY))
 
     def _sender(self, ref: BatchRef) -> Sender:
         from penstock.clients.sending import Sender

@@ -27,6 +27,7 @@ from penstock.runtime.failures import is_for_input, is_for_rows
 from penstock.runtime.frames import Frames
 from penstock.runtime.keeping import Keeping
 from penstock.runtime.listening import QueryListener
+from penstock.runtime.listing import list_once
 from penstock.runtime.outside import Outside
 from penstock.runtime.phases import Phases
 from penstock.runtime.progress import ProgressBoard
@@ -163,7 +164,9 @@ class Launcher:
         left = afterwards if shape == "observed" else None
         most = self._most_rows(spec)
         extent = Extent(checkpoint, _ahead(spec, sources, checkpoint)) if ends else None
-        return Live(whole, writer.start(), failures, idle, drain, ends, shape, self._board, left, most, phases, extent)
+        query = writer.start()
+        list_once(query, () if ends else _listed(spec, sources))
+        return Live(whole, query, failures, idle, drain, ends, shape, self._board, left, most, phases, extent)
 
     def _shape(self, spec: QuerySpec, sources: Sequence[Source]) -> Shape:
         plain = len(spec.outputs) == 1 and _is_whole(spec.outputs[0]) and not (spec.fan_out or spec.stateful)
@@ -215,6 +218,12 @@ def _ahead(spec: QuerySpec, sources: Sequence[Source], checkpoint: Path) -> int 
     streams = [(entry, source) for entry, source in zip(spec.inputs, sources, strict=True) if not entry.static]
     known = [source.ahead(place_of(checkpoint, entry.name)) for entry, source in streams]
     return sum(amount or 0 for amount in known) or None
+
+
+def _listed(spec: QuerySpec, sources: Sequence[Source]) -> list[str]:
+    """The readers that read the files of one moment."""
+    streams = [(entry, source) for entry, source in zip(spec.inputs, sources, strict=True) if not entry.static]
+    return [entry.name for entry, source in streams if source.bounded and source.has_files]
 
 
 def _is_whole(output: Output) -> bool:

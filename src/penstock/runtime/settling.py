@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from penstock.clients.tasks import one_by_one
 from penstock.clients.wide.columns import with_texts
 from penstock.connectors.contract import Sink
 from penstock.keyed.operators import OP, ORDER, SIGN, WAS
@@ -34,13 +35,6 @@ def last_of_each(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     placed = rows.select(f.struct(*map(quoted, rows.columns)).alias("_row"), place.alias("_place"))
     keys = [f.col(f"_row.{quoted(name)}").alias(f"_key_{at}") for at, name in enumerate(key)]
     return placed.groupBy(*keys).agg(f.max_by("_row", "_place").alias("_row")).select("_row.*")
-
-
-def one_by_one(rows: DataFrame, key: Sequence[str]) -> DataFrame:
-    """All rows of a key in one task, in the order that they have."""
-    placed = rows.withColumn("_penstock_place", f.monotonically_increasing_id())
-    together = placed.repartition(*map(quoted, key)).sortWithinPartitions("_penstock_place")
-    return together.drop("_penstock_place")
 
 
 def _latest(rows: DataFrame, key: Sequence[str]) -> DataFrame:

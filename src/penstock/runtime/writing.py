@@ -1,6 +1,7 @@
 """What becomes of the batches of a query: rows to their sinks, and rows that cannot be used to where they are kept."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -150,21 +151,22 @@ class Writing:
                 if entry.on_error == "dead_letter":
                     self.keeping.unread(entry, {unquote(file): why for file, why in files.items()}, read)
 
-    def _write_outputs(self, rows: Iterable[tuple[Output, DataFrame]], ref: BatchRef) -> None:
+    def _write_outputs(self, rows: Generator[tuple[Output, DataFrame]], ref: BatchRef) -> None:
         """Write to every output that does not have the batch yet. One of them always works it through."""
         *_, last = every = [output.node for output in self.spec.outputs]
         had = shares.written(self.checkpoint, ref)
-        for output, frame in rows:
-            if output.node not in had:
-                written = self._write(output, frame, replace(ref, output=output.node))
-                self.board.written(self.spec.name, written, output.node)
-                had |= {output.node}
-                if not had.issuperset(every):
-                    shares.note(self.checkpoint, ref, had)
-            elif output.node == last and had.issuperset(every):
-                frame.write.format("noop").mode("append").save()
+        with closing(rows):
+            for output, frame in rows:
+                if output.node not in had:
+                    written = self._write(output, frame, replace(ref, output=output.node))
+                    self.board.written(self.spec.name, written, output.node)
+                    had |= {output.node}
+                    if not had.issuperset(every):
+                        shares.note(self.checkpoint, ref, had)
+                elif output.node == last and had.issuperset(every):
+                    frame.write.format("noop").mode("append").save()
 
-    def _rows(self, batch: DataFrame) -> Iterator[tuple[Output, DataFrame]]:
+    def _rows(self, batch: DataFrame) -> Generator[tuple[Output, DataFrame]]:
         """What each output gets of a batch. When there are several, the batch is kept until the last one has it."""
         if not self.spec.fan_out:
             (output,) = self.spec.outputs

@@ -36,6 +36,8 @@ _FINAL: Final = (
 """What a server or a client says of a connection that will be refused again. The client tells no states of these."""
 _PASSING: Final = ("08", "25006", "40", "53", "55006", "55P03", "57", "58")
 """States, or classes of them, of what may be over the next time: no connection, a lock, a server that shuts down."""
+_CANCELED: Final = "57014"
+_BY_SOMEBODY: Final = "canceling statement due to user request"
 _ROWS: Final = ("21", "22", "23", "44000", "54000", "P0001")
 """States, or classes of them, of what is wrong with a row: a value out of range, a constraint, a trigger."""
 _LACKING: Final = {
@@ -149,6 +151,12 @@ class PostgresServer:
 
     def failure(self, state: str, said: str) -> PenstockError:
         """What the server said, as an error: about rows, about what it lacks, or about something that may pass."""
+        if state == _CANCELED and not said.startswith(_BY_SOMEBODY):
+            hint = (
+                f"let `{self.user}` take longer: ALTER ROLE … SET statement_timeout = …;"
+                " or make batches smaller, such as by `max_offsets_per_trigger` of a Kafka source"
+            )
+            return ServiceError("database-refused", f"{self}: {said}", hint=hint)
         if state.startswith(_PASSING):
             return ServiceError("unreachable", f"{self}: {said}", retriable=True)
         if state.startswith(_ROWS):
