@@ -143,6 +143,7 @@ def test_letters_are_kept_in_the_kafka_that_is_read_where_no_other_is_named(
     ]
     (kept,) = letters_of(check(running.root / "p.yml"), topic)
     assert kept.headers == (("t", b"1"),)
+    assert kept.topic_id == KafkaAdmin(broker.plain).described([f"{topic}.errors"])[f"{topic}.errors"].id
     foreign = [
         ("penstock.node", f"sink.out-{topic}".encode()),
         ("penstock.offset", b"\xff"),

@@ -181,7 +181,7 @@ class Replay:
         return as_wanted(views[output.view], output, self._sink)
 
     def _ref(self, letters: Sequence[Letter]) -> BatchRef:
-        places = tuple(f"{letter.kept_in} {letter.part} {letter.place}" for letter in letters)
+        places = tuple(f"{letter.topic_id or ''}{letter.kept_in} {letter.part} {letter.place}" for letter in letters)
         digest = hashlib.sha256("\n".join(places).encode()).hexdigest()[:16]
         return BatchRef(self._query.name, self._output.node, f"replay-{digest}", 0, (digest,))
 
