@@ -291,6 +291,11 @@ class Sink(Connector):
         return ()
 
     @property
+    def doubles(self) -> bool:
+        """Whether rows come twice when a batch that failed halfway is written again."""
+        return "a_replayed_batch_leaves_no_duplicates" in self.waives
+
+    @property
     def columns_named(self) -> Mapping[str, str]:
         """The columns that rows must have beside the key, by the place where they are named: `group_by.account`."""
         return {}

@@ -138,12 +138,15 @@ class Replay:
         """Write the rows that meet the rules of the output and are taken, and keep the others. How many these and those
         were.
 
-        They are made before the first one is written: what fails then has left nothing behind in the sink.
+        They are made before the first one is written, and looked at as the sink would where it cannot take rows back:
+        what fails then has left nothing behind in it.
         """
         output = self._output
         worked = rules.marked(self._worked(rows), output.rules).persist()
         try:
             count = rules.breaking(worked).count()
+            if self._sink.doubles:
+                self._sink.rehearse(rules.meeting(worked), ref)
             written, not_taken = self._handed(rules.meeting(worked), ref)
             if count:
                 self._outside.errors.write(output.node, self._breaking(rows, worked, count), replace(ref, batch_id=1))
