@@ -184,6 +184,11 @@ class Source(Connector):
         """
         return self
 
+    @property
+    def outdated(self) -> str | None:
+        """Why what was opened `as_of_now` should be opened anew: something can be read by now that could not."""
+        return None
+
     def in_any_order(self) -> Self:
         """The same source, for readers to whom the order of rows is all one."""
         return self
