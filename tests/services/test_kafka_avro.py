@@ -12,7 +12,7 @@ from penstock.cli.line import check
 from penstock.clients.clusters import Cluster, Clusters
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.schema_book import SchemaBook
-from penstock.clients.schema_registry import Registry
+from penstock.clients.schema_registry import Registered, Registry
 from penstock.connectors.kafka import KafkaSource
 from penstock.errors import ServiceError
 from penstock.runtime.replay import Replayed
@@ -160,6 +160,49 @@ def test_a_new_schema_is_learned_by_every_query_when_looking_through_and_when_le
     assert deliver(running, f"{topic}-shares") == {f"model.{topic}-shares": Replayed(1, 1)}
     shares = {row["share"] for row in rows_of(consume(broker.plain, f"{topic}-shares"))}
     assert shares == {6, 3, None}
+
+
+def test_a_schema_that_is_registered_after_its_records_is_asked_for_again(
+    running: Running, broker: Broker, registry: str, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Registry([registry])
+    old, late = asked.register(f"{topic}-value", json.dumps(FIRST)), asked.register(f"{topic}-x", json.dumps(SECOND))
+    there, number = set[int](), Registry.schema
+
+    def schema(self: Registry, wanted: int) -> Registered:
+        if wanted == late and not there:
+            raise LookupError(wanted)
+        return number(self, wanted)
+
+    monkeypatch.setattr(Registry, "schema", schema)
+    monkeypatch.setattr("penstock.clients.kafka.schema_book._PAUSE_SECS", 0.5)
+    monkeypatch.setattr("penstock.runtime.topic_watch._PAUSE_SECS", 0.5)
+    text = PROJECT.format(servers=broker.plain.servers, registry=registry, topic=topic).replace("orders", topic)
+    running.write({"stream_project.yml": text})
+    produce(broker.plain, topic, value(old, 1, "a"), value(late, 2, "b", 1.5))
+
+    def seen() -> list[int]:
+        return [row["id"] for row in rows_of(consume(broker.plain, f"{topic}.seen"))]
+
+    def letters() -> list[str]:
+        return [record.headers["penstock.offset"] for record in consume(broker.plain, f"{topic}.errors")]
+
+    live(
+        running,
+        lambda run: run.board.snapshot()[0].rejected == 1,
+        done(lambda: there.add(late)),
+        lambda _: 3 in seen() or produce(broker.plain, topic, value(late, 3, "c", 2.5)),
+    )
+    assert 2 not in seen(), "a batch is read as it was begun"
+    assert "1" in letters()
+    notes = next((running.place.checkpoint("seen") / "kept").glob("*/schemas.json"))
+    assert json.loads(notes.read_text())[str(late)] > 0
+
+    notes.write_text(json.dumps({late: None}))  # as if the process had died before it looked through the first batch
+    (running.place.checkpoint("seen") / "looked-through.json").write_text(json.dumps({topic: {"0": 0}}))
+    known = letters()
+    running.run()
+    assert letters()[len(known) :][:1] == ["1"]
 
 
 def test_what_no_schema_fits_is_kept(running: Running, broker: Broker, registry: str, topic: str) -> None:

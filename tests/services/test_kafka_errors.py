@@ -1,6 +1,7 @@
 """Letters in Kafka: listed, and delivered again once their cause is mended."""
 
 import json
+import secrets
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,25 @@ def test_records_wait_and_are_delivered_once_when_the_cause_is_mended(running: R
     assert (left.about["code"], left.about["offset"], left.value) == ("not-json", 3, b"gibberish")
     assert deliver(running) == {f"model.{topic}-out": Replayed(0, 1)}
     assert len(consume(broker.plain, f"{topic}-out")) == 3
+
+
+def test_a_record_is_not_written_twice_for_the_sake_of_another_that_still_fails(
+    running: Running, broker: Broker
+) -> None:
+    topic, admin = new_topic(), KafkaAdmin(broker.plain)
+    admin.create(topic, 1, 1, {})
+    text = PROJECT.replace("name: n, type: INT", "name: n, type: STRING").replace("100 / n AS share", "n")
+    limit = "    advanced: {topic: {config: {max.message.bytes: 20000}}}\n"
+    values = {"servers": broker.plain.servers, "topic": topic, "kind": "BIGINT"}
+    running.write({"stream_project.yml": text.format(**values) + limit})
+    produce(broker.plain, topic, *({"id": id, "n": secrets.token_hex(id)} for id in (10, 15_000, 30_000)))
+    assert running.run()[f"{topic}-out"].rejected == 2
+    admin.set_config(f"{topic}-out", {"max.message.bytes": "40000"})
+    assert deliver(running) == {f"model.{topic}-out": Replayed(1, 1)}
+    written = [row["id"] for row in rows_of(consume(broker.plain, f"{topic}-out"))]
+    assert (written.count(15_000), written.count(30_000)) == (1, 0)
+    (left,) = letters_of(check(running.root), None)
+    assert (left.about["offset"], left.code) == (2, "row-failed")
 
 
 RULES = """
@@ -143,6 +163,7 @@ def test_letters_are_kept_in_the_kafka_that_is_read_where_no_other_is_named(
     ]
     (kept,) = letters_of(check(running.root / "p.yml"), topic)
     assert kept.headers == (("t", b"1"),)
+    assert kept.topic_id == KafkaAdmin(broker.plain).described([f"{topic}.errors"])[f"{topic}.errors"].id
     foreign = [
         ("penstock.node", f"sink.out-{topic}".encode()),
         ("penstock.offset", b"\xff"),

@@ -18,17 +18,28 @@ from penstock.cli.line import check
 from penstock.clients.letters import FIELDS, NOTHING, Delivered, Letter, Waiting, outstanding
 from penstock.clients.patience import wait_until
 from penstock.errors import PlanRefused, ServiceError
+from penstock.plan.place import Place
+from penstock.plan.state import read_delivered, record_delivered
+from penstock.plan.stores import SqliteStore
 from penstock.runtime.failures import failure_of, is_for_lost_records
 from penstock.runtime.lock import run_lock
 from penstock.runtime.positions import Positions, PositionTeller, farthest_back, gone_records, positions_in
 from tests.support import write
 
 
-def letter(place: int, offset: int | None, *, node: str = "model.m", part: str = "0", code: str = "not-json") -> Letter:
-    about: dict[str, Any] = dict.fromkeys(
-        ("topic", "partition", "offset", "timestamp", "key", "value", "message", "time")
-    )
-    return Letter("s.errors", part, place, {**about, "offset": offset, "code": code, "node": node}, None, b"x")
+def letter(
+    place: int,
+    offset: int | None,
+    *,
+    node: str = "model.m",
+    part: str = "0",
+    code: str = "not-json",
+    timestamp: str | None = None,
+    topic_id: str | None = None,
+) -> Letter:
+    about: dict[str, Any] = dict.fromkeys(("topic", "partition", "key", "value", "message", "time"))
+    about |= {"offset": offset, "timestamp": timestamp, "code": code, "node": node}
+    return Letter("s.errors", part, place, about, None, b"x", topic_id=topic_id)
 
 
 def found(letters: list[Letter], delivered: Mapping[tuple[str, str], Delivered] = MappingProxyType({})) -> list[Letter]:
@@ -42,6 +53,11 @@ def test_a_record_waits_once_by_the_newest_letter_about_it() -> None:
         (2, "not-text", "model.m"),
         (3, "not-json", "model.other"),
     ]
+
+
+def test_records_of_a_topic_that_was_made_anew_hide_none_of_the_earlier_one() -> None:
+    letters = [letter(0, 5, timestamp="2026-01-01T00:00:00Z"), letter(1, 5, timestamp="2026-01-02T00:00:00Z")]
+    assert [x.place for x in found(letters)] == [0, 1]
 
 
 def test_rows_without_an_offset_are_told_apart_by_their_place() -> None:
@@ -65,6 +81,26 @@ def test_what_cannot_be_delivered_waits_and_what_stands_behind_it_is_not_deliver
 def test_a_letter_that_was_delivered_stands_for_those_before_it_about_its_record() -> None:
     letters = [letter(0, 7), letter(1, 7, code="not-text")]
     assert found(letters, {("s.errors", "model.m"): NOTHING.and_also(letters[1:])}) == []
+
+
+def test_letters_of_a_topic_for_errors_that_was_made_anew_were_never_delivered() -> None:
+    marks = {("s.errors", "model.m"): NOTHING.and_also([letter(5, 1, topic_id="old")])}
+    assert [x.place for x in found([letter(2, 7, topic_id="new")], marks)] == [2]
+    assert found([letter(2, 7, topic_id="old")], marks) == []
+    assert found([letter(2, 7)], marks) == [], "brokers that give no ids are believed"
+    renewed = {("s.errors", "model.m"): marks["s.errors", "model.m"].and_also([letter(2, 7, topic_id="new")])}
+    assert [x.place for x in found([letter(2, 7, topic_id="new"), letter(3, 8, topic_id="new")], renewed)] == [3]
+
+
+def test_what_was_noted_of_letters_before_topics_were_known_by_their_ids_still_counts(tmp_path: Path) -> None:
+    store, place = SqliteStore(tmp_path / "state.db"), Place(tmp_path, "project.p", "default")
+    document = {"topic": "s.errors", "node": "model.m", "parts": {"0": 1}, "codes": {"not-json": {"0": 2}}}
+    store.put(place.namespace, {"delivered:s.errors:model.m": document})
+    letters = [letter(number, number, topic_id="a") for number in range(4)]
+    assert [x.place for x in found(letters, read_delivered(store, place))] == [2, 3]
+    record_delivered(store, place, letters[2:3])
+    assert [x.place for x in found(letters, read_delivered(store, place))] == [3]
+    assert len(found([replace(x, topic_id="b") for x in letters], read_delivered(store, place))) == 4
 
 
 @pytest.mark.parametrize(("owner", "is_ours"), [(None, True), ("project.p/default", True), ("project.p/prod", False)])

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -36,6 +37,8 @@ class Letter:
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes], ...] = ()
+    topic_id: str | None = None
+    """What tells the topic that keeps it from another one of its name; directories have none."""
 
     @property
     def at(self) -> At:
@@ -57,9 +60,10 @@ class Letter:
 
     @property
     def origin(self) -> tuple[object, ...]:
-        """What is the same for every letter about a record."""
+        """What is the same for every letter about a record. A topic that was made anew has another one at its place,
+        which is of another time."""
         known = self.about["offset"] is not None
-        where = (self.about["topic"], self.about["partition"], self.about["offset"])
+        where = (self.about["topic"], self.about["partition"], self.about["offset"], _moment(self.about["timestamp"]))
         return (self.kept_in, self.node, *(where if known else (self.part, self.place)))
 
     def is_of(self, owner: str) -> bool:
@@ -74,20 +78,30 @@ class Delivered:
     """How far the letters of a node in a topic for errors were delivered again, or discarded.
 
     By its parts: those of all kinds, and those of single kinds, some of which cannot be delivered and wait meanwhile.
+    The places are those of the topic with this id; what was noted without one is believed.
     """
 
     parts: Mapping[str, int]
     kinds: Mapping[str, Mapping[str, int]]
+    topic_id: str | None = None
+
+    def within(self, topic_id: str | None) -> "Delivered":
+        """What this says of the topic with that id: nothing, if it was made anew."""
+        is_other = None not in (topic_id, self.topic_id) and topic_id != self.topic_id
+        return Delivered({}, {}, topic_id) if is_other else self
 
     def has(self, kind: str, part: str, place: int) -> bool:
         return place < max(self.parts.get(part, 0), self.kinds.get(kind, {}).get(part, 0))
 
     def and_also(self, letters: Iterable[Letter]) -> "Delivered":
         """With these letters too, which stand in order: nothing of their kinds is left out before the last of them."""
-        kinds = {kind: dict(parts) for kind, parts in self.kinds.items()}
-        for letter in letters:
+        some = list(letters)
+        topic_id = next((letter.topic_id for letter in some), None)
+        known = self.within(topic_id)
+        kinds = {kind: dict(parts) for kind, parts in known.kinds.items()}
+        for letter in some:
             kinds.setdefault(letter.kind, {})[letter.part] = letter.place + 1
-        return Delivered(self.parts, kinds)
+        return Delivered(known.parts, kinds, topic_id or known.topic_id)
 
 
 NOTHING: Final = Delivered({}, {})
@@ -116,11 +130,11 @@ def outstanding(letters: Iterable[Letter], delivered: Mapping[tuple[str, str], D
 
     A letter that was delivered stands for those before it about the same record.
     """
-    newest = {(x.origin, x.part): (x.kind, x.place) for x in letters}
+    newest = {(x.origin, x.part): (x.kind, x.place, x.topic_id) for x in letters}
     found: dict[tuple[object, ...], tuple[At, str]] = {}
-    for (origin, part), (kind, place) in newest.items():
+    for (origin, part), (kind, place, topic_id) in newest.items():
         kept_in, node = str(origin[0]), str(origin[1])
-        if not delivered.get((kept_in, node), NOTHING).has(kind, part, place):
+        if not delivered.get((kept_in, node), NOTHING).within(topic_id).has(kind, part, place):
             found[origin] = ((kept_in, part, place), node)
     return dict(sorted(found.values()))
 
@@ -132,6 +146,14 @@ def in_directories(topics: Path, names: Iterable[str]) -> Iterator[Letter]:
             rows = parquet.first_rows(sorted(files_under(folder, FORMATS["parquet"])), _MOST)
             for place, row in enumerate(rows):
                 yield Letter(name, folder.name, place, row, _encoded(row["key"]), _encoded(row["value"]))
+
+
+def _moment(text: str | None) -> object:
+    """A time, however it is written."""
+    try:
+        return None if text is None else datetime.fromisoformat(text)
+    except ValueError:
+        return text
 
 
 def _encoded(text: str | None) -> bytes | None:

@@ -184,6 +184,11 @@ class Source(Connector):
         """
         return self
 
+    @property
+    def outdated(self) -> str | None:
+        """Why what was opened `as_of_now` should be opened anew: something can be read by now that could not."""
+        return None
+
     def in_any_order(self) -> Self:
         """The same source, for readers to whom the order of rows is all one."""
         return self
@@ -289,6 +294,11 @@ class Sink(Connector):
     def last_by(self) -> tuple[str, ...]:
         """The key of which it wants the last row only, of those in a batch; empty if it wants every row."""
         return ()
+
+    @property
+    def doubles(self) -> bool:
+        """Whether rows come twice when a batch that failed halfway is written again."""
+        return "a_replayed_batch_leaves_no_duplicates" in self.waives
 
     @property
     def columns_named(self) -> Mapping[str, str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, PrivateAttr, model_validator
@@ -109,6 +111,7 @@ class KafkaSource(Source):
     _split: bool = PrivateAttr(False)
     _only: frozenset[str] | None = PrivateAttr(None)
     _early: str | None = PrivateAttr(None)
+    _notes: Path | None = PrivateAttr(None)
 
     @model_validator(mode="after")
     def _schema_goes_with_json(self) -> Self:
@@ -156,6 +159,26 @@ class KafkaSource(Source):
         found = self.model_copy()
         found._early = parts_over(condition, records.METADATA) if self.include_metadata else None
         return found
+
+    def keeping_in(self, directory: Path) -> Self:
+        found = self.model_copy()
+        found._notes = directory / "schemas.json"
+        return found
+
+    def as_of_now(self, spark: SparkSession, *, again: bool) -> Self:
+        book = self._reached().schemas
+        if book is None or self.data_format != "avro":
+            return self
+        self._schemas()
+        self._key_schemas()
+        found = self.model_copy()
+        found._cluster = replace(self._reached(), schemas=book.as_of_now(self._notes))
+        return found
+
+    @property
+    def outdated(self) -> str | None:
+        book = self._reached().schemas
+        return None if book is None else book.outdated
 
     def with_columns(self, columns: Columns) -> Self:
         known = {c.name: c.type for c in columns if c.type is not None and c.name != OP}
@@ -248,7 +271,7 @@ class KafkaSource(Source):
         renamed = {o.from_: known.writers[o.to] for o in self.schema_id_overrides}
         whole = self._only is None or self.envelope is not None
         reader = known.reader if whole else narrowed(known.reader, self._only or ())
-        return AvroSchemas(reader, {**known.writers, **renamed}, known.unknown)
+        return replace(known, reader=reader, writers={**known.writers, **renamed})
 
     def _key_schemas(self) -> Writers | None:
         """The schemas of its keys, where the registry is known to be there, and keys are looked at."""

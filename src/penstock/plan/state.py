@@ -109,7 +109,7 @@ def read_recorded(store: StateStore, place: Place) -> Recorded:
 def read_delivered(store: StateStore, place: Place) -> dict[tuple[str, str], Delivered]:
     """How far letters were delivered again: by the topic that keeps them and their node."""
     found = store.get(place.namespace, "delivered:").values()
-    return {(d["topic"], d["node"]): Delivered(d["parts"], d.get("codes", {})) for d in found}
+    return {(d["topic"], d["node"]): Delivered(d["parts"], d.get("codes", {}), d.get("topic_id")) for d in found}
 
 
 def record_delivered(store: StateStore, place: Place, letters: Sequence[Letter]) -> None:
@@ -118,7 +118,8 @@ def record_delivered(store: StateStore, place: Place, letters: Sequence[Letter])
     for topic, node in {(letter.kept_in, letter.node) for letter in letters}:
         some = (letter for letter in letters if (letter.kept_in, letter.node) == (topic, node))
         delivered = known.get((topic, node), NO_LETTERS).and_also(some)
-        document = {"topic": topic, "node": node, "parts": delivered.parts, "codes": delivered.kinds}
+        places = {"parts": delivered.parts, "codes": delivered.kinds, "topic_id": delivered.topic_id}
+        document = {"topic": topic, "node": node, **places}
         store.put(place.namespace, {f"delivered:{topic}:{node}": document})
 
 

@@ -45,8 +45,8 @@ class DirectoryErrors:
 class KafkaErrors:
     """Keeps them in a topic: key and value as they were, everything else in headers.
 
-    A batch that is done again writes them again; by topic, partition and offset they are known for the same. A record
-    that was a letter before, and came back, is without the headers of that.
+    A batch that is done again writes them again; by topic, partition, offset and time they are known for the same. A
+    record that was a letter before, and came back, is without the headers of that.
     """
 
     def __init__(self, cluster: Cluster, owner: str) -> None:

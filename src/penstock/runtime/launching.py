@@ -16,7 +16,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from penstock.clients.wide.columns import with_texts
 from penstock.connectors.contract import Sink, Source, StreamSink
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, QueryFailed
 from penstock.manifest.model import Every, Output, QuerySpec, RealTime
 from penstock.plan.place import Place
 from penstock.runtime.afterwards import Afterwards
@@ -64,6 +64,7 @@ class Live:
     phases: Phases
     extent: Extent | None
     """How far it is, if it comes to an end."""
+    sources: Sequence[Source]
 
     @property
     def has_enough(self) -> bool:
@@ -74,6 +75,12 @@ class Live:
     def is_lost(self) -> bool:
         """Whether it must end although Spark would go on: what it left out cannot be kept."""
         return self.afterwards is not None and bool(self.failures)
+
+    @property
+    def outdated(self) -> QueryFailed | None:
+        """Why it should end and begin again: something can be read by now that could not when it began."""
+        why = next((said for source in self.sources if (said := source.outdated) is not None), None)
+        return None if why is None else QueryFailed("query-failed", why, retriable=True)
 
     @property
     def in_real_time(self) -> bool:
@@ -129,6 +136,7 @@ class Launcher:
         session = self._frames.session(poll_ms, state_partitions(checkpoint), spec.conf)
         again = unfinished_batch(checkpoint) is not None
         sources = [source.as_of_now(session, again=again) for source in sources]
+        streams_of = [source for entry, source in zip(spec.inputs, sources, strict=True) if not entry.static]
         keeping = Keeping(spec, sources, self._frames, self._board, self._outside.errors)
         shape, failures = self._shape(spec, streams_of), list[PenstockError]()
         afterwards = Afterwards(keeping, self._outside, checkpoint, failures)
@@ -166,7 +174,9 @@ class Launcher:
         extent = Extent(checkpoint, _ahead(spec, sources, checkpoint)) if ends else None
         query = writer.start()
         list_once(query, () if ends else _listed(spec, sources))
-        return Live(whole, query, failures, idle, drain, ends, shape, self._board, left, most, phases, extent)
+        return Live(
+            whole, query, failures, idle, drain, ends, shape, self._board, left, most, phases, extent, streams_of
+        )
 
     def _shape(self, spec: QuerySpec, sources: Sequence[Source]) -> Shape:
         plain = len(spec.outputs) == 1 and _is_whole(spec.outputs[0]) and not (spec.fan_out or spec.stateful)

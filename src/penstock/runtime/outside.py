@@ -280,6 +280,11 @@ class Outside:
     def learned(self, failure: str) -> bool:
         return self._clusters.learned(failure)
 
+    def ask_for_schemas(self) -> None:
+        """Ask again for schemas that the registry did not have."""
+        if self._clusters.source is not None and self._clusters.source.schemas is not None:
+            self._clusters.source.schemas.ask_again()
+
     def close(self) -> None:
         for teller in self._tellers.values():
             teller.close()

@@ -138,12 +138,15 @@ class Replay:
         """Write the rows that meet the rules of the output and are taken, and keep the others. How many these and those
         were.
 
-        They are made before the first one is written: what fails then has left nothing behind in the sink.
+        They are made before the first one is written, and looked at as the sink would where it cannot take rows back:
+        what fails then has left nothing behind in it.
         """
         output = self._output
         worked = rules.marked(self._worked(rows), output.rules).persist()
         try:
             count = rules.breaking(worked).count()
+            if self._sink.doubles:
+                self._sink.rehearse(rules.meeting(worked), ref)
             written, not_taken = self._handed(rules.meeting(worked), ref)
             if count:
                 self._outside.errors.write(output.node, self._breaking(rows, worked, count), replace(ref, batch_id=1))
@@ -181,7 +184,7 @@ class Replay:
         return as_wanted(views[output.view], output, self._sink)
 
     def _ref(self, letters: Sequence[Letter]) -> BatchRef:
-        places = tuple(f"{letter.kept_in} {letter.part} {letter.place}" for letter in letters)
+        places = tuple(f"{letter.topic_id or ''}{letter.kept_in} {letter.part} {letter.place}" for letter in letters)
         digest = hashlib.sha256("\n".join(places).encode()).hexdigest()[:16]
         return BatchRef(self._query.name, self._output.node, f"replay-{digest}", 0, (digest,))
 

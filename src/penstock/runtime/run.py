@@ -7,8 +7,6 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, Literal, TypeAlias
 
-from pyspark.sql.streaming.query import StreamingQuery
-
 from penstock.errors import PenstockError, QueryFailed, ServiceError
 from penstock.manifest.model import QuerySpec
 from penstock.plan.place import Place
@@ -22,6 +20,7 @@ from penstock.runtime.frames import Frames
 from penstock.runtime.launching import Launcher, Live
 from penstock.runtime.outside import Outside
 from penstock.runtime.progress import ProgressBoard
+from penstock.runtime.renewing import Renewals
 from penstock.runtime.retries import Retries
 from penstock.runtime.topic_watch import TopicWatch
 
@@ -48,6 +47,7 @@ class Run:
         self._retries = Retries()
         self._recorded: set[str] = set()
         self._begun: set[str] = set()
+        self._renewals = Renewals()
         self._failed_alone: list[PenstockError] = []
         self._stopping = threading.Event()
         self._abandoned = False
@@ -197,7 +197,7 @@ class Run:
         while len(self._live) + len(self._retries) >= until_fewer_than and not self._stopping.is_set():
             self._begin_again()
             for name, live in list(self._live.items()):
-                ended = live.is_lost or not _is_active(live.query)
+                ended = self._has_ended(live)
                 if not ended and (trouble := self._topics.trouble(name)) is not None:
                     live.failures.append(trouble)
                     ended = True
@@ -212,6 +212,11 @@ class Run:
                     del self._live[name]
                     self._settle(live, failures)
             idle()
+
+    def _has_ended(self, live: Live) -> bool:
+        with _spark_lives():
+            ended = live.is_lost or not (live.query.isActive or self._renewals.has_told(live))
+            return ended or self._renewals.is_over(live)
 
     def _record(self, spec: QuerySpec) -> None:
         """Remember a definition once it has proved to run: a batch of it is committed."""
@@ -304,11 +309,6 @@ def _is_waited_for(live: Live, policy: DrainPolicy) -> bool:
             return True
         case "fast":
             return live.ends
-
-
-def _is_active(query: StreamingQuery) -> bool:
-    with _spark_lives():
-        return query.isActive
 
 
 @contextmanager

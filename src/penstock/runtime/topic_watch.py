@@ -1,7 +1,8 @@
 """Topics that live queries read, looked at now and then: of some things that become of them, Spark says nothing.
 
 A topic that was made anew and filled again between two batches looks as if it had gone on. A partition that is added to
-a topic which is read in real time may get no core, and is then never read.
+a topic which is read in real time may get no core, and is then never read. A schema of records that could not be read
+may be registered after them.
 """
 
 import threading
@@ -48,8 +49,9 @@ class TopicWatch:
             try:
                 topics = self._outside.read_topics(name for query in self._plan.queries for name in topics_of(query))
                 self._found.update({**dict(self._others(topics)), **dict(self._without_cores(topics))})
+                self._outside.ask_for_schemas()
             except (ServiceError, OSError):
-                continue  # queries notice themselves that a broker is gone
+                continue  # queries notice themselves that a broker, or a registry, is gone
 
     def _others(self, topics: Mapping[str, TopicState]) -> Iterator[tuple[str, PenstockError]]:
         ids = {name: state.id for name, state in topics.items() if state.id is not None}

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.clients.kafka.records import VALUE, Decoded
-from penstock.clients.kafka.wire import HEAD, ZERO, asking_for_schema, begins_with, head, never_null, nothing_of
+from penstock.clients.kafka.wire import (
+    HEAD,
+    ZERO,
+    asking_for_schema,
+    begins_with,
+    head,
+    never_null,
+    not_yet,
+    nothing_of,
+)
 from penstock.clients.spark_expressions import tried
 from penstock.clients.wide.avro import as_read, fields_of
 from penstock.clients.wide.made import Made
@@ -16,11 +25,12 @@ from penstock.clients.wide.made import Made
 
 @dataclass(frozen=True, slots=True)
 class AvroSchemas:
-    """The schema that rows are read into, those that records were written with, by number, and numbers of none."""
+    """The schema that rows are read into, and those that records were written with, as `Writers` has them."""
 
     reader: str
     writers: Mapping[int, str]
     unknown: frozenset[int] = frozenset()
+    since: Mapping[int, int] = field(default_factory=dict)
 
 
 def avro_value(schemas: AvroSchemas, at: str = VALUE, within: tuple[str, ...] = ()) -> Decoded:
@@ -35,11 +45,13 @@ def avro_value(schemas: AvroSchemas, at: str = VALUE, within: tuple[str, ...] = 
     begins, body = f.substring("value", 1, HEAD), f.expr(f"substring(value, {HEAD + 1})")
     options = {"mode": "FAILFAST", "avroSchema": as_read(never_null(schemas.reader))}
 
-    value = f.lit(None)
+    value, early = f.lit(None), not_yet("value", schemas.since)
     for number, writer in schemas.writers.items():
         value = f.when(begins == f.lit(head(number)), tried(from_avro(body, writer, options))).otherwise(value)
+    value = f.when(~early, value) if schemas.since else value
     fault = (
         f.when((f.length("value") < HEAD) | (f.substring("value", 1, 1) != f.lit(ZERO)), "not-avro")
+        .when(early, "schema-id-unknown")
         .when(begins_with("value", schemas.writers), f.when(f.col(at).isNull(), "avro-unreadable"))
         .when(begins_with("value", schemas.unknown), "schema-id-unknown")
         .otherwise(asking_for_schema("value"))
@@ -47,7 +59,7 @@ def avro_value(schemas: AvroSchemas, at: str = VALUE, within: tuple[str, ...] = 
     carried = fields_of(schemas.reader, within)
     made = {name: Made(how.function, how.kind, how.scale) for name, how in carried.items()}
     nothing = nothing_of(schemas.writers)
-    absent = f.col("value").isin(nothing) if nothing else None
+    absent = ~early & f.col("value").isin(nothing) if nothing else None
     return Decoded(value, f.col(at).isNotNull(), fault, made=made, absent=absent)
 
 

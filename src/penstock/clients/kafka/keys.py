@@ -12,7 +12,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Any, Final
 
-from penstock.clients.kafka.wire import HEAD, ZERO, Writers, asking_for_schema, begins_with, head, never_null
+from penstock.clients.kafka.wire import HEAD, ZERO, Writers, asking_for_schema, begins_with, head, never_null, not_yet
 from penstock.clients.spark_expressions import tried
 from penstock.clients.wide.avro import as_read, fields_of
 from penstock.clients.wide.made import Made
@@ -55,6 +55,7 @@ def key_read(types: Mapping[str, DataType], made: Mapping[str, Made], schemas: W
     if schemas is not None:
         told = begins_with("key", [*known.writers, *known.unknown])
         fault = f.when(of_registry & (f.length("key") > HEAD) & ~told, asking_for_schema("key")).otherwise(fault)
+        fault = f.when(not_yet("key", known.since), UNREADABLE).otherwise(fault) if known.since else fault
     return KeyRead(columns, fault)
 
 

@@ -13,13 +13,16 @@ from penstock.clients.letters import FIELDS, HEADER, OWNER, Letter
 
 def in_topics(cluster: KafkaCluster, names: Iterable[str]) -> Iterator[Letter]:
     """The letters of topics for errors that are there, in order."""
-    return map(_letter, KafkaAdmin(cluster).records(names))
+    admin = KafkaAdmin(cluster)
+    there = admin.topics().keys() & set(names)
+    ids = {name: state.id for name, state in admin.described(there).items()}
+    return (_letter(message, ids.get(message.topic())) for message in admin.records(there))
 
 
-def _letter(message: Any) -> Letter:
+def _letter(message: Any, topic_id: str | None) -> Letter:
     headers = tuple((name, value) for name, value in message.headers() or () if not name.startswith(HEADER))
     place = (message.topic(), str(message.partition()), message.offset())
-    return Letter(*place, _about(message), message.key(), message.value(), headers)
+    return Letter(*place, _about(message), message.key(), message.value(), headers, topic_id)
 
 
 def _about(message: Any) -> dict[str, Any]:

@@ -8,8 +8,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING, Any, Final
+
+from penstock.keyed.operators import CLOCK
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -22,10 +26,14 @@ _MARK: Final = "is not known yet: schema "
 
 @dataclass(frozen=True, slots=True)
 class Writers:
-    """The schemas that bytes were written by, by number, and numbers of none."""
+    """The schemas that bytes were written by, by number, and numbers of none.
+
+    Of some nobody knew before a moment, which is given in milliseconds since 1970: a batch of before that knows none.
+    """
 
     writers: Mapping[int, str]
     unknown: frozenset[int] = frozenset()
+    since: Mapping[int, int] = field(default_factory=dict)
 
 
 def head(number: int) -> bytes:
@@ -40,11 +48,25 @@ def begins_with(column: str, numbers: Iterable[int]) -> Column:
     return f.substring(column, 1, HEAD).isin([head(number) for number in numbers])
 
 
+def not_yet(column: str, since: Mapping[int, int]) -> Column:
+    """Whether bytes were written by a schema of which nobody knew when their batch began."""
+    from pyspark.sql import functions as f
+
+    now = f.expr(f"{CLOCK}()") if since else f.lit(None)
+    early = (begins_with(column, [number]) & (now < f.timestamp_millis(f.lit(at))) for number, at in since.items())
+    return reduce(or_, early, f.lit(False))
+
+
 def asking_for_schema(column: str) -> Column:
     """Stops the query, for the sake of a schema that nobody has asked for: `asked_for` knows it."""
     from pyspark.sql import functions as f
 
     return f.raise_error(f.concat(f.lit(_MARK), f.hex(f.substring(column, 2, 4))))
+
+
+def asking(number: int) -> str:
+    """The same, said of a schema that nobody knew and somebody knows now."""
+    return f"{_MARK}{number:08X}"
 
 
 def asked_for(failure: str) -> int | None:
