@@ -17,9 +17,11 @@ _PAUSE_SECS: Final = 0.01
 
 def list_once(query: StreamingQuery, readers: Collection[str]) -> None:
     """Let these readers read what is there now, and nothing that comes later."""
+    if not readers:
+        return
     execution: Any = query._jsq.streamingQuery()
     try:
-        while readers and query.isActive and execution.sourceIdMap().isEmpty():  # Spark has not opened them yet
+        while query.isActive and execution.sourceIdMap().isEmpty():  # Spark has not opened them yet
             time.sleep(_PAUSE_SECS)
         opened = execution.sourceIdMap()
         for name in filter(opened.contains, readers):
