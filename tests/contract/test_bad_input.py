@@ -143,12 +143,14 @@ def test_rows_of_postgres_without_a_key_are_kept_and_the_last_of_a_key_counts(pi
     assert json.loads(letter["value"])["name"] == "nobody"
 
 
-def test_rows_that_postgres_refuses_only_together_are_told_apart(pipeline: Pipeline, db: Database) -> None:
+@pytest.mark.parametrize("more", ["", " UNION ALL SELECT * FROM numbers WHERE id < 0"])
+def test_rows_that_postgres_refuses_only_together_are_told_apart(more: str, pipeline: Pipeline, db: Database) -> None:
     """As if they had come one by one: the later one of two is the one that is refused. Other sinks get both."""
     db.ask(f"CREATE TABLE {db.schema}.t (id BIGINT PRIMARY KEY, name TEXT UNIQUE, n BIGINT)")
     rows = [{"id": i, "name": "twin" if i in (3, 7, 8) else f"n{i}", "n": i} for i in range(10)]
     beside = {"type": "file", "from": "numbers", "path": "out", "format": "json"}
-    done = pipeline.run({"type": "postgres", "schema": db.schema, "table": "t"}, rows, beside=beside)
+    sink, sql = {"type": "postgres", "schema": db.schema, "table": "t"}, f"SELECT * FROM numbers{more}"
+    done = pipeline.run(sink, rows, sql, beside=beside)
     assert (done.rejected, done.rows_out) == (2, 8 + 10)
     assert sorted(row["id"] for row in db.rows("t")) == [0, 1, 2, 3, 4, 5, 6, 9]
     assert pipeline.ids("out") == [*range(10)]

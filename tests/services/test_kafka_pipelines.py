@@ -139,9 +139,8 @@ def test_the_topic_of_a_sink_is_made_and_left_alone(given: Given) -> None:
 def test_a_record_that_the_broker_refuses_is_told_of_its_sink(given: Given, *, deduplicate: bool) -> None:
     KafkaAdmin(given.broker.plain).create(f"{given.topic}.out", 1, 1, {"max.message.bytes": "20000"})
     large = random.Random(1).randbytes(40_000).hex()  # it cannot be packed
-    given.written(deduplicate=deduplicate).sent(
-        {"id": 1, "name": "a"}, {"id": 2, "name": large}, {"id": 3, "name": "c"}
-    )
+    rows = [{"id": n, "name": large if 1 < n < 150 else "a"} for n in range(1, 152)]
+    given.written(deduplicate=deduplicate).sent(*rows)
     text = (given.running.root / "pipeline.yml").read_text(encoding="utf-8")
     given.running.write({"pipeline.yml": text + "    on_error: stop\n"})
     with pytest.raises(QueryFailed) as caught:
@@ -152,9 +151,10 @@ def test_a_record_that_the_broker_refuses_is_told_of_its_sink(given: Given, *, d
     assert caught.value.message.startswith("The request included a message larger than the max message size")
     given.running.write({"pipeline.yml": text})
     progress = given.running.run()["events"]
-    assert (progress.rows_out, progress.rejected) == (2, 1)
-    assert {row["id"] for row in rows_of(consume(given.broker.plain, f"{given.topic}.out"))} == {1, 3}
-    (letter,) = given.letters()
+    assert (progress.rows_out, progress.rejected) == (3, 148)
+    assert {row["id"] for row in rows_of(consume(given.broker.plain, f"{given.topic}.out"))} == {1, 150, 151}
+    letter, *more = given.letters()
+    assert len(more) == 147
     assert (letter.about["offset"], json.loads(letter.value or b"")["name"]) == (1, large)
     assert letter.about["message"].endswith(f"bytes as a record, and the topic `{given.topic}.out` takes 20,000")
 

@@ -672,6 +672,29 @@ def test_a_number_that_is_out_of_range_ends_a_query_that_is_to_stop(
     assert given.rows() == []
 
 
+def test_many_rows_that_fail_or_are_refused_become_letters_and_the_others_are_written_once(
+    running: Running, given: Given, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    running = pipeline(running, given, monkeypatch)
+    given.database.rows(f"CREATE SCHEMA {given.schema}")
+    given.database.rows(f"CREATE TABLE {given.name} (id BIGINT PRIMARY KEY, v BIGINT UNIQUE CHECK (v > 0))")
+    text = (running.root / "pipeline.yml").read_text(encoding="utf-8")
+    running.write(
+        {"pipeline.yml": text.replace("SELECT id, v FROM", "SELECT id, CAST(v + 0 / (id % 5) AS BIGINT) AS v FROM")}
+    )
+    values = {n: -n for n in range(11, 5_000, 50)} | {n: n + 1 for n in range(12, 5_000, 100)}
+    refused = {n if v < 0 else v for n, v in values.items()}
+    running.write({"in/1.json": "".join(f'{{"id": {n}, "v": {values.get(n, n)}}}\n' for n in range(5_000))})
+    progress = running.run()["orders"]
+    assert (progress.rows_out, progress.rejected) == (4_000 - len(refused), 1_000 + len(refused))
+    written = [int(id) for (id,) in given.rows("id")]
+    assert written == [n for n in range(5_000) if n % 5 and n not in refused]
+    letters = {json.loads(row["value"])["id"]: row["message"] for row in running.topic("kept.errors")}
+    assert sorted(letters) == sorted([*range(0, 5_000, 5), *refused])
+    assert "violates check constraint" in letters[11]
+    assert "violates unique constraint" in letters[13]
+
+
 def test_a_letter_that_could_not_be_written_is_written_when_the_batch_is_done_again(
     running: Running, given: Given, monkeypatch: pytest.MonkeyPatch
 ) -> None:

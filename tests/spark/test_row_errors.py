@@ -8,6 +8,7 @@ from penstock.cli.errors import letters_of
 from penstock.cli.line import check, compiled
 from penstock.errors import QueryFailed
 from penstock.runtime.replay import Replayed, replayed
+from tests.services.letters import deliver
 from tests.spark.running import ORDERS, Running, order
 
 MODEL = """
@@ -41,6 +42,36 @@ def test_rows_that_fail_are_kept_and_the_others_go_through(running: Running) -> 
     running.drop("orders.v1", "2.json", [order(300, country="1")])
     assert running.run()["shares"].rows_in == 1
     assert len(running.topic("shares")) == 199
+
+
+MANY = """
+models:
+  - name: read
+    advanced: {materialized: virtual_topic}
+    sql: SELECT id, country, 100 / (id - 2) AS unread FROM {{ source("orders") }} WHERE id <> 5
+  - name: shares
+    sql: |
+      WITH numbered AS (SELECT id, CAST(country AS INT) AS number FROM {{ ref("read") }})
+      SELECT id, 100 / number AS share FROM numbered
+"""
+
+
+def test_many_rows_that_fail_are_kept_and_the_others_are_written_once(running: Running) -> None:
+    running.write({"stream_project.yml": f"project: {{name: p}}\n{ORDERS}{MANY}"})
+    rows = [order(n, country=("zero", "0")[n % 2] if n % 5 == 0 else "7") for n in range(5_000)]
+    running.drop("orders.v1", "1.json", rows)
+    progress = running.run()["shares"]
+    assert (progress.rows_out, progress.rejected) == (4_000, 999)
+    assert sorted(r["id"] for r in running.topic("shares")) == [n for n in range(5_000) if n % 5]
+    letters = {json.loads(r["value"])["id"]: r["message"] for r in running.topic("shares.errors")}
+    assert sorted(letters) == [n for n in range(5_000) if n % 5 == 0 and n != 5]
+    assert letters[10].startswith("it cannot be computed: CASE WHEN `id` <> 5 THEN")
+
+    waiting = letters_of(check(running.root), None)
+    assert deliver(running) == {"model.shares": Replayed(0, 999)}
+    assert [letter.about["value"] for letter in letters_of(check(running.root), None)] == [
+        letter.about["value"] for letter in waiting
+    ]
 
 
 def test_rows_that_fail_may_be_skipped(running: Running) -> None:

@@ -317,6 +317,12 @@ class Sink(Connector):
         """Work through some rows of a batch without a trace, and raise what writing them would raise."""
         rows.write.format("noop").mode("append").save()
 
+    def refusing(self, rows: DataFrame, place: str, ref: BatchRef) -> Iterator[tuple[int, str]] | None:
+        """Those of some rows of a batch that it would not take if they came one by one: the numbers that they have in
+        the column `place`, which is none of theirs, and why. It leaves no trace. None where only `rehearse` tells.
+        """
+        return None
+
     def deliver(self, batch: DataFrame, ref: BatchRef, keep: Callable[[DataFrame], None]) -> Written:
         """Write one batch. Rows that the system does not take are handed to `keep`, if they are to be kept.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
@@ -100,12 +101,17 @@ class KafkaSink(StreamSink):
         from pyspark.sql import functions as f
 
         found = self._records(rows)
-        parts = [f.coalesce(f.octet_length(name), f.lit(0)) for name in ("value", "key") if name in found.columns]
-        headers = [f.size("headers") * _HEADER] if "headers" in found.columns else []
-        (largest,) = found.select(f.max(sum([*parts, *headers], start=f.lit(_AROUND)))).first() or (None,)
+        (largest,) = found.select(f.max(_size(found))).first() or (None,)
         if largest is not None and largest > self._largest:
-            text = f"it has up to {largest:,} bytes as a record, and the topic `{self.topic}` takes {self._largest:,}"
-            raise QueryFailed("rows-refused", text)
+            raise QueryFailed("rows-refused", self._too_large(largest))
+
+    def refusing(self, rows: DataFrame, place: str, ref: BatchRef) -> Iterator[tuple[int, str]]:
+        found = self._records(rows, place)
+        sizes = found.select(place, _size(found).alias("size")).where(f"size > {self._largest}")
+        return ((row[place], self._too_large(row["size"])) for row in sizes.collect())
+
+    def _too_large(self, size: int) -> str:
+        return f"it has up to {size:,} bytes as a record, and the topic `{self.topic}` takes {self._largest:,}"
 
     @property
     def _largest(self) -> int:
@@ -126,15 +132,16 @@ class KafkaSink(StreamSink):
         options = self._options("none" if realtime else "lz4")
         return self._records(rows).writeStream.format("kafka").outputMode("update").options(**options, topic=self.topic)
 
-    def _records(self, batch: DataFrame) -> DataFrame:
+    def _records(self, batch: DataFrame, *beside: str) -> DataFrame:
+        """Rows as records; columns that are `beside` them stay so."""
         from pyspark.sql import functions as f
 
         if self.data_format == "json":
             batch = with_texts(batch)
-            whole = f.struct(*(quoted(name) for name in batch.columns if name != OP))
+            whole = f.struct(*(quoted(name) for name in batch.columns if name not in (OP, *beside)))
             value = f.to_json(whole, JSON_OPTIONS).cast("binary")
         else:
-            value = self._avro(batch)
+            value = self._avro(batch.drop(*beside))
         columns = [value.alias("value")]
         if self.primary_key:
             columns.append(self._key(batch).alias("key"))
@@ -143,7 +150,7 @@ class KafkaSink(StreamSink):
             word = f.when(said == "i", "c").otherwise(said)
             header = f.struct(f.lit(OPERATION_HEADER).alias("key"), word.cast("binary").alias("value"))
             columns.append(f.array(header).alias("headers"))
-        return batch.select(*columns)
+        return batch.select(*columns, *beside)
 
     def _key(self, batch: DataFrame) -> SparkColumn:
         """What identifies a row, its parts joined by colons. With nulls among them that would be the key of another
@@ -206,3 +213,12 @@ class KafkaSink(StreamSink):
             "kafka.enable.idempotence": "true",
         }
         return {**settings, **self._cluster.kafka.for_spark(), "includeHeaders": "true"}
+
+
+def _size(records: DataFrame) -> SparkColumn:
+    """The most bytes that a record takes, before it is packed."""
+    from pyspark.sql import functions as f
+
+    parts = [f.coalesce(f.octet_length(name), f.lit(0)) for name in ("value", "key") if name in records.columns]
+    headers = [f.size("headers") * _HEADER] if "headers" in records.columns else []
+    return sum([*parts, *headers], start=f.lit(_AROUND))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 from urllib.parse import parse_qsl
@@ -193,6 +193,9 @@ class JdbcSink(Sink):
 
     def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
         self._writer.rehearse(self._taken(rows), ref)
+
+    def refusing(self, rows: DataFrame, place: str, ref: BatchRef) -> Iterator[tuple[int, str]]:
+        return self._writer.refusing(self._taken(rows), place, ref)
 
     def let_go(self) -> None:
         self._writer.server.let_go()

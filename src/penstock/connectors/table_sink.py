@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Self
 
@@ -61,6 +61,9 @@ class TableSink(Login, Sink):
 
     def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
         self._writer.rehearse(rows, ref)
+
+    def refusing(self, rows: DataFrame, place: str, ref: BatchRef) -> Iterator[tuple[int, str]]:
+        return self._writer.refusing(rows, place, ref)
 
     def let_go(self) -> None:
         self._server.let_go()

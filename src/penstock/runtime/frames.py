@@ -21,6 +21,7 @@ from penstock.runtime.decoding import plain, readable, sound
 from penstock.runtime.filling import Filling
 from penstock.runtime.keyed import operate
 from penstock.runtime.ml.functions import MlFunctions
+from penstock.runtime.rescue import PLACE
 from penstock.runtime.settling import settled
 from penstock.runtime.times import FAULT, converted, is_plain, marked, passed, watermarked
 from penstock.sql.carried import carrying
@@ -167,10 +168,19 @@ class Frames:
             if entry.static:
                 source.peek(session).createOrReplaceTempView(quoted(entry.view))
             elif entry.view in rows:
-                found = plain(sound(rows[entry.view]))
-                usable = prepared(found, entry) if untimed else self._usable(query, entry, found)
+                usable = self.as_read(query, entry, rows[entry.view], untimed=untimed)
                 _registered(entry, self._sound(query, entry.view, usable))
         return self.run_steps(query, session)
+
+    def as_read(self, query: QuerySpec, entry: Input, rows: DataFrame, *, untimed: bool) -> DataFrame:
+        """Rows of an input as the SQL gets them. Columns that they have beside their own are carried along."""
+        found = plain(sound(rows))
+        return prepared(found, entry) if untimed else self._usable(query, entry, found)
+
+    def texts(self, query: QuerySpec, session: SparkSession) -> dict[str, str]:
+        """The SQL by which Spark makes the views of a query, in a session where they were made."""
+        steps = [step for step in query.steps if isinstance(step, Step)]
+        return {step.view: _with_wide_numbers(step.sql, query, session) for step in steps}
 
     def failing_rows(self, query: QuerySpec, check: Check, rows: DataFrame) -> DataFrame:
         """The rows of a batch that were kept out, of a batch of their input that is given once more."""
@@ -297,7 +307,8 @@ def prepared(frame: DataFrame, entry: Input) -> DataFrame:
     if entry.cast_to:
         types = {name: kind for name, kind in entry.cast_to.items() if name != OP}
         types |= {OP: "STRING"} if entry.with_operation or OP in entry.cast_to else {}
-        frame = frame.select(*(_converted(frame, name, kind).alias(name) for name, kind in types.items()))
+        kept = [name for name in frame.columns if name == PLACE]
+        frame = frame.select(*(_converted(frame, name, kind).alias(name) for name, kind in types.items()), *kept)
     if entry.condition is not None:
         frame = wanted(frame, entry.condition)
     for column in entry.processing_time:

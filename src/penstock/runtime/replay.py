@@ -27,8 +27,9 @@ from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_rows
 from penstock.runtime.filling import Filling
 from penstock.runtime.frames import Frames
 from penstock.runtime.outside import Outside
-from penstock.runtime.rescue import faulty, only, together, without
+from penstock.runtime.rescue import PLACE, Faults, faulty, together
 from penstock.runtime.settling import as_wanted
+from penstock.runtime.ways import WayOut
 
 _AT_ONCE: Final = 10_000
 _BYTES_AT_ONCE: Final = 64 * 2**20
@@ -111,28 +112,27 @@ class Replay:
             if not is_for_rows(error):
                 raise
 
-        def attempt(some: DataFrame) -> None:
-            self._sink.rehearse(self._worked(some), ref)
-
-        def keep(some: Mapping[int, str], part: int) -> None:
+        def keep(some: Faults, part: int) -> None:
             if some:
-                kept = rejects.failed(only(numbered, some).drop(*ORDER), self._entry, node)
+                kept = rejects.failed(some.failing.drop(*ORDER), self._entry, node)
                 self._outside.errors.write(node, kept, replace(ref, batch_id=part))
 
-        numbered, wrong = faulty(rows, attempt)
+        way = self._way(ref)
+        faults = faulty(rows, way)
         try:
-            keep(wrong, 0)
+            keep(faults, 0)
             try:
-                written, broken = self._write(without(numbered, list(wrong)), ref)
+                written, broken = self._write(faults.others.drop(PLACE), ref)
             except QueryFailed as error:
                 if not is_for_rows(error):
                     raise
-                alone, wrong = wrong, together(numbered, wrong, attempt)
-                keep({place: said for place, said in wrong.items() if place not in alone}, 3)
-                written, broken = self._write(without(numbered, list(wrong)), ref)
-            return Replayed(written, failed + len(wrong) + broken)
+                beside = together(faults, way)
+                keep(Faults(faults.numbered, few=beside), 3)
+                faults = faults.and_also(beside)
+                written, broken = self._write(faults.others.drop(PLACE), ref)
+            return Replayed(written, failed + len(faults) + broken)
         finally:
-            numbered.unpersist()
+            faults.close()
 
     def _write(self, rows: DataFrame, ref: BatchRef) -> tuple[int, int]:
         """Write the rows that meet the rules of the output and are taken, and keep the others. How many these and those
@@ -142,7 +142,7 @@ class Replay:
         what fails then has left nothing behind in it.
         """
         output = self._output
-        worked = rules.marked(self._worked(rows), output.rules).persist()
+        worked = rules.marked(self._way(ref).worked(rows), output.rules).persist()
         try:
             count = rules.breaking(worked).count()
             if self._sink.doubles:
@@ -172,16 +172,20 @@ class Replay:
         written = self._sink.deliver(rows, ref, keep)
         return written.rows, written.refused
 
-    def _worked(self, rows: DataFrame) -> DataFrame:
-        session = rows.sparkSession
-        if self._entry.ordered:
-            zero = f.lit(0).cast("bigint")
-            rows = rows.withColumns(
-                dict(zip(ORDER, (zero, f.lit(""), f.monotonically_increasing_id(), zero), strict=True))
-            )
-        output = self._output
-        views = self._frames.worked_from(self._query, self._sources, {self._entry.view: rows}, session, untimed=True)
-        return as_wanted(views[output.view], output, self._sink)
+    def _way(self, ref: BatchRef) -> WayOut:
+        output, sink = self._output, self._sink
+
+        def settled(rows: DataFrame) -> DataFrame:
+            return as_wanted(rows, output, sink)
+
+        return WayOut(self._frames, self._query, self._sources, output, sink, ref, settled, self._read)
+
+    def _read(self, rows: DataFrame) -> DataFrame:
+        """Rows as their stream would have them."""
+        if not self._entry.ordered:
+            return rows
+        zero = f.lit(0).cast("bigint")
+        return rows.withColumns(dict(zip(ORDER, (zero, f.lit(""), f.monotonically_increasing_id(), zero), strict=True)))
 
     def _ref(self, letters: Sequence[Letter]) -> BatchRef:
         places = tuple(f"{letter.topic_id or ''}{letter.kept_in} {letter.part} {letter.place}" for letter in letters)

@@ -1,4 +1,4 @@
-"""A batch that fails for the sake of a few rows, written without them: it is read once more, and they are kept."""
+"""A batch that fails for the sake of some rows, written without them: it is read once more, and they are kept."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,8 +14,9 @@ from penstock.runtime.decoding import sound
 from penstock.runtime.failures import is_for_rows
 from penstock.runtime.keeping import Batch, Keeping
 from penstock.runtime.rereading import Counts, counted, in_order, rows_again
-from penstock.runtime.rescue import MESSAGE, faulty, only, together, without
+from penstock.runtime.rescue import MESSAGE, PLACE, Faults, faulty, together
 from penstock.runtime.sharing import split_read, united
+from penstock.runtime.ways import WayOut
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,36 +52,34 @@ class Rescue:
         if again is None:
             return None
         rows = {view: sound(in_order(found) if ordered else found) for view, found in again.items()}
-        numbered, found = faulty(united(rows), self._attempt)
+        way = self._way
+        faults = faulty(united(rows), way)
         try:
-            self._keep(numbered, found, "errors")
+            self._keep(faults, "errors")
             try:
-                written = self.deliver(self._worked(without(numbered, list(found))))
+                written = self.deliver(way.worked(faults.others.drop(PLACE)))
             except QueryFailed as error:
                 if not is_for_rows(error):
                     raise
-                alone, found = found, together(numbered, found, self._attempt)
-                beside = {place: said for place, said in found.items() if place not in alone}
-                self._keep(numbered, beside, "errors beside others")
-                written = self.deliver(self._worked(without(numbered, list(found))))
+                beside = together(faults, way)
+                self._keep(Faults(faults.numbered, few=beside), "errors beside others")
+                faults = faults.and_also(beside)
+                written = self.deliver(way.worked(faults.others.drop(PLACE)))
+            return Rescued(written, len(faults), {view: counted(found) for view, found in again.items()})
         finally:
-            numbered.unpersist()
-        return Rescued(written, len(found), {view: counted(found_rows) for view, found_rows in again.items()})
+            faults.close()
 
-    def _attempt(self, some: DataFrame) -> None:
-        self.sink.rehearse(self._worked(some), self.batch.ref)
-
-    def _worked(self, some: DataFrame) -> DataFrame:
+    @property
+    def _way(self) -> WayOut:
         keeping = self.keeping
-        rows = split_read(some, self._views)
-        views = keeping.frames.worked_from(keeping.spec, keeping.sources, rows, some.sparkSession)
-        return self.settled(views[self.output.view])
+        about = (keeping.frames, keeping.spec, keeping.sources, self.output, self.sink)
+        return WayOut(*about, self.batch.ref, self.settled)
 
-    def _keep(self, numbered: DataFrame, found: Mapping[int, str], what: str) -> None:
+    def _keep(self, faults: Faults, what: str) -> None:
         """Before the others are written: once that is noted, nobody asks for these again."""
-        if self.output.on_error != "dead_letter" or not found:
+        if self.output.on_error != "dead_letter" or not faults:
             return
-        for view, rows in split_read(only(numbered, found), self._views, MESSAGE).items():
+        for view, rows in split_read(faults.failing, self._views, MESSAGE).items():
             entry = next(entry for entry in self.keeping.spec.inputs if entry.view == view)
             letters = rejects.failed(rows.drop(*ORDER), entry, self.output.node)
             kind = self.output.view if len(self._views) == 1 else f"{self.output.view} {view}"

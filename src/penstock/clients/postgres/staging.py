@@ -25,6 +25,7 @@ from penstock.errors import PenstockError, QueryFailed, ServiceError
 if TYPE_CHECKING:
     from pyarrow import RecordBatch
     from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructField
 
     from penstock.clients.postgres.server import Database
 
@@ -101,15 +102,8 @@ class Stage:
         Rows are numbered before tasks are put together, so that their order stays whoever copies them.
         """
         token = secrets.randbits(62)
-        schema = rows.schema
-        fields = [field for field in schema if field.name in self.columns]
-        if wide_columns(schema):
-            know_wide_numbers(rows.sparkSession)
-        texts = {ORDER: "monotonically_increasing_id()", GONE: self.gone, TOKEN: f"'{token}'"}
-        more = [f"cast({texts[name]} AS string)" for name in self._own]
-        names = listed([*(field.name for field in fields), *self._own])
-        copier = Copier(server, f"COPY {self.table} ({names}) FROM STDIN", self.parts.among_parameters, token)
-        lines = rows.selectExpr(f"{line(fields, more)} AS line")
+        copier = Copier(server, self.copy(rows), self.parts.among_parameters, token)
+        lines = rows.selectExpr(f"{self._line(rows, token)} AS line")
         lines = lines if most_tasks is None else lines.coalesce(most_tasks)
         reports = lines.mapInArrow(copier, _REPORT).collect()
         for report in reports:
@@ -126,6 +120,26 @@ class Stage:
             copy=copier.copy,
             lines={report["part"]: report["lines"] for report in reports if report["lines"]},
         )
+
+    def numbered(self, rows: DataFrame, place: str) -> Iterator[tuple[int, bytes]]:
+        """Rows by the number in a column, as lines without the token and what follows it, in their order."""
+        lines = rows.selectExpr(place, f"{self._line(rows)} AS line")
+        return ((row[place], row["line"].encode()[:-1]) for row in lines.toLocalIterator())
+
+    def copy(self, rows: DataFrame) -> str:
+        """How lines of such rows get into it."""
+        names = listed([*(field.name for field in self._fields(rows)), *self._own])
+        return f"COPY {self.table} ({names}) FROM STDIN"
+
+    def _fields(self, rows: DataFrame) -> list[StructField]:
+        return [field for field in rows.schema if field.name in self.columns]
+
+    def _line(self, rows: DataFrame, token: int | None = None) -> str:
+        if wide_columns(rows.schema):
+            know_wide_numbers(rows.sparkSession)
+        texts = {ORDER: "monotonically_increasing_id()", GONE: self.gone, TOKEN: f"'{token}'"}
+        more = [f"cast({texts[name]} AS string)" for name in self._own if name != TOKEN or token is not None]
+        return line(self._fields(rows), more)
 
     def complete(self, db: Database, staged: Staged) -> None:
         """Copy what was fetched, in the transaction that is open. The rest must be there: a crash has emptied it.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -12,6 +12,7 @@ from penstock.clients.postgres.aggregating import Aggregation
 from penstock.clients.postgres.connections import kept
 from penstock.clients.postgres.ledger import Ledger
 from penstock.clients.postgres.merging import Merge
+from penstock.clients.postgres.refusing import Trial
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.staging import Stage, Staged
 from penstock.clients.postgres.tables import TableName
@@ -66,7 +67,19 @@ class TableWriter:
                 db.execute("SET CONSTRAINTS ALL IMMEDIATE")
             stage.empty(db)
 
+    def refusing(self, rows: DataFrame, place: str, ref: BatchRef) -> Iterator[tuple[int, str]]:
+        """The rows of a batch that the table does not take, by the number in a column, and why."""
+        with kept(self.server) as db:
+            stage, merge = self._laid_out(db, rows.drop(place), ref)
+            trial = Trial(db, self.server, stage, merge, stage.copy(rows))
+            yield from trial.refused(stage.numbered(rows, place))
+            stage.empty(db)
+
     def _staged(self, db: Database, rows: DataFrame, ref: BatchRef) -> tuple[Stage, Merge, Staged]:
+        stage, merge = self._laid_out(db, rows, ref)
+        return stage, merge, stage.fill(rows, self.server, self.most_tasks)
+
+    def _laid_out(self, db: Database, rows: DataFrame, ref: BatchRef) -> tuple[Stage, Merge]:
         columns = self._fitted(db, rows)
         if self.aggregation is not None:
             self.aggregation.attach(db, self.table, columns)
@@ -74,7 +87,7 @@ class TableWriter:
         stage = Stage.beside(self.table, ref, columns, gone)
         stage.lay_out(db)
         merge = Merge(self.table, tuple(columns), self.key, self.on_conflict, self.update_where, gone is not None)
-        return stage, merge, stage.fill(rows, self.server, self.most_tasks)
+        return stage, merge
 
     def _fitted(self, db: Database, rows: DataFrame) -> dict[str, str]:
         """The columns that are written, with the types that they have in the table."""
