@@ -159,6 +159,14 @@ def test_a_record_that_the_broker_refuses_is_told_of_its_sink(given: Given, *, d
     assert letter.about["message"].endswith(f"bytes as a record, and the topic `{given.topic}.out` takes 20,000")
 
 
+def test_records_are_put_together_only_as_far_as_their_topic_takes_them(given: Given) -> None:
+    KafkaAdmin(given.broker.plain).create(f"{given.topic}.out", 1, 1, {"max.message.bytes": "2000"})
+    names = random.Random(1)
+    given.written().sent(*({"id": n, "name": names.randbytes(200).hex()} for n in range(100)))
+    assert given.running.run()["events"].rows_out == 100
+    assert sorted(row["id"] for row in rows_of(consume(given.broker.plain, f"{given.topic}.out"))) == [*range(100)]
+
+
 def test_a_letter_is_not_confused_by_the_headers_of_its_record(given: Given) -> None:
     own = [("node", b"app-7"), ("offset", b"abc"), ("trace", b"\xff\x01")]
     given.written().sent((b"k", b"gibberish", own)).running.run()

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 _AROUND: Final = 92
 """The most bytes of a record beside its key, value and headers, and of the batch that it is sent in."""
+_PRODUCER_BATCH: Final = 16_384
+"""How many bytes a producer puts together by itself."""
 _HEADER: Final = 17
 """The most bytes of a header with an operation."""
 
@@ -212,6 +214,8 @@ class KafkaSink(StreamSink):
             "kafka.acks": "all",
             "kafka.enable.idempotence": "true",
         }
+        if self._largest < _PRODUCER_BATCH:  # a producer splits what is refused into batches that are as large again
+            settings["kafka.batch.size"] = str(self._largest)
         return {**settings, **self._cluster.kafka.for_spark(), "includeHeaders": "true"}
 
 
