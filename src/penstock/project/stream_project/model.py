@@ -22,7 +22,7 @@ class VirtualTopic(Frozen):
 
     name: str | None = Field(None, min_length=1)
     """Its name; the model's name when left out."""
-    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] | None = None
+    compression: Literal["none", "gzip", "lz4", "snappy", "zstd"] | None = None
     """It has no effect: records are stored, and compressed, in the topic below."""
 
     @model_validator(mode="before")
