@@ -58,6 +58,11 @@ class Given:
         self.name = f"{schema}.orders"
         self.batch = -1
 
+    def make(self, columns: str) -> None:
+        """Make the table beforehand, as somebody else would."""
+        self.database.rows(f"CREATE SCHEMA {self.schema}")
+        self.database.rows(f"CREATE TABLE {self.name} ({columns})")
+
     def sink(self, **settings: Any) -> PostgresSink:
         said = {"from": "rows", "schema": self.schema, "table": "orders", "primary_key": "id", **settings}
         return PostgresSink.model_validate(said).reaching(Clusters(postgres=server(self.database)))
@@ -154,8 +159,7 @@ def test_rows_of_one_batch_end_as_if_they_had_come_one_by_one(given: Given) -> N
 
 
 def test_what_is_deleted_makes_room_for_what_comes(given: Given) -> None:
-    given.database.rows(f"CREATE SCHEMA {given.schema}")
-    given.database.rows(f"CREATE TABLE {given.name} (id INT PRIMARY KEY, mail TEXT UNIQUE)")
+    given.make("id INT PRIMARY KEY, mail TEXT UNIQUE")
     columns = "id INT, mail STRING, _gs_op STRING"
     given.write(columns, (1, "a", "i"))
     given.write(columns, (2, "a", "i"), (1, None, "d"))
@@ -164,8 +168,7 @@ def test_what_is_deleted_makes_room_for_what_comes(given: Given) -> None:
 
 @pytest.mark.parametrize("there", ["id INT UNIQUE, v INT", "id INT, v INT, UNIQUE (id) DEFERRABLE"])
 def test_a_key_that_may_be_null_or_twice_for_a_while_is_refused(there: str, given: Given) -> None:
-    given.database.rows(f"CREATE SCHEMA {given.schema}")
-    given.database.rows(f"CREATE TABLE {given.name} ({there})")
+    given.make(f"{there}")
     with pytest.raises(ServiceError, match="without nulls"):
         given.write("id INT, v INT", (1, 1))
 
@@ -274,8 +277,7 @@ def test_a_column_that_the_table_lacks(given: Given) -> None:
     ],
 )
 def test_a_table_that_does_not_fit_is_refused(there: str, column: str, word: str, given: Given) -> None:
-    given.database.rows(f"CREATE SCHEMA {given.schema}")
-    given.database.rows(f"CREATE TABLE {given.name} ({there})")
+    given.make(f"{there}")
     with pytest.raises(ServiceError, match=re.escape(word)) as caught:
         given.write(f"id INT, {column}", (1, None))
     assert caught.value.code == "table-mismatch"
@@ -318,8 +320,7 @@ def test_wider_types_and_domains_hold_every_value(given: Given) -> None:
 
 
 def test_a_text_is_a_time_of_day_where_the_table_has_one(given: Given) -> None:
-    given.database.rows(f"CREATE SCHEMA {given.schema}")
-    given.database.rows(f"CREATE TABLE {given.name} (id INT PRIMARY KEY, t TIME, d INTERVAL)")
+    given.make("id INT PRIMARY KEY, t TIME, d INTERVAL")
     given.write("id INT, t STRING, d STRING", (1, "12:30:00.5", "90 minutes"), (2, None, None))
     assert given.rows("id, t, d") == [("1", "12:30:00.5", "01:30:00"), ("2", "", "")]
 
@@ -335,8 +336,7 @@ def test_a_text_is_a_time_of_day_where_the_table_has_one(given: Given) -> None:
 def test_a_row_that_the_database_does_not_take(
     constraint: str, column: str, value: Any, said: str, given: Given
 ) -> None:
-    given.database.rows(f"CREATE SCHEMA {given.schema}")
-    given.database.rows(f"CREATE TABLE {given.name} (id INT PRIMARY KEY, {constraint})")
+    given.make(f"id INT PRIMARY KEY, {constraint}")
     with pytest.raises(QueryFailed, match=said) as caught:
         given.write(f"id INT, {column}", (1, value))
     assert caught.value.code == "rows-refused"
@@ -411,8 +411,7 @@ def hasty(given: Given) -> Iterator[str]:
 def test_a_statement_that_takes_too_long_is_final_and_one_that_somebody_cancels_is_not(
     does: str, said: str, code: str, retriable: bool, given: Given, hasty: str
 ) -> None:
-    given.database.rows(f"CREATE SCHEMA {given.schema}")
-    given.database.rows(f"CREATE TABLE {given.name} (id INT PRIMARY KEY)")
+    given.make("id INT PRIMARY KEY")
     given.database.rows(
         f"CREATE FUNCTION {given.schema}.slow() RETURNS trigger LANGUAGE plpgsql AS"
         f" $$BEGIN PERFORM {does}; PERFORM pg_sleep(0.01); RETURN NEW; END$$"
@@ -623,8 +622,7 @@ def test_of_several_files_in_a_batch_the_last_that_came_wins(
 
 def test_rows_that_are_refused_become_letters(running: Running, given: Given, monkeypatch: pytest.MonkeyPatch) -> None:
     running = pipeline(running, given, monkeypatch)
-    given.database.rows(f"CREATE SCHEMA {given.schema}")
-    given.database.rows(f"CREATE TABLE {given.name} (id BIGINT PRIMARY KEY, v BIGINT UNIQUE CHECK (v > 0))")
+    given.make("id BIGINT PRIMARY KEY, v BIGINT UNIQUE CHECK (v > 0)")
     running.write({"in/1.json": "".join(f'{{"id": {n}, "v": {-1 if n in (7, 8) else n + 1}}}\n' for n in range(20))})
     progress = running.run()
     assert len(given.rows()) == 18
@@ -643,8 +641,7 @@ def overflowing(running: Running, given: Given, monkeypatch: pytest.MonkeyPatch,
     """Rows of which one is too large for a column that the table itself computes."""
     running = pipeline(running, given, monkeypatch)
     small = "small SMALLINT GENERATED ALWAYS AS (v) STORED"
-    given.database.rows(f"CREATE SCHEMA {given.schema}")
-    given.database.rows(f"CREATE TABLE {given.name} (id BIGINT PRIMARY KEY, v BIGINT, {small})")
+    given.make(f"id BIGINT PRIMARY KEY, v BIGINT, {small}")
     rows = "".join(f'{{"id": {n}, "v": {40_000 if n == 7 else n}}}\n' for n in range(20))
     chosen = f"{PIPELINE.format(schema=given.schema)}    on_error: {on_error}\n"
     return running.write({"in/1.json": rows, "pipeline.yml": chosen})
@@ -676,8 +673,7 @@ def test_many_rows_that_fail_or_are_refused_become_letters_and_the_others_are_wr
     running: Running, given: Given, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running = pipeline(running, given, monkeypatch)
-    given.database.rows(f"CREATE SCHEMA {given.schema}")
-    given.database.rows(f"CREATE TABLE {given.name} (id BIGINT PRIMARY KEY, v BIGINT UNIQUE CHECK (v > 0))")
+    given.make("id BIGINT PRIMARY KEY, v BIGINT UNIQUE CHECK (v > 0)")
     text = (running.root / "pipeline.yml").read_text(encoding="utf-8")
     running.write(
         {"pipeline.yml": text.replace("SELECT id, v FROM", "SELECT id, CAST(v + 0 / (id % 5) AS BIGINT) AS v FROM")}
@@ -699,8 +695,7 @@ def test_a_letter_that_could_not_be_written_is_written_when_the_batch_is_done_ag
     running: Running, given: Given, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     running = pipeline(running, given, monkeypatch)
-    given.database.rows(f"CREATE SCHEMA {given.schema}")
-    given.database.rows(f"CREATE TABLE {given.name} (id BIGINT PRIMARY KEY, v BIGINT CHECK (v > 0))")
+    given.make("id BIGINT PRIMARY KEY, v BIGINT CHECK (v > 0)")
     running.write({"in/1.json": '{"id": 1, "v": 1}\n{"id": 2, "v": -1}\n'})
 
     def full(*_: Any) -> int:
