@@ -17,6 +17,7 @@ from penstock.connectors.contract import ORIGIN, Source
 from penstock.keyed.operators import CLOCK, OP, ORDER
 from penstock.manifest.model import Check, EventTimeSpec, Input, KeyedStep, LateRows, Manifest, QuerySpec, Step
 from penstock.runtime import beats, checks
+from penstock.runtime.carrying import carrying_query
 from penstock.runtime.decoding import plain, readable, sound
 from penstock.runtime.filling import Filling
 from penstock.runtime.keyed import operate
@@ -24,7 +25,6 @@ from penstock.runtime.ml.functions import MlFunctions
 from penstock.runtime.rescue import PLACE
 from penstock.runtime.settling import settled
 from penstock.runtime.times import FAULT, converted, is_plain, marked, passed, watermarked
-from penstock.sql.carried import carrying
 from penstock.sql.carving.stages import ORDERED
 from penstock.sql.dialects import quoted
 from penstock.sql.types import Column, Columns
@@ -196,14 +196,11 @@ class Frames:
 
         None where a row of the one is not made of one of the other, or nobody knows its record.
         """
-        carried = [carrying(step.sql, ORIGIN) if isinstance(step, Step) else None for step in query.steps]
-        streams = [other for other in query.inputs if not other.static]
-        if ORIGIN not in rows.columns or None in carried or len(streams) > 1:
+        carried = carrying_query(query, ORIGIN)
+        if carried is None or ORIGIN not in rows.columns:
             return None
-        steps = tuple(step.model_copy(update={"sql": sql}) for step, sql in zip(query.steps, carried, strict=True))
-        query = query.model_copy(update={"steps": steps})
         try:
-            self._once_more(query, entry, rows, [step.view for step in steps], with_records=True)
+            self._once_more(carried, entry, rows, [step.view for step in carried.steps], with_records=True)
         except AnalysisException:
             return None
         made = rows.sparkSession.table(quoted(view))

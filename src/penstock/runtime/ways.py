@@ -13,10 +13,10 @@ from penstock.connectors.contract import Sink, Source
 from penstock.keyed.operators import ORDER
 from penstock.manifest.model import Check, Output, QuerySpec, Step
 from penstock.runtime import checks
+from penstock.runtime.carrying import carrying_query
 from penstock.runtime.frames import Frames
 from penstock.runtime.rescue import MESSAGE, PLACE
 from penstock.runtime.sharing import split_read
-from penstock.sql.carried import carrying
 from penstock.sql.failing import failing
 
 
@@ -63,12 +63,11 @@ class WayOut:
         return whole
 
     def refused(self, numbered: DataFrame) -> Iterator[tuple[int, str]] | None:
-        steps = [(step, carrying(step.sql, PLACE) if isinstance(step, Step) else None) for step in self.query.steps]
-        if any(sql is None for _, sql in steps) or len([entry for entry in self.query.inputs if not entry.static]) > 1:
+        carried = carrying_query(self.query, PLACE)
+        if carried is None:
             return None
-        carried = tuple(step.model_copy(update={"sql": sql}) for step, sql in steps)
         try:
-            rows = self._worked(numbered, self.query.model_copy(update={"steps": carried}))
+            rows = self._worked(numbered, carried)
             return self.sink.refusing(rows, PLACE, self.ref) if PLACE in rows.columns else None
         except AnalysisException:
             return None
