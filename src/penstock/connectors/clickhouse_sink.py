@@ -117,7 +117,7 @@ class ClickHouseSink(Sink):
             return Written(0)
         rows = batch if self.parallelism is None else batch.coalesce(self.parallelism)
         # As it is, refused rows among it, which are few: to keep it and ask twice takes longer than a small batch.
-        reports = _numbered(rows).mapInArrow(work, REPORT).collect()
+        reports = _passable(rows).mapInArrow(work, REPORT).collect()
         told = [report for report in reports if report["letters"] is None]
         for failure in (row for row in told if row["code"] is not None):
             raise _failure(failure)
@@ -159,8 +159,14 @@ class ClickHouseSink(Sink):
         )
 
 
+def _passable(rows: DataFrame) -> DataFrame:
+    """Rows with names that Spark can pass on to Python. To give them others, it would copy every row."""
+    plain = {name.lower() for name in rows.columns if name.isidentifier()}
+    return rows if len(plain) == len(rows.columns) else _numbered(rows)
+
+
 def _numbered(rows: DataFrame) -> DataFrame:
-    """Rows with numbers for names, because Spark itself cannot pass on every name."""
+    """Rows with numbers for names."""
     return rows.toDF(*(f"c{place}" for place in range(len(rows.columns))))
 
 
