@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 from penstock.clients.clickhouse.refusals import Refused, failing, unpacked
-from penstock.clients.clickhouse.rows import Packing, chunks, latest
+from penstock.clients.clickhouse.newest import chunks, latest
+from penstock.clients.clickhouse.rows import Packing
 from penstock.clients.clickhouse.server import name
 from penstock.clients.clickhouse.types import Kind, column_type, kind_of, target
 from penstock.errors import QueryFailed
@@ -98,6 +99,25 @@ def test_the_last_row_of_each_key_is_kept_in_order() -> None:
     assert latest(several, ["k", "l"], None)["n"].to_pylist() == [1, 2]
     unique = table(k=[3, 1], n=[0, 1])
     assert latest(unique, ["k"], None) is unique
+
+
+@pytest.mark.parametrize(
+    ("keys", "left"),
+    [
+        ([], []),
+        ([1, 2, 3], [0, 1, 2]),
+        ([3, 1, 2], [0, 1, 2]),
+        ([1, 2, 2, 3], [0, 2, 3]),
+        ([2, 1, 2], [1, 2]),
+        ([1, None, 2, None], [0, 2, 3]),
+        (["a", "b", "a"], [1, 2]),
+    ],
+)
+def test_keys_that_come_twice_are_seen_in_any_order(keys: list[object], left: list[int]) -> None:
+    kind = pa.string() if "a" in keys else pa.int64()
+    pieces = pa.chunked_array([pa.array(keys[:2], kind), pa.array(keys[2:], kind)])
+    rows = pa.table({"id": pieces, "place": pa.array(range(len(keys)), pa.int64())})
+    assert latest(rows, ["id"], None)["place"].to_pylist() == left
 
 
 def test_with_versions_the_last_row_of_the_highest_is_kept() -> None:

@@ -12,13 +12,13 @@ import uuid
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.clients.clickhouse.newest import chunks, latest
 from penstock.clients.clickhouse.refusals import AT_FAULT, Refused, failing, stream
 from penstock.clients.clickhouse.server import ClickHouse, name
 from penstock.clients.clickhouse.tables import DELETED, SETTINGS, TableColumn, delete_sql
@@ -257,55 +257,6 @@ class Inserting:
 
 def _gone(rows: pa.Table) -> pa.ChunkedArray | None:
     return pc.equal(pc.utf8_lower(rows[OP]), "d").fill_null(False) if OP in rows.column_names else None
-
-
-def chunks(batches: Iterable[pa.RecordBatch], size: int) -> Iterator[pa.Table]:
-    """Rows in tables of so many, the last one aside."""
-    held: list[pa.RecordBatch] = []
-    count = 0
-    for batch in batches:
-        left = batch
-        while count + len(left) >= size:
-            held.append(left.slice(0, size - count))
-            left = left.slice(size - count)
-            yield pa.Table.from_batches(held)
-            held, count = [], 0
-        if len(left):
-            held.append(left)
-            count += len(left)
-    if held:
-        yield pa.Table.from_batches(held)
-
-
-def latest(rows: pa.Table, key: Sequence[str], version: str | None, *, as_numbers: bool = False) -> pa.Table:
-    """The last row of each key, in their order. With versions, maybe texts of numbers, the last one of the highest."""
-    if len(key) == 1 and _all_differ(rows[key[0]]):
-        return rows
-    by_version = None if version is None else _in_order(rows[version], as_numbers=as_numbers)
-    names = [f"k{number}" for number in range(len(key))]
-    keys = pa.table([rows[column] for column in key], names=names)
-    ordered = keys if by_version is None else keys.take(by_version)
-    numbered = ordered.append_column("place", pa.array(np.arange(len(rows))))
-    last = numbered.group_by(names, use_threads=False).aggregate([("place", "max")])["place_max"]
-    places = last if by_version is None else by_version.take(last)
-    return rows.take(places.take(pc.sort_indices(places)))
-
-
-def _all_differ(values: pa.ChunkedArray) -> bool:
-    """Whether no value comes twice. Numbers mostly rise from row to row, which takes little to see."""
-    if pa.types.is_integer(values.type) and not values.null_count:
-        numbers = values.to_numpy()
-        if bool((numbers[1:] > numbers[:-1]).all()):
-            return True
-    return bool(pc.count_distinct(values, mode="all").as_py() == len(values))
-
-
-def _in_order(versions: pa.ChunkedArray, *, as_numbers: bool) -> pa.Array:
-    """The places of versions, the lowest first, those without one behind; the last of equals is the last."""
-    if as_numbers and pa.types.is_string(versions.type):
-        numbers = [inf if text is None else int(text) for text in versions.to_pylist()]
-        return pa.array(sorted(range(len(numbers)), key=numbers.__getitem__))
-    return pc.sort_indices(versions)
 
 
 def _literals(values: pa.Array) -> pa.Array:

@@ -1,0 +1,11 @@
+"""What a connector is: a frozen model that is configuration, documentation and behaviour in one.
+
+A connector holds no connection and no state, and can be pickled. It imports pyspark and its client library inside
+methods only, so that checking a project starts no JVM.
+"""
+
+from penstock.connectors.contract.common import Connector, Remark
+from penstock.connectors.contract.sink import NO_SERVICE, Sink, StreamSink, Written
+from penstock.connectors.contract.source import ERROR, ORIGIN, Source
+
+__all__ = ["ERROR", "NO_SERVICE", "ORIGIN", "Connector", "Remark", "Sink", "Source", "StreamSink", "Written"]

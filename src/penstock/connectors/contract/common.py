@@ -1,0 +1,61 @@
+"""What sources and sinks have in common."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from penstock.clients.clusters import Clusters
+from penstock.clients.jars import Package
+from penstock.connectors.node import PipelineNode
+from penstock.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Remark:
+    """Something about a field of a connector. What is not `fatal` may be put right before it runs."""
+
+    code: str
+    field: str
+    text: str
+    hint: str | None = None
+    fatal: bool = True
+
+
+class Connector(PipelineNode, ABC):
+    """Common to sources and sinks."""
+
+    packages: ClassVar[tuple[Package, ...]] = ()
+    """What Spark needs for it beside what comes with PySpark."""
+    by_options: ClassVar[bool] = False
+    """Whether its fields may also stand below `options`, as those of plugins do. One that stands beside is stronger."""
+    on_this_machine: ClassVar[bool] = False
+    """Whether it reads or writes directories of this machine, which those of a cluster do not see."""
+
+    @classmethod
+    def packages_for(cls, config: Mapping[str, Any]) -> tuple[Package, ...]:
+        """What Spark needs for one that is written like this."""
+        return cls.packages
+
+    @classmethod
+    def stays_here(cls, config: Mapping[str, Any]) -> bool:
+        """Whether one that is written like this reads or writes what only this machine has."""
+        return cls.on_this_machine
+
+    def rooted_at(self, root: Path) -> Self:
+        """The same connector with its relative paths taken from `root`."""
+        return self
+
+    def reaching(self, clusters: Clusters) -> Self:
+        """The same connector, which knows the systems it reads from or writes to."""
+        return self
+
+    def check(self) -> None:
+        """Raise a ServiceError when the system cannot be reached."""
+
+    def remarks(self, settings: Settings) -> Iterator[Remark]:
+        """What is wrong with it beside these settings of the application."""
+        yield from ()

@@ -1,0 +1,145 @@
+"""What sinks are told: batches to write, and when to let go of them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from pydantic import Field
+
+from penstock.clients.batches import BatchRef
+from penstock.config import OnError
+from penstock.connectors.contract.common import Connector
+from penstock.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+NO_SERVICE: Final = dict.fromkeys(
+    (
+        "a_service_that_starts_again_loses_nothing",
+        "a_service_that_is_silent_is_given_up",
+        "a_write_that_hangs_can_be_let_go",
+    ),
+    "there is no service",
+)
+"""What a sink without a service behind it cannot promise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """How many rows of a batch a sink has written, and how many it could not."""
+
+    rows: int
+    refused: int = 0
+
+
+class Sink(Connector):
+    """Rows go here."""
+
+    delivery: ClassVar[str]
+    """What a crash between writing and committing leaves behind."""
+    ordered: ClassVar[bool] = True
+    """Whether it matters in which order rows come."""
+    changes: ClassVar[bool] = True
+    """Whether it matters what is an insert, an update or a delete."""
+    keyed: ClassVar[bool] = False
+    """Whether rows replace earlier ones of the same primary key, so that one is missed where there is none."""
+
+    waives: ClassVar[Mapping[str, str]] = {}
+    """What it does not promise of `penstock.testing.contract.LINES`, each with the reason."""
+
+    inert: ClassVar[Mapping[str, str]] = {
+        "batch_size": "rows of a batch are written together",
+        "parallelism": "every task of a batch writes its own rows",
+    }
+    takes_wide: ClassVar[bool] = False
+    """Whether it knows wide numbers, which `clients.wide` tells of. It gets them as decimal text otherwise."""
+    wants_key: ClassVar[str | None] = None
+    """What to say where there is no primary key, of a sink that cannot do without. `NODE` in it is its name."""
+
+    from_: str = Field(alias="from")
+    """The source or transform whose rows are written."""
+    isolate: bool = False
+    """Whether it reads for itself: where it is slow or fails, the other sinks go on without it."""
+    on_error: OnError = "dead_letter"
+    """What becomes of a row that the SQL fails over, or that is not taken here: keep it as a letter, `stop`, `skip`."""
+
+    def usual_interval(self, settings: Settings) -> int | None:
+        """How often its batches begin by the settings, in milliseconds, where it does not say so itself and they do."""
+        return None
+
+    @property
+    def by_order(self) -> bool:
+        """Whether the last of several rows counts, so that they must come in their order."""
+        return self.keyed
+
+    @property
+    def by_arrival(self) -> bool:
+        """Whether it is the row that arrives last that counts, whatever its place: tasks write at the same time."""
+        return False
+
+    @property
+    def last_by(self) -> tuple[str, ...]:
+        """The key of which it wants the last row only, of those in a batch; empty if it wants every row."""
+        return ()
+
+    @property
+    def doubles(self) -> bool:
+        """Whether rows come twice when a batch that failed halfway is written again."""
+        return "a_replayed_batch_leaves_no_duplicates" in self.waives
+
+    @property
+    def columns_named(self) -> Mapping[str, str]:
+        """The columns that rows must have beside the key, by the place where they are named: `group_by.account`."""
+        return {}
+
+    @abstractmethod
+    def write(self, batch: DataFrame, ref: BatchRef) -> int:
+        """Write one batch and say how many rows that were. Called again with an equal `ref` after a crash.
+
+        The batch must be worked through even if nothing is written: operators with state depend on it. A sink that does
+        not take a row raises QueryFailed with the code `rows-refused`.
+        """
+
+    def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
+        """Work through some rows of a batch without a trace, and raise what writing them would raise."""
+        rows.write.format("noop").mode("append").save()
+
+    def refusing(self, rows: DataFrame, place: str, ref: BatchRef) -> Iterator[tuple[int, str]] | None:
+        """Those of some rows of a batch that it would not take if they came one by one: the numbers that they have in
+        the column `place`, which is none of theirs, and why. It leaves no trace. None where only `rehearse` tells.
+        """
+        return None
+
+    def deliver(self, batch: DataFrame, ref: BatchRef, keep: Callable[[DataFrame], None]) -> Written:
+        """Write one batch. Rows that the system does not take are handed to `keep`, if they are to be kept.
+
+        They have the columns `value`, a row as JSON, and `message`, what was said of it.
+        """
+        return Written(self.write(batch, ref))
+
+    def let_go(self) -> None:
+        """Give up what `write` waits for in this process: called from another thread, when nobody wants it any more.
+
+        The write then ends with an error. What tasks of Spark wait for, Spark ends itself.
+        """
+
+    @property
+    def most_rows(self) -> int | None:
+        """After how many rows it has seen enough, so that the run ends; None for never."""
+        return None
+
+
+class StreamSink(Sink):
+    """A sink that Spark can also write by itself, without batches that come to us."""
+
+    repeatable: ClassVar[bool] = False
+    """Whether it is all one how often a row is written."""
+
+    @abstractmethod
+    def write_stream(self, rows: DataFrame, *, realtime: bool = False) -> DataStreamWriter:
+        """How Spark writes these rows of a stream, in batches or, in real time, one by one."""
