@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.clients.clickhouse.refusals import Refused, failing, unpacked
 from penstock.clients.clickhouse.newest import chunks, latest
+from penstock.clients.clickhouse.refusals import Refused, failing, unpacked
 from penstock.clients.clickhouse.rows import Packing
 from penstock.clients.clickhouse.server import name
 from penstock.clients.clickhouse.types import Kind, column_type, kind_of, target

@@ -1,8 +1,9 @@
 import pytest
 
 from penstock.sql.dialects import PIPELINE, PROJECT
+from penstock.sql.operation import carry_operation
 from penstock.sql.query import Query, parse
-from penstock.sql.translate import carry_operation, to_spark
+from penstock.sql.translate import to_spark
 
 
 def project(text: str) -> str:
@@ -110,6 +111,45 @@ def test_comments_and_layout_leave_no_trace() -> None:
         (
             "WITH x AS (SELECT id FROM s) SELECT id FROM x",
             "WITH `x` AS (SELECT `id`, `s`.`_gs_op` FROM `s`) SELECT `id`, `x`.`_gs_op` FROM `x`",
+        ),
+        (
+            "(SELECT id, _gs_op, x FROM s) UNION ALL (SELECT id, x FROM u)",
+            "(SELECT `id`, `_gs_op`, `x` FROM `s`) UNION ALL (SELECT `id`, `u`.`_gs_op`, `x` FROM `u`)",
+        ),
+        (
+            "SELECT id, x FROM s UNION ALL (SELECT _gs_op, id, x FROM u)",
+            "SELECT `s`.`_gs_op`, `id`, `x` FROM `s` UNION ALL (SELECT `_gs_op`, `id`, `x` FROM `u`)",
+        ),
+        (
+            "SELECT *, 's' AS k FROM a UNION ALL SELECT id, 't' FROM b",
+            "SELECT * EXCEPT (`_gs_op`), 's' AS `k`, `a`.`_gs_op` FROM `a` UNION ALL "
+            "SELECT `id`, 't', `b`.`_gs_op` FROM `b`",
+        ),
+        (
+            "SELECT a.* EXCEPT (x) FROM a UNION ALL SELECT id, _gs_op, k FROM b",
+            "SELECT `a`.* EXCEPT (`x`, `_gs_op`), `a`.`_gs_op` FROM `a` UNION ALL SELECT `id`, `k`, `_gs_op` FROM `b`",
+        ),
+        ("SELECT * FROM a UNION ALL SELECT * FROM b", "SELECT * FROM `a` UNION ALL SELECT * FROM `b`"),
+        (
+            "SELECT id, 'd' AS _gs_op FROM a UNION ALL SELECT id, 'i' FROM b",
+            "SELECT `id`, 'd' AS `_gs_op` FROM `a` UNION ALL SELECT `id`, 'i' FROM `b`",
+        ),
+        (
+            "SELECT id FROM a UNION ALL SELECT id FROM b UNION ALL SELECT _gs_op, id FROM c",
+            "SELECT `a`.`_gs_op`, `id` FROM `a` UNION ALL SELECT `b`.`_gs_op`, `id` FROM `b` UNION ALL "
+            "SELECT `_gs_op`, `id` FROM `c`",
+        ),
+        (
+            "WITH x(k) AS (SELECT id FROM a) SELECT k FROM x",
+            "WITH `x`(`k`, `_gs_op`) AS (SELECT `id`, `a`.`_gs_op` FROM `a`) SELECT `k`, `x`.`_gs_op` FROM `x`",
+        ),
+        (
+            "SELECT k FROM (SELECT * FROM a) AS q(k)",
+            "SELECT `k`, `q`.`_gs_op` FROM (SELECT * EXCEPT (`_gs_op`), `a`.`_gs_op` FROM `a`) AS `q`(`k`, `_gs_op`)",
+        ),
+        (
+            "SELECT k FROM (SELECT id, _gs_op FROM a) AS q(k, op)",
+            "SELECT `k`, `q`.`_gs_op` FROM (SELECT `id`, `_gs_op`, `a`.`_gs_op` FROM `a`) AS `q`(`k`, `op`, `_gs_op`)",
         ),
     ],
 )

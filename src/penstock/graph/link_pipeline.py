@@ -21,10 +21,10 @@ from penstock.sql.clauses import is_plain_filter, spark_condition
 from penstock.sql.columns import analyse
 from penstock.sql.dialects import PIPELINE
 from penstock.sql.operands import told
+from penstock.sql.operation import carry_operation
 from penstock.sql.query import Problem, Query, bind, parse, tables
 from penstock.sql.shape import place_of, stateful_constructs
 from penstock.sql.strangers import strangers
-from penstock.sql.translate import carry_operation
 from penstock.sql.types import Column, Columns
 from penstock.transforms.sql import SqlTransform
 

@@ -5,7 +5,6 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.keyed.operators import OP
 from penstock.sql.dialects import PROJECT, SPARK
 from penstock.sql.query import Query
 from penstock.sql.rewriting import flink_functions, pipeline_functions
@@ -43,63 +42,3 @@ def spark_text(tree: exp.Query, time: str | None = None, rules: tuple[Rule, ...]
         tree = rule(tree)
     tree = spark_windows(tree, time)
     return tree.sql(SPARK, identify=True, comments=False)
-
-
-def carry_operation(query: Query) -> Query:
-    """The query with `_gs_op` among its outputs: appended where a projection leaves it out, never twice."""
-
-    def edit(tree: exp.Query) -> exp.Query:
-        local = {cte.alias.casefold(): cte.this for cte in tree.find_all(exp.CTE)}
-        _append_operation(tree, local, set())
-        return tree
-
-    return query.edited(edit)
-
-
-def _operation_place(node: exp.Expr) -> int | None:
-    """Where a query names the operation itself, counted in outputs."""
-    names = [name.casefold() for name in node.named_selects] if isinstance(node, exp.Query) else []
-    return names.index(OP) if OP in names else None
-
-
-def _has_operation(projection: exp.Expr) -> bool:
-    """Whether an output is the operation, or all columns with it."""
-    if not projection.is_star:
-        return projection.output_name.casefold() == OP
-    star = projection.find(exp.Star)
-    left_out = (star.args.get("except_") or star.args.get("except") or []) if star is not None else []
-    return OP not in {column.name.casefold() for column in left_out}
-
-
-def _append_operation(node: exp.Expr, local: dict[str, exp.Expr], done: set[int], place: int | None = None) -> None:
-    """Add the operation to the outputs, at the end or at `place`, where the other side of a UNION has it."""
-    if id(node) in done:
-        return
-    done.add(id(node))
-    match node:
-        case exp.SetOperation():
-            given = _operation_place(node.left), _operation_place(node.right)
-            place = next((p for p in (place, *given) if p is not None), None)
-            _append_operation(node.left, local, done, place)
-            _append_operation(node.right, local, done, place)
-        case exp.Subquery():
-            _append_operation(node.this, local, done)
-        case exp.Select():
-            origin = node.args.get("from_")
-            if origin is None:
-                return
-            match origin.this:
-                case exp.Subquery() as inner:
-                    _append_operation(inner, local, done)
-                case exp.Table() as table if table.name.casefold() in local and not table.db:
-                    _append_operation(local[table.name.casefold()], local, done)
-                case _:
-                    pass
-            present = any(_has_operation(e) for e in node.expressions)
-            if not present:
-                column = exp.column(OP, table=origin.this.alias_or_name or None, quoted=True)
-                outputs = list(node.expressions)
-                outputs.insert(len(outputs) if place is None else place, column)
-                node.set("expressions", outputs)
-        case _:
-            pass
