@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,8 +25,6 @@ from penstock.runtime.failures import SPARK_ERRORS, failure_of
 from penstock.runtime.shipping import packed
 
 KEPT_LOGS: Final = 10
-_LONGEST_PATH: Final = 100 - len("/.00000000-0000-0000-0000-000000000000.sock")
-"""Of a directory for sockets: systems take up to 103 bytes for the path of one."""
 
 DEFAULTS: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
@@ -94,41 +91,21 @@ def _for_one_machine() -> dict[str, str]:
 @contextmanager
 def spark_session(spec: SparkSpec, logs: Path, jars: Sequence[Path] = ()) -> Iterator[SparkSession]:
     """A session with all output of Spark in a file below `logs`, and with these libraries. Ends with its JVM."""
+    java = find_java()
     log = _new_log(logs)
     logging.getLogger().addHandler(logging.FileHandler(log))  # py4j tells the root logger about closed connections
     for chatter in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(chatter).disabled = True  # an error of a query is ours to report
-    with _sockets(spec.master) as sockets:
-        conf = SparkConf(loadDefaults=False)
-        for key, value in {**sockets, **settings(spec, logs.parent.absolute(), jars)}.items():
-            conf.set(key, value)
-        code = None if spec.master.startswith("local") else packed(logs)
-        with _running(conf, log, code) as session:
-            yield session
-
-
-@contextmanager
-def _sockets(master: str) -> Iterator[dict[str, str]]:
-    """Settings by which Spark and Python are connected by files that only we may open, where they are on one machine.
-
-    By TCP, each waits for the other's acknowledgement: 40 ms for every time that a batch goes to Python.
-    """
-    with tempfile.TemporaryDirectory(prefix="penstock-", ignore_cleanup_errors=True) as directory:
-        usable = master.startswith("local") and len(os.fsencode(directory)) <= _LONGEST_PATH
-        name = "spark.python.unix.domain.socket"
-        yield {f"{name}.enabled": "true", f"{name}.dir": directory} if usable else {}
-
-
-@contextmanager
-def _running(conf: SparkConf, log: Path, code: Path | None) -> Iterator[SparkSession]:
-    """A session in a JVM of its own, and our code on other machines if it must go there."""
+    conf = SparkConf(loadDefaults=False)
+    for key, value in settings(spec, logs.parent.absolute(), jars).items():
+        conf.set(key, value)
     gateway = None
     try:
         # A signal now would leave a JVM behind that nobody knows; it is answered when the JVM is ours.
         # Python workers are to be of this very Python: another one on the PATH has other packages.
         # On the machines of a cluster it is the one that the project names.
-        python = conf.get("spark.pyspark.python", sys.executable)
-        environ = {"JAVA_HOME": str(find_java().home), "PYSPARK_PYTHON": python}
+        environ = {"JAVA_HOME": str(java.home), "PYSPARK_PYTHON": conf.get("spark.pyspark.python", sys.executable)}
+        code = None if spec.master.startswith("local") else packed(logs)
         if code is not None:
             environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(code), os.environ.get("PYTHONPATH"))))
         with _later_signals(), _environment(**environ):
