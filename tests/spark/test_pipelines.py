@@ -210,7 +210,10 @@ def test_branches_of_a_union_have_the_operation_at_the_same_place(pipeline: Runn
               changes: {type: file, path: in, format: json, mode: {type: bounded}}
               new: {type: generator, rows: 1, columns: {name: {kind: choice, values: [b]}}}
             transforms:
-              both: {type: sql, primary_key: name, sql: "SELECT *, 1 AS n FROM changes UNION ALL (SELECT name, 2 FROM new)"}
+              both:
+                type: sql
+                primary_key: name
+                sql: SELECT *, 1 AS n FROM changes UNION ALL (SELECT name, 2 FROM new)
             sinks:
               kept: {type: memory, from: both}
             """,
