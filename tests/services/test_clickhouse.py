@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -150,6 +151,67 @@ def test_a_key_that_is_deleted_and_inserted_again_is_there(database: Database, s
     sink = database.sink(append_only_mode=False, deduplicate=False)
     sink.write(frame(spark, CHANGES, (1, "a", "i"), (1, "a", "d"), (1, "b", "i")), batch(0))
     assert database.rows("SELECT id, name FROM t FINAL") == [(1, "b")]
+
+
+@pytest.mark.parametrize(
+    ("spark_type", "values", "column"),
+    [
+        ("BOOLEAN", (True, False), None),
+        ("BOOLEAN", (True, False), "Bool"),
+        ("DATE", (date(2026, 1, 1), date(1969, 1, 1)), None),
+        ("TIMESTAMP", (datetime(2026, 1, 1, 0, 30), datetime(2026, 1, 1, 1, 30, 0, 123456)), None),
+        ("TIMESTAMP", (datetime(2026, 1, 1, 0, 30), datetime(2026, 1, 1, 1, 30)), "DateTime"),
+        ("TIMESTAMP", (datetime(2026, 1, 1, 0, 30), datetime(2026, 1, 1, 1, 30)), "DateTime('Europe/Berlin')"),
+        (
+            "TIMESTAMP",
+            (datetime(2026, 1, 1, 0, 30), datetime(2026, 1, 1, 1, 30, 0, 123999)),
+            "DateTime64(3, 'Europe/Berlin')",
+        ),
+        ("BIGINT", (12, 1767225600), "DateTime('Europe/Berlin')"),
+        ("DECIMAL(10, 2)", (Decimal("1.10"), Decimal("-2.00")), None),
+        ("DOUBLE", (0.1, -1e30), None),
+    ],
+)
+def test_rows_are_deleted_by_keys_of_any_type(
+    spark_type: str, values: tuple[Any, Any], column: str | None, database: Database, spark: SparkSession
+) -> None:
+    first, second = values
+    types = {} if column is None else {"k": column}
+    sink = database.sink(append_only_mode=False, primary_key="k", schema_override=types)
+    schema = f"k {spark_type}, n INT, _gs_op STRING"
+    sink.write(frame(spark, schema, (first, 1, "i"), (second, 2, "i")), batch(0))
+    assert sink.write(frame(spark, schema, (second, None, "d")), batch(1)) == 1
+    assert database.rows("SELECT n FROM t FINAL") == [(1,)]
+
+
+def test_keys_that_are_deleted_may_be_longer_than_a_statement(database: Database, spark: SparkSession) -> None:
+    sink = database.sink(append_only_mode=False, primary_key="name")
+    names = [f"{number:0>300}" for number in range(1500)]
+    sink.write(frame(spark, CHANGES, *((1, name, "i") for name in names)), batch(0))
+    sink.write(frame(spark, CHANGES, *((1, name, "d") for name in names[:-1])), batch(1))
+    assert database.rows("SELECT name FROM t FINAL") == [(names[-1],)]
+
+
+@pytest.mark.parametrize("deduplicate", [True, False])
+@pytest.mark.parametrize("append_only", [True, False])
+def test_where_the_newest_row_is_refused_an_older_one_of_its_key_counts(
+    append_only: bool, deduplicate: bool, database: Database, spark: SparkSession
+) -> None:
+    columns = "id Int64, name String, is_deleted UInt8, CONSTRAINT c CHECK name != 'bad'"
+    database.client.command(f"CREATE TABLE t ({columns}) ENGINE = ReplacingMergeTree ORDER BY id")
+    sink = database.sink(append_only_mode=append_only, deduplicate=deduplicate)
+    rows = frame(spark, CHANGES, (1, "ok", "i"), (1, "bad", "u"), (2, "x", "i")).coalesce(1)
+    written, letters = letters_of(sink, rows)
+    assert (written.refused, [said for _, said in letters.values()]) == (1, [ANY])
+    assert database.rows("SELECT id, name FROM t FINAL ORDER BY id") == [(1, "ok"), (2, "x")]
+
+
+def test_rows_are_deleted_after_those_that_came_before_them_in_other_files(
+    database: Database, spark: SparkSession
+) -> None:
+    """A delete knows no versions, so one task must have all rows of a key."""
+    assert database.sink(append_only_mode=False, version_column_name="v").by_arrival
+    assert not database.sink(version_column_name="v").by_arrival
 
 
 def test_a_version_decides_which_row_is_the_newest(database: Database, spark: SparkSession) -> None:

@@ -161,6 +161,29 @@ def test_columns_a_filter_and_a_first_key(archive: Archive) -> None:
     assert archive.ids() == list(range(500, 1000, 20))
 
 
+@pytest.mark.parametrize(
+    ("condition", "ids"),
+    [
+        ("d >= '2024-01-01 00:00:00'", [1, 2]),
+        ("toDate(d) = '2024-01-01' AND toHour(d) = 0", [1]),
+        ("wide > 100", [2]),
+        ("wide > toUInt256('100')", [2]),
+        ("bitAnd(big, 1) = 1", [1]),
+        ("u = toUUID('00000000-0000-0000-0000-000000000002')", [2]),
+        ("thrice = 6", [2]),
+    ],
+)
+def test_a_filter_is_asked_of_what_the_table_has(archive: Archive, condition: str, ids: list[int]) -> None:
+    columns = "id Int64, d DateTime('Europe/Berlin'), wide UInt256, big UInt64, u UUID, thrice Int64 ALIAS id * 3"
+    archive.client.command(f"CREATE TABLE numbers ({columns}) ENGINE = MergeTree ORDER BY id")
+    archive.client.command(
+        "INSERT INTO numbers VALUES (1, '2024-01-01 00:30:00', 9, 3, '00000000-0000-0000-0000-000000000001'), "
+        "(2, '2024-01-02 12:00:00', 1000, 2, '00000000-0000-0000-0000-000000000002')"
+    )
+    archive.pipeline(filter=condition).run()
+    assert archive.ids() == ids
+
+
 def test_the_newest_version_counts_and_what_is_gone_is_a_delete(archive: Archive, capsys: Any) -> None:
     archive.client.command(
         "CREATE TABLE numbers (id Int64, name String, v UInt64, gone UInt8) "

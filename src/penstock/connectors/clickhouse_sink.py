@@ -73,7 +73,7 @@ class ClickHouseSink(Sink):
 
     @property
     def by_arrival(self) -> bool:
-        return self.version_column_name is None
+        return self.version_column_name is None or not self.append_only_mode  # a delete knows no versions
 
     @property
     def columns_named(self) -> Mapping[str, str]:

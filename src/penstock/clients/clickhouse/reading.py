@@ -139,9 +139,10 @@ class Reading:
 
     def _select(self, condition: str) -> str:
         chosen = [f"{expression} AS {name(column)}" for column, expression, _ in self.columns]
-        where = f" WHERE ({self.filter})" if self.filter else ""
         rows = self.rows.replace("{range}", condition)
-        return f"SELECT {', '.join(chosen)}, {self.operation} AS {name(OP)} FROM ({rows}) AS t{where}"
+        if self.filter:  # inside: beside the columns that are chosen, it would be asked of what they are converted to
+            rows = f"SELECT * FROM ({rows}) AS t WHERE ({self.filter})"
+        return f"SELECT {', '.join(chosen)}, {self.operation} AS {name(OP)} FROM ({rows}) AS t"
 
     def _range(self, begin: int, end: int) -> str:
         """Numbers are written as values of the key's type: long ones would be taken for fractions otherwise."""

@@ -22,7 +22,7 @@ from penstock.clients.clickhouse.newest import chunks, latest
 from penstock.clients.clickhouse.refusals import AT_FAULT, Refused, failing, stream
 from penstock.clients.clickhouse.server import ClickHouse, name
 from penstock.clients.clickhouse.tables import DELETED, SETTINGS, TableColumn, delete_sql
-from penstock.clients.clickhouse.types import COLLECTIONS, WIDE, blank, fitted, kind_of, target
+from penstock.clients.clickhouse.types import COLLECTIONS, WIDE, blank, fitted, kind_of, literals, target
 from penstock.config import OnError
 from penstock.errors import PenstockError, QueryFailed
 from penstock.keyed.operators import OP
@@ -47,6 +47,8 @@ _REPORT_SCHEMA: Final = pa.schema(
 )
 _PLACE: Final = "\0place"
 _KEYS_A_DELETE: Final = 1000
+_BYTES_A_DELETE: Final = 200_000
+"""ClickHouse takes statements of up to 256 KiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +124,13 @@ class Inserting:
                 written += self._sifted(chunk, seen, refused)
         return written
 
+    @property
+    def _newest_only(self) -> bool:
+        return self.deduplicate or not self.append_only  # deletes come behind all inserts
+
     def _newest(self, chunk: pa.Table) -> pa.Table:
         wide = self.version is not None and kind_of(self.columns[self.version].type).word in WIDE
-        newest_only = self.deduplicate or not self.append_only  # deletes come behind all inserts
-        return latest(chunk, self.key, self.version, as_numbers=wide) if newest_only else chunk
+        return latest(chunk, self.key, self.version, as_numbers=wide) if self._newest_only else chunk
 
     def _put(self, rows: pa.Table, seen: "hashlib.blake2b") -> None:
         """Insert rows, and take those out that are gone."""
@@ -157,7 +162,7 @@ class Inserting:
             else:
                 wrong = self._halved(rows, seen, refused.count)
                 written += len(rows) - len(wrong)
-                left = self._older(left, wrong) if self.deduplicate else left.slice(0, 0)
+                left = self._older(left, wrong) if self._newest_only else left.slice(0, 0)
             refused.add(chunk, wrong)
         return written
 
@@ -247,11 +252,8 @@ class Inserting:
             raise ValueError("null in a row that is deleted, which would then not be the newest of its key")
 
     def _delete(self, rows: pa.Table) -> None:
-        for begin in range(0, len(rows), _KEYS_A_DELETE):
-            some = rows.slice(begin, _KEYS_A_DELETE)
-            parts = [_literals(some[column].combine_chunks()) for column in self.key]
-            tuples = pc.binary_join_element_wise(*parts, ", ")
-            keys = [f"({row})" for row in tuples.to_pylist()]
+        parts = [literals(rows[column].combine_chunks(), kind_of(self.columns[column].type)) for column in self.key]
+        for keys in _portions([f"({', '.join(key)})" for key in zip(*parts, strict=True)]):
             self.server.do(delete_sql(self.table, self.key, keys), {"mutations_sync": "1"})
 
 
@@ -259,10 +261,15 @@ def _gone(rows: pa.Table) -> pa.ChunkedArray | None:
     return pc.equal(pc.utf8_lower(rows[OP]), "d").fill_null(False) if OP in rows.column_names else None
 
 
-def _literals(values: pa.Array) -> pa.Array:
-    """Values as quoted text: ClickHouse takes it for a value of the column that it is compared with."""
-    if pa.types.is_timestamp(values.type):
-        values = values.cast(pa.timestamp(values.type.unit))
-    text = values.cast(pa.string())
-    escaped = pc.replace_substring(pc.replace_substring(text, "\\", "\\\\"), "'", "\\'")
-    return pc.binary_join_element_wise("'", escaped, "'", "")
+def _portions(keys: Sequence[str]) -> Iterator[list[str]]:
+    """Keys in lists that a statement has room for."""
+    held: list[str] = []
+    size = 0
+    for key in keys:
+        size += len(key.encode()) + 2
+        if held and (len(held) == _KEYS_A_DELETE or size > _BYTES_A_DELETE):
+            yield held
+            held, size = [], len(key.encode()) + 2
+        held.append(key)
+    if held:
+        yield held

@@ -92,8 +92,8 @@ class ClickHouse:
         """Give up what this process waits for from the server; whoever waits gets an error."""
         address = urlsplit(self.url)
         for connection in list(_OPEN):
-            sock = connection.sock
-            if sock is not None and (connection.host, connection.port) == (address.hostname, address.port):
+            sock, port = connection.sock, address.port or connection.default_port
+            if sock is not None and (connection.host, connection.port) == (address.hostname, port):
                 with suppress(OSError):
                     sock.shutdown(socket.SHUT_RDWR)
 

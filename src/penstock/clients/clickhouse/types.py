@@ -167,6 +167,24 @@ def blank(text: str) -> str:
     return "0" if kind in WIDE else _BLANK.get(kind, "")
 
 
+def literals(values: pa.Array, kind: Kind) -> list[str]:
+    """Values of a column of this kind, none of them null, in SQL that means the same as what is inserted.
+
+    ClickHouse takes quoted text for a value of the column that it is compared with. Only a time would then be one of
+    the column's, or the server's, time zone.
+    """
+    if pa.types.is_timestamp(values.type):
+        column = kind.word if kind.word == "DateTime" else f"DateTime64({kind.numbers[0]})"
+        micros = values.cast(pa.timestamp("us", values.type.tz)).cast(pa.int64())
+        return [f"CAST(fromUnixTimestamp64Micro(toInt64({micro})) AS {column})" for micro in micros.to_pylist()]
+    if kind.word == "DateTime":
+        return [f"toDateTime({second})" for second in values.to_pylist()]
+    text = values.cast(pa.uint8() if pa.types.is_boolean(values.type) else values.type).cast(pa.string())
+    escaped = pc.replace_substring(pc.replace_substring(text, "\\", "\\\\"), "'", "\\'")
+    quoted: list[str] = pc.binary_join_element_wise("'", escaped, "'", "").to_pylist()
+    return quoted
+
+
 def _struct(arrow: pa.DataType, kind: Kind) -> pa.DataType | None:
     if kind.word != "Tuple" or kind.names != tuple(field.name for field in arrow):
         return None
