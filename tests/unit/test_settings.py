@@ -9,9 +9,10 @@ from penstock.cli.line import Target, check, compiled
 from penstock.cli.options import target
 from penstock.clients.clickhouse.server import ClickHouse, ClickHouseSink, ClickHouseSource
 from penstock.clients.clusters import Clusters
+from penstock.clients.http import apart
 from penstock.connectors.print import PrintSink
 from penstock.connectors.webhook import WebhookSink
-from penstock.errors import ProjectInvalid
+from penstock.errors import ProjectInvalid, ServiceError
 from penstock.manifest.model import Every
 from penstock.project.clusters import pipeline_clusters
 from penstock.project.settings import settings_from
@@ -126,6 +127,64 @@ def test_secrets_of_requests_are_found_by_their_names_in_either_case() -> None:
     sink = WebhookSink.model_validate({"from": "a", "url": "http://partner", "secret_name": "partner_A"})
     assert list(sink.remarks(settings)) == []
     assert sink.reaching(Clusters(settings=settings))._endpoint().headers["X-Key"] == "hunter22"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("X-Key", "hunter22\n", []),
+        (" X-Key\n", "hunter22", []),
+        ("X-Key", " \n", ["the environment variable `PENSTOCK__HTTP_SECRET_VALUE__K` is not set"]),
+        ("X-Key", "hunter\n22", ["the header `X-Key` cannot be sent"]),
+        ("X-Key", "hunter\u20ac22", ["the header `X-Key` cannot be sent"]),
+        ("X Key", "hunter22", ["the header `X Key` cannot be sent"]),
+        ("Content-Length", "hunter22", ["the header `Content-Length` is not yours to say"]),
+    ],
+)
+def test_a_secret_that_cannot_be_sent_is_told_without_showing_it(name: str, value: str, said: list[str]) -> None:
+    settings = settings_from({"PENSTOCK__HTTP_SECRET_HEADER__K": name, "PENSTOCK__HTTP_SECRET_VALUE__K": value})
+    sink = WebhookSink.model_validate({"from": "a", "url": "http://partner", "secret_name": "K"})
+    remarks = list(sink.remarks(settings))
+    assert [remark.text for remark in remarks] == said
+    assert "hunter" not in repr(remarks)
+    if not said:
+        assert sink.reaching(Clusters(settings=settings))._endpoint().headers["X-Key"] == "hunter22"
+
+
+@pytest.mark.parametrize(
+    ("url", "username", "password"),
+    [
+        ("http://host:1/path?a=b@c", None, None),
+        ("http://me@host:1", "me", ""),
+        ("https://me:hunter%4022@host", "me", "hunter@22"),
+        ("https://me:hun:ter@@[::1]:1/x", "me", "hun:ter@"),
+    ],
+)
+def test_names_and_passwords_in_addresses_are_taken_out(url: str, username: str | None, password: str | None) -> None:
+    found = apart(url)
+    assert (found.username, found.password) == (username, password)
+    assert found.url == (url if username is None else url.replace(url.split("//")[1].rpartition("@")[0] + "@", ""))
+
+
+def test_services_are_asked_as_whom_their_addresses_say_and_messages_do_not_show_it() -> None:
+    secret = "http://me:hunter22@127.0.0.1:1"
+    environ = {
+        "PENSTOCK__CLICKHOUSE_SOURCE__URL": secret,
+        "PENSTOCK__CLICKHOUSE_SINK__URL": secret,
+        "PENSTOCK__KAFKA_SOURCE__SCHEMA_REGISTRY_URL": secret,
+    }
+    found = pipeline_clusters(settings_from(environ), on_kafka=True)
+    assert found.source is not None
+    assert found.source.schemas is not None
+    assert found.clickhouse_source is not None
+    assert found.clickhouse_sink is not None
+    for server in (found.clickhouse_source.server, found.clickhouse_sink.server):
+        assert (server.url, server.user, server.password) == ("http://127.0.0.1:1", "me", "hunter22")
+        with pytest.raises(ServiceError, match=r"ClickHouse at http://127\.0\.0\.1:1 does not answer"):
+            server.ask("SELECT 1")
+    with pytest.raises(ServiceError, match=r"http://127\.0\.0\.1:1 does not answer") as silent:
+        found.source.schemas.registry.rows("s")
+    assert silent.value.hint == "see `PENSTOCK__KAFKA_SOURCE__SCHEMA_REGISTRY_URL`"
 
 
 def test_a_level_that_is_also_a_value_does_not_stop_the_rest() -> None:

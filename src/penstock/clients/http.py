@@ -2,7 +2,29 @@
 
 import base64
 import json
+import re
 import urllib.error
+from typing import Final, NamedTuple
+from urllib.parse import unquote
+
+_WITH_NAME: Final = re.compile(r"([A-Za-z][\w+.-]*://)([^/?#]*)@(.*)", re.DOTALL)
+
+
+class Address(NamedTuple):
+    """An address as messages may show it, and who asks there if it said so: `https://name:password@host`."""
+
+    url: str
+    username: str | None = None
+    password: str | None = None
+
+
+def apart(url: str) -> Address:
+    """An address without the name and the password in it."""
+    found = _WITH_NAME.fullmatch(url)
+    if found is None:
+        return Address(url)
+    username, _, password = found[2].partition(":")
+    return Address(found[1] + found[3], unquote(username), unquote(password))
 
 
 def credentials(username: str | None, password: str | None) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from penstock.clients.avro_references import made_whole
-from penstock.clients.http import credentials, message_of
+from penstock.clients.http import Address, apart, credentials, message_of
 from penstock.clients.schema_text import columns_of, key_of
 from penstock.errors import ServiceError
 from penstock.sql.types import Columns
@@ -45,6 +45,8 @@ class Registry:
     username: str | None = None
     password: str | None = field(default=None, repr=False)
     ca_location: str | None = None
+    said_in: str = "runtime.schema_registry"
+    """Where somebody can say all this."""
 
     def rows(self, subject: str, version: int | str = "latest") -> Rows:
         """What a subject's schema says of its rows.
@@ -145,11 +147,11 @@ class Registry:
         """`absent` are the answers that say that there is no such thing."""
         failures: list[str] = []
         data = None if body is None else json.dumps(body).encode()
-        for url in self.urls:
-            address = url.rstrip("/") + path
-            request = urllib.request.Request(address, data, self._headers(), method=method)
+        for known in map(apart, self.urls):
+            url = known.url
             trust = self._trust(url)
             try:
+                request = urllib.request.Request(url.rstrip("/") + path, data, self._headers(known), method=method)
                 with urllib.request.urlopen(request, timeout=TIMEOUT_SECS, context=trust) as answer:
                     return json.load(answer)
             except urllib.error.HTTPError as error:
@@ -169,12 +171,13 @@ class Registry:
                     raise ServiceError("registry-refused", text, hint=hint) from None
                 failures.append(f"{url} does not answer: {reason}")
         text = f"the schema registry cannot be asked: {'; '.join(failures)}"
-        raise ServiceError("unreachable", text, hint="see `runtime.schema_registry`", retriable=True)
+        raise ServiceError("unreachable", text, hint=f"see `{self.said_in}`", retriable=True)
 
-    def _headers(self) -> dict[str, str]:
+    def _headers(self, known: Address) -> dict[str, str]:
         kind = "application/vnd.schemaregistry.v1+json"
         own = {"Accept": f"{kind}, application/json", "Content-Type": kind}
-        return {**own, **credentials(self.username, self.password)}
+        named = (known.username, known.password) if self.username is None else (self.username, self.password)
+        return {**own, **credentials(*named)}
 
     def _trust(self, url: str) -> ssl.SSLContext | None:
         if not url.startswith("https"):

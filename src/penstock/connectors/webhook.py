@@ -86,10 +86,8 @@ class WebhookSink(Sink):
     @classmethod
     def _can_be_sent(cls, headers: dict[str, str]) -> dict[str, str]:
         for name, value in headers.items():
-            if not _TOKEN.fullmatch(name) or re.search(r"[\r\n\0]", value) or not _fits(value):
-                raise ValueError(f"the header `{name}` cannot be sent")
-            if name.lower() in _OURS:
-                raise ValueError(f"the header `{name}` is not yours to say")
+            if wrong := _wrong_name(name) or _wrong_value(name, value):
+                raise ValueError(wrong)
         return headers
 
     @model_validator(mode="after")
@@ -109,6 +107,10 @@ class WebhookSink(Sink):
             if found is None:
                 text = f"the environment variable `{variable}` is not set"
                 yield Remark("unset-variable", "secret_name", text, "set it before the pipeline runs", fatal=False)
+        wrong = (header and _wrong_name(header), value and _wrong_value(header or "", value))
+        for variable, said in zip(self._variables, wrong, strict=True):
+            if said:
+                yield Remark("invalid-value", "secret_name", said, f"see the environment variable `{variable}`")
 
     def reaching(self, clusters: Clusters) -> Self:
         found = self.model_copy()
@@ -194,14 +196,27 @@ class WebhookSink(Sink):
         return {header: value}
 
     def _secret(self, settings: Settings) -> tuple[str | None, str | None]:
+        """The name of the header and what it says, without the end of the line that files of secrets have."""
         name = (self.secret_name or "").lower()
-        value = settings.http_secret_value.get(name)
-        return settings.http_secret_header.get(name), None if value is None else value.get_secret_value()
+        header, value = settings.http_secret_header.get(name, ""), settings.http_secret_value.get(name)
+        return header.strip() or None, None if value is None else value.get_secret_value().strip() or None
 
     @property
     def _variables(self) -> tuple[str, str]:
         name = (self.secret_name or "").upper()
         return f"PENSTOCK__HTTP_SECRET_HEADER__{name}", f"PENSTOCK__HTTP_SECRET_VALUE__{name}"
+
+
+def _wrong_name(name: str) -> str | None:
+    """Why a header of this name cannot be sent."""
+    if not _TOKEN.fullmatch(name):
+        return f"the header `{name}` cannot be sent"
+    return f"the header `{name}` is not yours to say" if name.lower() in _OURS else None
+
+
+def _wrong_value(name: str, value: str) -> str | None:
+    """Why a header cannot say this; the value may be a secret."""
+    return None if _fits(value) and not re.search(r"[\r\n\0]", value) else f"the header `{name}` cannot be sent"
 
 
 def _fits(value: str) -> bool:

@@ -1,9 +1,12 @@
 """The systems of a pipeline, as the application's settings name them."""
 
+from dataclasses import replace
+
 from pydantic import SecretStr
 
 from penstock.clients.clickhouse.server import ClickHouse, ClickHouseSink, ClickHouseSource
 from penstock.clients.clusters import Cluster, Clusters
+from penstock.clients.http import apart
 from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.clients.kafka.schema_book import SchemaBook
 from penstock.clients.postgres.server import PostgresServer
@@ -39,20 +42,19 @@ def pipeline_clusters(settings: Settings, *, on_kafka: bool, writes_kafka: bool 
 
 
 def _clickhouse_source(said: ClickHouseSourceSettings) -> ClickHouseSource:
-    server = ClickHouse(
-        said.url,
-        said.user,
-        said.password.get_secret_value(),
-        said.database,
-        ClickHouseSource().server.settings,
-        said.query_timeout_sec,
-    )
+    usual = ClickHouseSource().server
+    server = replace(_clickhouse(said), settings=usual.settings, timeout_secs=said.query_timeout_sec)
     return ClickHouseSource(server, said.page_size)
 
 
 def _clickhouse_sink(said: ClickHouseSinkSettings) -> ClickHouseSink:
-    server = ClickHouse(said.url, said.user, said.password.get_secret_value(), said.database)
-    return ClickHouseSink(server, said.compression, said.compression_level, said.batch_size)
+    return ClickHouseSink(_clickhouse(said), said.compression, said.compression_level, said.batch_size)
+
+
+def _clickhouse(said: ClickHouseSourceSettings | ClickHouseSinkSettings) -> ClickHouse:
+    """The server. A name and a password in its address are stronger than those beside it."""
+    url, username, password = apart(said.url)
+    return ClickHouse(url, username or said.user, password or said.password.get_secret_value(), said.database)
 
 
 def _database(server: PostgresServer, said: PostgresConnection) -> PostgresServer:
@@ -70,6 +72,7 @@ def _database(server: PostgresServer, said: PostgresConnection) -> PostgresServe
 
 
 def _cluster(said: KafkaSettings) -> Cluster:
+    side = "KAFKA_SOURCE" if isinstance(said, KafkaSourceSettings) else "KAFKA_SINK"
     kafka = KafkaCluster(
         servers=said.brokers,
         protocol=said.security_protocol,
@@ -85,6 +88,7 @@ def _cluster(said: KafkaSettings) -> Cluster:
         tuple(url.strip() for url in said.schema_registry_url.split(",")),
         said.schema_registry_username,
         _revealed(said.schema_registry_password),
+        said_in=f"PENSTOCK__{side}__SCHEMA_REGISTRY_URL",
     )
     group = said.consumer_group_id if isinstance(said, KafkaSourceSettings) else None
     return Cluster(kafka, SchemaBook(registry), group)

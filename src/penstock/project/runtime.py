@@ -10,6 +10,7 @@ from penstock.clients.clusters import EMBEDDED, Cluster, Clusters
 from penstock.clients.connect import Connect
 from penstock.clients.gateway import DEFAULT_CLUSTER
 from penstock.clients.gateway import Gateway as GatewayClient
+from penstock.clients.http import apart
 from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.clients.kafka.schema_book import SchemaBook
 from penstock.clients.schema_registry import Registry
@@ -163,7 +164,10 @@ class ConnectCluster(Frozen):
     """The password; never shown again."""
 
     def connect(self) -> Connect:
-        return Connect(self.rest_url, self.username, self.password.get_secret_value() if self.password else None)
+        url, username, password = apart(self.rest_url)
+        if self.username is not None:
+            username, password = self.username, self.password.get_secret_value() if self.password else None
+        return Connect(url, username, password)
 
 
 class ConnectClusters(Frozen):
