@@ -142,6 +142,29 @@ def test_sinks_that_share_a_source_are_one_query(pipeline_manifest: Compile) -> 
     assert all(i.with_operation for q in manifest.queries for i in q.inputs)
 
 
+@pytest.mark.parametrize(
+    ("condition", "sql", "left_out"),
+    [
+        ("id > 1", "SELECT id FROM a", True),
+        ("id > 1", "SELECT id FROM a WHERE _GS_OP = 'd'", False),
+        ("_gs_op = 'd'", "SELECT id FROM a", False),
+    ],
+)
+def test_operations_are_left_out_where_nobody_asks_for_them(
+    pipeline_manifest: Compile, condition: str, sql: str, left_out: bool
+) -> None:
+    manifest = pipeline_manifest(f"""
+        sources:
+          a: {{type: kafka, topic: t, data_format: json, schema: {{id: int64}}, primary_key: id, filter: "{condition}"}}
+        transforms:
+          some: {{type: sql, primary_key: id, sql: "{sql}"}}
+        sinks:
+          nowhere: {{type: blackhole, from: some}}
+    """)
+    ((read,),) = (query.inputs for query in manifest.queries)
+    assert (read.source.get("operation") is False) == left_out
+
+
 def test_a_sink_that_reads_for_itself_is_a_query_of_its_own(pipeline_manifest: Compile) -> None:
     manifest = pipeline_manifest("""
         sources:

@@ -7,6 +7,7 @@ from penstock.config import OnError
 from penstock.connectors.contract import Sink, Source
 from penstock.connectors.hybrid import HybridSource, phases_of
 from penstock.graph.graph import Graph, Node
+from penstock.keyed.operators import OP
 from penstock.manifest.assembly import reader, stream_name
 from penstock.manifest.model import Backfill, Every, Input, Output, Phase, QuerySpec, Step
 from penstock.manifest.row_checks import row_checks
@@ -39,7 +40,7 @@ def pipeline_queries(graph: Graph) -> Iterator[QuerySpec]:
         fan_out = _reads_twice(nodes)
         yield QuerySpec(
             name=_query_name(nodes),
-            inputs=tuple(_as_wanted(entry, sinks) for entry in inputs),
+            inputs=tuple(_as_wanted(entry, sinks, by_operation=_asks_for_operations(nodes)) for entry in inputs),
             steps=tuple(steps),
             outputs=tuple(outputs),
             fan_out=fan_out,
@@ -76,10 +77,17 @@ def _soonest(nodes: list[Node], usual: Mapping[str, int]) -> Every | None:
     return Every(interval_ms=min(given)) if given else None
 
 
-def _as_wanted(entry: Input, sinks: list[Sink]) -> Input:
+def _asks_for_operations(nodes: list[Node]) -> bool:
+    """Whether the SQL of somebody, or a condition of a source, speaks of what rows are."""
+    texts = [node.query.text for node in nodes if node.query is not None]
+    texts += [node.element.filter_ or "" for node in nodes if isinstance(node.element, Source)]
+    return any(OP in text.casefold() for text in texts)
+
+
+def _as_wanted(entry: Input, sinks: list[Sink], *, by_operation: bool) -> Input:
     """An input that does not care for what no sink asks of it."""
     source = dict(entry.source)
-    if source["type"] == "kafka" and not any(sink.changes for sink in sinks):
+    if source["type"] == "kafka" and not (by_operation or any(sink.changes for sink in sinks)):
         source["operation"] = False
     return entry.model_copy(update={"source": source, "any_order": not any(sink.ordered for sink in sinks)})
 
