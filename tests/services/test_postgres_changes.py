@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from penstock.clients.postgres import changes, slots, snapshots, spark_source
+from penstock.clients.postgres import changes, pgoutput, slots, snapshots, spark_source
 from penstock.clients.postgres.followed import Followed
 from penstock.clients.postgres.tables import quoted
 from penstock.connectors.postgres_cdc import PostgresCdcSource
@@ -314,8 +314,12 @@ def test_a_range_can_be_read_again_and_ranges_never_overlap(
     assert all(0 < count <= 13 for count in parts[:-1])
 
 
-def test_the_seam_between_rows_and_changes_has_no_gap_and_no_duplicate(shop: Shop, tmp_path: Path) -> None:
+@pytest.mark.parametrize("at_once", [pgoutput._MOST_BYTES, 50])
+def test_the_seam_between_rows_and_changes_has_no_gap_and_no_duplicate(
+    shop: Shop, tmp_path: Path, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Others write all the time. Every change must fit what came before it, and the end must be the table."""
+    monkeypatch.setattr(pgoutput, "_MOST_BYTES", at_once)
     shop.do(
         "CREATE TABLE orders (id int PRIMARY KEY, n int)",
         "INSERT INTO orders SELECT n, 0 FROM generate_series(1, 300) n",

@@ -27,8 +27,7 @@ def publish(root: str, ref: BatchRef, batch: DataFrame, file_format: Format, set
     """
     final = f"{root.rstrip('/')}/{ref.directory}"
     files = _Files(batch.sparkSession, settings)
-    before = files.text(f"{final}/{NOTE}")
-    if before is not None:
+    if before := files.text(f"{final}/{NOTE}"):  # HDFS has an empty one where writing it was interrupted
         refuse_other_input(before, ref, final)
         batch.write.format("noop").mode("append").save()
         return 0

@@ -20,6 +20,8 @@ _TEXT, _UNCHANGED = b"tu"
 _CHANGES: Final = np.frombuffer(b"IUD", np.uint8)
 _SPARE: Final = bytes(16)
 """So that numbers may be read behind the last message."""
+_MOST_BYTES: Final = 2**30
+"""Of messages that are read together: places in them are numbers of 32 bits for Arrow."""
 _OPERATIONS: Final = pa.array(["i", "u", "d"])
 
 
@@ -68,6 +70,15 @@ class Reader:
         self._relation: Relation | None = None
 
     def read(self, messages: Sequence[bytes]) -> Iterator[Rows | Truncated]:
+        begin = size = 0
+        for at, message in enumerate(messages):
+            if size and size + len(message) > _MOST_BYTES:
+                yield from self._read(messages[begin:at])
+                begin, size = at, 0
+            size += len(message)
+        yield from self._read(messages[begin:])
+
+    def _read(self, messages: Sequence[bytes]) -> Iterator[Rows | Truncated]:
         lengths = np.fromiter(map(len, messages), np.int64, len(messages))
         data = np.frombuffer(b"".join([*messages, _SPARE]), np.uint8)
         starts = np.cumsum(lengths) - lengths
