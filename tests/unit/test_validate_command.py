@@ -76,3 +76,12 @@ def test_a_check_that_could_not_be_made_was_no_success(tmp_path: Path) -> None:
     code, report = validated("p.yml", "--check-schemas")
     assert (code, report["success"], report["is_valid"], report["warnings"]) == (4, False, False, [])
     assert report["error"]["code"] in report["errors"][0]
+    assert (report["error"]["node"], report["error"]["context"]) == ("t", ["source 't': failed to fetch its schema"])
+
+
+def test_a_table_that_cannot_be_asked_about_is_named_by_its_source(tmp_path: Path) -> None:
+    source = "sources: {raw.t: {type: clickhouse, table_name: t}}\nsinks: {o: {type: blackhole, from: raw.t}}\n"
+    write(tmp_path, {"p.yml": source, "config.yaml": "clickhouse_source: {url: 'http://127.0.0.1:1'}\n"})
+    code, report = validated("p.yml", "--check-schemas")
+    assert (code, report["error"]["node"]) == (4, "raw.t")
+    assert report["error"]["chain"][0] == "source 'raw.t': failed to ask about its table"

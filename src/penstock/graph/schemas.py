@@ -83,6 +83,8 @@ def ask_registry(project: Project, root: Path, *, only_keys: bool = False) -> li
             diagnostics.append(_not_there(asked))
         except ValueError as error:
             diagnostics.append(_no_schema(asked.source, str(error)))
+        except ServiceError as error:
+            raise _about(asked.source, error, "failed to fetch its schema") from None
     _keep(root, kept)
     return diagnostics
 
@@ -105,13 +107,20 @@ def ask_tables(project: Project, root: Path, *, only_keys: bool = False) -> list
             except ServiceError as error:
                 if error.retriable and name in kept:
                     continue  # it may answer when rows are read
-                raise
+                raise _about(declared, error, "failed to ask about its table") from None
             asked[name] = Rows(found.columns, found.key)
             if not source.primary_key and found.key and not found.keeps_one:
                 diagnostics.append(_not_unique(declared, found.key))
     if asked:
         _keep(root, {**kept, **asked})
     return diagnostics
+
+
+def _about(source: Declared[written.Source] | Declared[Source], error: ServiceError, what: str) -> ServiceError:
+    name = (
+        source.label.rpartition(".")[2] if isinstance(source.value, written.Source) else source.label.partition(".")[2]
+    )
+    return error.during(f"source '{name}': {what}", node=name)
 
 
 def _not_unique(declared: Declared[Source], key: tuple[str, ...]) -> Diagnostic:
