@@ -1,11 +1,13 @@
 """Files as they come: whole or broken, alike or not, under whatever names."""
 
+import csv
 import gzip
 import json
 import os
 import shutil
 import uuid
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,16 @@ def ids() -> list[int]:
 def letters(pipeline: Running) -> list[dict[str, Any]]:
     topics = pipeline.root / ".penstock" / "topics"
     return [dict(letter.about) for letter in in_directories(topics, ["rows.errors"])]
+
+
+def test_texts_are_written_to_csv_with_the_white_space_that_they_have(pipeline: Running) -> None:
+    rest = "transforms: {}\nsinks: {kept: {type: file, from: rows, path: out, format: csv}}\n"
+    texts = [" both ", "\tof them", "a, b", 'said "no"', "two\nlines", "plain"]
+    lines = "".join(json.dumps({"id": number, "text": text}) + "\n" for number, text in enumerate(texts))
+    pipeline.write({**reading("in", "json", rest), "in/a.json": lines}).run()
+    files = (pipeline.root / "out").glob("*/part-*.csv")
+    rows = [row for file in files for row in csv.DictReader(StringIO(file.read_text(), newline=""))]
+    assert [row["text"] for row in sorted(rows, key=lambda row: int(row["id"]))] == texts
 
 
 def test_lines_that_are_no_rows_are_kept_with_their_file(pipeline: Running) -> None:

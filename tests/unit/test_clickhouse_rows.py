@@ -10,7 +10,7 @@ from penstock.clients.clickhouse.newest import chunks, latest
 from penstock.clients.clickhouse.refusals import Refused, failing, unpacked
 from penstock.clients.clickhouse.rows import Packing
 from penstock.clients.clickhouse.server import name
-from penstock.clients.clickhouse.types import Kind, column_type, kind_of, target
+from penstock.clients.clickhouse.types import Kind, column_type, fitted, kind_of, target
 from penstock.errors import QueryFailed
 
 I8 = pa.int8()
@@ -170,3 +170,24 @@ def test_rows_that_fail_are_found_by_halving() -> None:
     assert list(failing(100, attempt, 0)) == [(3, "[3]"), (90, "[90]")]
     with pytest.raises(QueryFailed, match="more than 100 rows"):
         list(failing(100, attempt, 99))
+
+
+@pytest.mark.parametrize(
+    ("value", "column", "said"),
+    [
+        (9_007_199_254_740_993, "Float64", "not in range"),
+        (16_777_217, "Float32", "not in range"),
+        (16_777_216, "Float32", None),
+        (1e300, "Float32", "too large"),
+        (float("inf"), "Float32", None),
+        (0.1, "Float32", None),
+    ],
+)
+def test_numbers_that_a_float_would_change_for_good_are_refused(value: float, column: str, said: str | None) -> None:
+    values, kind = pa.array([value]), kind_of(column)
+    wanted = target(values.type, kind)
+    if said is None:
+        assert fitted(values, kind, wanted)[0].as_py() == pytest.approx(value)
+    else:
+        with pytest.raises((ValueError, pa.ArrowInvalid), match=said):
+            fitted(values, kind, wanted)

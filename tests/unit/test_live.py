@@ -57,6 +57,15 @@ def test_a_log_is_told_of_batches_and_a_terminal_is_not(capsys: pytest.CaptureFi
     assert written.out == ""
 
 
+def test_a_log_is_told_what_keeps_a_query_back_and_when_nothing_does(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = [RETRYING]
+    with LiveTable(lambda: shown, quiet=False, data_on_stdout=False) as live:
+        for row in (RETRYING, replace(RETRYING, retry=Retry(5, 3661.0, 3670.0)), replace(ROWS[1], query="kept")):
+            shown[0] = row
+            live.refresh()
+    assert capsys.readouterr().err.splitlines()[:2] == ["kept: tried again until it works: no answer", "kept: goes on"]
+
+
 def test_a_query_that_comes_to_an_end_has_a_bar_with_rows_rate_and_the_time_that_is_left() -> None:
     assert lines_of(*bars(ROWS, 110)) == []
     (line,) = lines_of(*bars((*ROWS, ENDING), 110))
@@ -128,6 +137,10 @@ def test_late_and_rejected_are_shown_only_if_there_are_any() -> None:
             ("m: all 7 rows rejected; kept in m.errors: see `penstock errors list`", True),
         ),
         (QueryProgress("m", "finished", rows_in=1, rejected=1), ("m: 1 row rejected; not kept", True)),
+        (
+            QueryProgress("several_sinks", "finished", rows_in=7, rows_out=20, rejected=8),
+            ("several_sinks: 8 rows rejected; not kept", False),
+        ),
     ],
 )
 def test_a_run_ends_with_what_did_not_take_part(row: QueryProgress, said: tuple[str, bool] | None) -> None:

@@ -67,6 +67,40 @@ def test_a_server_that_hangs_for_ever_is_given_up(server: servers.Endpoint) -> N
     assert "0.1 s" in failure.said
 
 
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", None),
+        (
+            b"HTTP/1.1 400 \x1b[31mNo\r\nContent-Length: 1000\r\n\r\n\x1b[31mno\0",
+            "answered 400 \ufffd[31mNo: \ufffd[31mno\ufffd",
+        ),
+        (b"\x1bNOT HTTP\r\n", "speaks no HTTP: \ufffdNOT HTTP"),
+    ],
+)
+def test_an_answer_may_come_byte_after_byte_and_have_anything_in_it(answer: bytes, said: str | None) -> None:
+    """It is an answer once its status is there; its end is waited for as long as one is waited for at all."""
+    over = threading.Event()
+
+    def drip(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        with connection:
+            connection.recv(65_536)
+            connection.sendall(answer)
+            while answer.startswith(b"HTTP") and not over.wait(0.02):
+                connection.sendall(b" ")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = threading.Thread(target=drip, args=(listening,))
+        server.start()
+        try:
+            failure, _ = send(f"http://127.0.0.1:{listening.getsockname()[1]}", timeout=0.3, retry=0)
+        finally:
+            over.set()
+            server.join()
+    assert (None if failure is None else failure.said) == said
+
+
 def test_nobody_there_may_pass() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))  # nobody listens here, and nobody else can

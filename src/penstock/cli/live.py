@@ -55,7 +55,8 @@ class Epochs:
 class LiveTable:
     """Redraws itself on a terminal; elsewhere it is printed once, at the end. Never mixes with rows on stdout.
 
-    With `epochs`, it says elsewhere from time to time that batches are done.
+    Elsewhere it says when something keeps a query from going on, and when nothing does any more. With `epochs`, also
+    from time to time that batches are done.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class LiveTable:
     ) -> None:
         self._rows = rows
         self._epochs = epochs
+        self._kept_back: dict[str, str] = {}
         limited = sys.stderr.isatty() or environ.get("COLUMNS")
         self._console = Console(stderr=True, width=None if limited else WIDE)
         self._quiet = quiet
@@ -97,9 +99,24 @@ class LiveTable:
             self._console.print(self._table())
 
     def _tell(self, now: float) -> None:
-        line = self._epochs.told(self._rows(), now) if self._epochs and not self._console.is_terminal else None
-        if line is not None and not self._quiet:
-            self._console.print(line, highlight=False)
+        if self._quiet or self._console.is_terminal:
+            return
+        rows = self._rows()
+        for line in self._changed(rows):
+            self._console.print(line, highlight=False, markup=False)
+        if self._epochs and (told := self._epochs.told(rows, now)) is not None:
+            self._console.print(told, highlight=False)
+
+    def _changed(self, rows: "Sequence[QueryProgress]") -> Iterator[str]:
+        """What keeps queries back now that did not at the last time, and who goes on again."""
+        before = self._kept_back
+        self._kept_back = {r.query: r.error.message for r in rows if r.error is not None and r.retry is not None}
+        for query, why in self._kept_back.items():
+            if before.get(query) != why:
+                yield f"{query}: tried again until it works: {why}"
+        for row in rows:
+            if row.query in before and row.query not in self._kept_back and row.state == "running":
+                yield f"{row.query}: goes on"
 
     def _table(self) -> Table:
         return table(self._rows(), self._console.width)
@@ -180,7 +197,7 @@ def left_aside(row: "QueryProgress") -> tuple[str, bool] | None:
     counts += [f"{sure}{row.late:,} row{'' if row.late == 1 else 's'} too late"] if row.late else []
     if not counts:
         return (f"{row.query}: letters were {_kept(row)}", False) if row.kept_in else None
-    none_taken = bool(row.rejected) and row.rejected >= row.rows_in > 0
+    none_taken = bool(row.rejected) and row.rejected >= row.rows_in > 0 and not row.rows_out
     said = f"all {counts[0]}" if none_taken and row.rejected > 1 else ", ".join(counts)
     return f"{row.query}: {said}; {_kept(row)}", none_taken
 

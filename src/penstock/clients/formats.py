@@ -46,6 +46,8 @@ STREAM_OPTIONS: Final = {"maxBytesPerTrigger": str(MAX_BATCH_BYTES), "maxFileAge
 MOST_FILES_LOOKED_AT: Final = 20
 """Checking a project must stay quick: with more files than this their columns are left for Spark to find."""
 
+_UNTOUCHED: Final = {"ignoreLeadingWhiteSpace": "false", "ignoreTrailingWhiteSpace": "false"}
+"""How texts are written to CSV: without it, Spark cuts white space off both ends."""
 _TIMES: Final = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]X"}
 JSON_OPTIONS: Final = {"ignoreNullFields": "false", **_TIMES}
 """How Spark writes a row as JSON: nulls are shown, times are in UTC to the microsecond."""
@@ -63,7 +65,7 @@ FORMATS: Final[Mapping[str, Format]] = {
         "csv",
         ("csv",),
         {"mode": "FAILFAST", "header": "true", "enforceSchema": "false", "multiLine": "true", "escape": '"'},
-        {"header": "true", "escape": '"', **_TIMES},
+        {"header": "true", "escape": '"', **_UNTOUCHED, **_TIMES},
     ),
 }
 

@@ -136,10 +136,22 @@ class Line:
         except (BrokenPipeError, ConnectionResetError):
             whole = False  # it may have answered before it had read everything
         answer = connection.getresponse()
-        content = answer.read(_READ)
+        content = self._read(answer)
         if not whole or not answer.isclosed():
             self.close()
         return None if 200 <= answer.status < 300 else self._judged(answer, content)
+
+    def _read(self, answer: http.client.HTTPResponse) -> bytes:
+        """What the server says beside its status, as far as it comes in time: it may send byte after byte."""
+        until, content = time.monotonic() + self.endpoint.timeout_secs, b""
+        while len(content) < _READ and time.monotonic() < until:
+            some = answer.read1(_READ - len(content))
+            if not some:
+                break
+            content += some
+        if answer.length == 0:
+            answer.read()  # nothing: it ends the answer, so that the connection can be used again
+        return content
 
     def _opened(self) -> http.client.HTTPConnection:
         if self._connection is None:
@@ -159,7 +171,7 @@ class Line:
     def _judged(self, answer: http.client.HTTPResponse, content: bytes) -> Failure:
         """What an answer other than yes means."""
         status, headers = answer.status, answer.headers
-        said = f"answered {status} {answer.reason}".rstrip()
+        said = _printable(f"answered {status} {answer.reason}").rstrip()
         if status < 400:
             hint = "requests are not sent on to another address: write the new one into `url`"
             return Failure("http-refused", said, answered=True, hint=hint)
@@ -176,7 +188,8 @@ class Line:
         if isinstance(error, TimeoutError):
             return Failure("unreachable", f"did not answer within {self.endpoint.timeout_secs:g} s", retriable=True)
         why = (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
-        return Failure("unreachable", f"cannot be reached: {why}", retriable=True)
+        what = "cannot be reached" if isinstance(error, OSError) else "speaks no HTTP"
+        return Failure("unreachable", f"{what}: {_printable(why)[:_SHOWN]}", retriable=True)
 
 
 def _connect(connection: http.client.HTTPConnection, timeout_secs: float) -> None:
@@ -218,11 +231,16 @@ def _seconds(text: str | None) -> float:
     return min(max(wish, 0.0), LONGEST_WISH_SECS)
 
 
+def _printable(text: str) -> str:
+    """Words that do nothing to a terminal."""
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in " ".join(text.split()))
+
+
 def _shown(content: bytes, content_type: str) -> str:
     """The first words of an answer; of a page, its title."""
     if "html" in content_type.lower():
         found = _TITLE.search(content)
-        title = html.unescape(found[1].decode(errors="replace")) if found else ""
-        return f"an HTML page, “{' '.join(title.split())[:_SHOWN]}”" if title.strip() else "an HTML page"
-    words = " ".join(content[: 4 * _SHOWN].decode(errors="replace").split())
+        title = _printable(html.unescape(found[1].decode(errors="replace"))) if found else ""
+        return f"an HTML page, “{title[:_SHOWN]}”" if title else "an HTML page"
+    words = _printable(content[: 4 * _SHOWN].decode(errors="replace"))
     return words if len(words) <= _SHOWN else words[:_SHOWN] + " …"

@@ -218,7 +218,17 @@ def fitted(values: pa.Array, kind: Kind, wanted: pa.DataType) -> pa.Array:
         values = values.cast(
             pa.decimal256(76, wanted.scale) if pa.types.is_decimal256(wanted) else pa.decimal128(38, wanted.scale)
         )
-    return values.cast(wanted, safe=not pa.types.is_floating(wanted))
+    found = values.cast(wanted, safe=not pa.types.is_floating(wanted) or pa.types.is_integer(values.type))
+    if pa.types.is_floating(wanted) and pa.types.is_floating(values.type):
+        _check_range(values, found)
+    return found
+
+
+def _check_range(values: pa.Array, found: pa.Array) -> None:
+    """A fraction may lose digits in a shorter one, but not become infinite."""
+    wrong = values.filter(pc.and_(pc.is_finite(values), pc.invert(pc.is_finite(found))))
+    if len(wrong):
+        raise ValueError(f"{wrong[0].as_py()!r} is too large")
 
 
 def _has_hidden_null(values: pa.Array, kind: Kind) -> bool:
