@@ -27,6 +27,15 @@ def _no_truth_value(value: object) -> object:
     return value
 
 
+def one_line(name: str) -> str:
+    """What an element may be called."""
+    if not name.isprintable():
+        raise ValueError("a name is one line of printable characters")
+    if name != name.strip():
+        raise ValueError("a name does not begin or end with a space")
+    return name
+
+
 Whole = Annotated[int, BeforeValidator(_no_truth_value)]
 """A whole number, and no truth value."""
 Number = Annotated[float, BeforeValidator(_no_truth_value)]

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -349,3 +350,51 @@ def test_types_that_do_not_go_together_are_told_with_the_sinks_that_would_fail(p
     assert found.message.startswith(
         "SQL validation failed for sink [one, two]: the query plan contains type errors that would crash at runtime: +"
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{sources: null, sinks: null}",
+        "{sources: {}, sinks: {}}",
+        "{sources: {}, transforms: {}, sinks: null}",
+        "{definition: {sources: null, sinks: {}}}",
+    ],
+)
+def test_a_pipeline_without_nodes_is_refused(pipeline: Findings, text: str) -> None:
+    found = only(pipeline(text + "\n"))
+    assert (found.code, found.path, found.params) == ("missing-field", "sources", {"field": "sources"})
+    assert found.message == "a pipeline needs at least one source and one sink"
+    assert found.origin == spot(PIPELINE, text, "sources")
+
+
+UNSEEN = ["", " ", " x", "x ", "a\nb", "a\tb", "\u202eevil", "a\u200bb", "a\u0085b"]
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_what_cannot_be_seen_is_no_name_of_a_node(pipeline: Findings, name: str) -> None:
+    quoted = json.dumps(name)
+    sinks = f"{{o: {{type: print, from: t}}, p: {{type: print, from: {quoted}}}}}"
+    transforms = "{t: {type: sql, primary_key: id, sql: SELECT id FROM a}}"
+    text = f"sources: {{a: {NUMBERS}, {quoted}: {NUMBERS}}}\ntransforms: {transforms}\nsinks: {sinks}\n"
+    found = only(pipeline(text))
+    assert (found.code, found.path) == ("invalid-value", f"sources.{quoted}")
+    assert found.message.startswith("a name ")
+    assert found.origin == spot(PIPELINE, text, f"{quoted}:")
+
+
+@pytest.mark.parametrize("section", ["transforms", "sinks"])
+def test_no_kind_of_node_has_a_name_that_cannot_be_seen(pipeline: Findings, section: str) -> None:
+    node = {"transforms": "{type: sql, primary_key: id, sql: SELECT id FROM a}", "sinks": "{type: print, from: a}"}
+    sections = {"transforms": "{}", "sinks": "{o: {type: print, from: a}}", section: f'{{"\\u202ex": {node[section]}}}'}
+    text = f"sources: {{a: {NUMBERS}}}\n" + "".join(f"{key}: {said}\n" for key, said in sections.items())
+    assert only(pipeline(text)).path == f'{section}."\\u202ex"'
+
+
+def test_a_name_is_no_longer_than_that_of_a_directory(pipeline: Findings) -> None:
+    def found(name: str, sink: str = "o", more: str = "") -> list[str]:
+        sinks = f"{{{sink}: {{type: print, from: {name}{more}}}}}"
+        return codes(pipeline(f"sources:\n  ? {name}\n  : {NUMBERS}\nsinks: {sinks}\n"))
+
+    assert found("n" * 255) == found("ж" * 42) == found("a", "n" * 256) == []
+    assert found("n" * 256) == found("ж" * 43) == found("a", "ж" * 43, ", isolate: true") == ["invalid-value"]
