@@ -36,7 +36,7 @@ CODES: Final[Mapping[str, str]] = {
     "unknown-source": "`source()` names a source that is not declared.",
     "unknown-model": "`ref()`, `from`, a test or an exposure names a model that is not declared.",
     "unknown-upstream": "A transform or a sink of a pipeline reads from a node that is not declared.",
-    "unknown-node": "A command names a node that the project does not have.",
+    "unknown-node": "A command names a node that the project does not have, or a setting a sink that the pipeline does not have.",
     "no-state": "`penstock state` names a node that keeps no state, or whose query has not done a batch yet.",
     "no-consumer": "A source or transform of a pipeline feeds nothing. Connect it or remove it.",
     "cycle": "Models read from each other in a circle, so there is no first one to run.",

@@ -193,6 +193,11 @@ class LiveDataInspect(Frozen):
 _CONNECTION: Final = frozenset({"host", "port", "user", "pass", "db", "sslmode", "sslrootcert"})
 
 
+def connection_name(sink: str) -> str:
+    """What a sink is called where connections of single sinks are told."""
+    return re.sub("[^A-Z0-9]", "_", sink.upper())
+
+
 def _by_sink(tree: Any) -> Any:
     """Connections by the name of a sink in capitals. A name with `__` in it has become two levels.
 
@@ -203,8 +208,9 @@ def _by_sink(tree: Any) -> Any:
     found: dict[str, Any] = {}
 
     def walk(name: str, said: Any) -> None:
-        if not isinstance(said, dict) or _CONNECTION & said.keys() or not said:
-            spelt = re.sub("[^A-Z0-9]", "_", name.upper())
+        deeper = isinstance(said, dict) and said and all(isinstance(below, dict) for below in said.values())
+        if not deeper or _CONNECTION & said.keys():
+            spelt = connection_name(name)
             both = isinstance(said, dict) and isinstance(found.get(spelt), dict)
             found[spelt] = {**found[spelt], **said} if both else said
             return

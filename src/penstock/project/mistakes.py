@@ -14,7 +14,7 @@ from penstock.project import stream_project as written
 from penstock.project.documents import Document, Step
 from penstock.project.forms import Form, written_path
 from penstock.project.runtime import Runtime
-from penstock.settings import Settings
+from penstock.settings import Settings, connection_name
 from penstock.transforms.sql import SqlTransform
 
 
@@ -157,6 +157,8 @@ def _existing_steps(value: Any, loc: tuple[int | str, ...]) -> tuple[Step, ...]:
     """The part of a pydantic location that exists in the value: names of union members do not."""
     steps: list[Step] = []
     for position, step in enumerate(loc):
+        if isinstance(value, Mapping) and step not in value:  # settings know sinks by another spelling of their names
+            step = next((name for name in value if connection_name(str(name)) == step), step)
         if isinstance(value, Mapping) and (step in value or position == len(loc) - 1):
             steps.append(step)
             value = value.get(str(step))

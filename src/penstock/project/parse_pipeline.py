@@ -9,7 +9,7 @@ from penstock.clients.folders import LONGEST, folder_of
 from penstock.config import one_line
 from penstock.connectors import registry
 from penstock.connectors.contract import Connector, Sink, Source
-from penstock.errors import Severity, nearest
+from penstock.errors import Diagnostic, Severity, did_you_mean, nearest
 from penstock.project.declared import Declared
 from penstock.project.documents import Document, Step
 from penstock.project.forms import Form
@@ -17,7 +17,7 @@ from penstock.project.load import Documents
 from penstock.project.pipeline import Pipeline
 from penstock.project.reader import Reader
 from penstock.project.variables import Environ
-from penstock.settings import Settings
+from penstock.settings import Settings, connection_name
 from penstock.transforms.registry import TRANSFORMS
 
 PIPELINE_KEYS: Final = ("sources", "transforms", "sinks")
@@ -46,6 +46,7 @@ class PipelineReader(Reader):
             self.note("missing-field", origin, "sources", text, hint, field="sources")
         taken: dict[str, Declared[Any]] = {}
         sources, transforms, sinks = (self._nodes(document, base, key, body.get(key), taken) for key in PIPELINE_KEYS)
+        self._strange_connections(body.get("sinks"))
         return Pipeline(documents.name, sources, transforms, sinks, frozenset(self.refused), self._settings)
 
     def _wrapper(self, document: Document) -> tuple[Step, ...]:
@@ -120,6 +121,15 @@ class PipelineReader(Reader):
             )
             hint = "take a shorter one; a letter beyond a to z takes six bytes or more"
             self.note("invalid-value", node.origin, node.label, text, hint, name=name)
+
+    def _strange_connections(self, sinks: object) -> None:
+        """Note databases that settings name for sinks which are not there."""
+        names = [connection_name(name) for name in sinks] if isinstance(sinks, dict) else None
+        for name in self._settings.postgres_sink_connections:
+            if names is not None and name not in names:
+                text, path = f"there is no sink `{name}`, so nothing uses this", f"postgres_sink_connections.{name}"
+                hint, params = did_you_mean(name, names), {"name": name}
+                self.diagnostics.append(Diagnostic("unknown-node", text, None, path, hint, Severity.WARNING, params))
 
     def _remarks(self, connector: Connector, node: Declared[Any]) -> None:
         """Note what does not go together with the settings of the application."""
