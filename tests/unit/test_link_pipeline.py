@@ -1,3 +1,5 @@
+import json
+
 import pytest
 
 from penstock.graph.analysis import as_columns
@@ -160,7 +162,7 @@ def test_sql_that_does_not_parse_is_reported_with_its_place(pipeline: Findings) 
     ],
 )
 def test_a_transform_only_projects_filters_and_unites(pipeline: Findings, sql: str, subject: str) -> None:
-    found = only(pipeline(HEAD + transform("t", sql, key="''") + sinks("t")))
+    found = only(pipeline(HEAD + transform("t", sql, key="''") + sinks("t")), "sql-unsupported")
     assert (found.code, found.params) == ("sql-unsupported", {"subject": subject})
     assert found.hint
 
@@ -264,3 +266,30 @@ def test_columns_that_nobody_knows_are_nothing_to_complain_about(pipeline: Findi
           o: {type: blackhole, from: t}
     """
     assert pipeline(text) == ()
+
+
+@pytest.mark.parametrize(
+    ("sql", "word"),
+    [
+        ("SELECT id FROM a WHERE id = (SELECT id FROM b)", "SELECT id FROM b"),
+        ("SELECT id, (SELECT id FROM b) AS x FROM a UNION ALL SELECT id, id FROM b", "SELECT id FROM b)"),
+        ("SELECT id FROM a UNION ALL SELECT id FROM b HAVING id > 1", "HAVING"),
+    ],
+)
+def test_a_transform_takes_no_value_from_a_query_and_has_no_groups(pipeline: Findings, sql: str, word: str) -> None:
+    node = "{type: generator, columns: {id: {kind: sequence}}}"
+    text = (
+        f"sources:\n  a: {node}\n  b: {node}\ntransforms:\n  t:\n    type: sql\n    primary_key: id\n    sql: {sql}\n"
+    )
+    text += "sinks: {o: {type: print, from: t}}\n"
+    found = only(pipeline(text))
+    assert (found.code, found.origin) == ("sql-unsupported", spot(PIPELINE, text, word))
+
+
+@pytest.mark.parametrize(
+    "condition", ["id = (SELECT id FROM b)", "id IN (SELECT id FROM b)", "EXISTS (SELECT 1 FROM b)"]
+)
+def test_a_filter_of_a_source_reads_nothing_else(pipeline: Findings, condition: str) -> None:
+    topic = f"{{type: kafka, topic: t, data_format: json, schema: {{id: int64}}, filter: {json.dumps(condition)}}}"
+    found = only(pipeline(f"sources: {{a: {topic}}}\nsinks: {{o: {{type: print, from: a}}}}\n"))
+    assert (found.code, found.path) == ("sql-statement", "sources.a.filter")
