@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr
 
-from penstock.config import FlushInterval, Frozen, Names, SslMode
+from penstock.config import FlushInterval, Frozen, Names, Spelled, SslMode
 
 
 class PrintSinkSettings(Frozen):
@@ -227,6 +227,9 @@ def _named_in_lower_case(tree: Any) -> Any:
     return {str(name).lower(): said for name, said in tree.items()} if isinstance(tree, dict) else tree
 
 
+_APPLICATION: Final = Spelled(r"[^/\x00-\x1f]+", "it has at least one character, and no `/` or control character")
+
+
 class Settings(Frozen):
     """Settings of the application itself, from a file and from the environment, which is stronger.
 
@@ -234,7 +237,7 @@ class Settings(Frozen):
     weaker of the two.
     """
 
-    application_id: str | None = Field(None, pattern=r"^[^/\x00-\x1f]+$")
+    application_id: Annotated[str, _APPLICATION] | None = None
     """Tells apart what is remembered of several deployments of one pipeline."""
     pipeline_definition_location: str = "./pipeline.yaml"
     """The pipeline, where the command line names none."""

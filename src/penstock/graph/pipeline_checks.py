@@ -19,6 +19,8 @@ def whole(pipeline: Pipeline, graph: Graph) -> Iterator[Diagnostic]:
     yield from _not_a_job(pipeline)
     yield from _no_key(pipeline, graph, open_keys)
     enforced = pipeline.settings.enforce_primary_keys
+    if not enforced:
+        yield from _lost_key(pipeline, graph, open_keys)
     for node in graph.nodes.values():
         yield from _without_key(node, written[node.name], enforced=enforced, is_open=node.id in open_keys)
 
@@ -86,6 +88,16 @@ def _no_key(pipeline: Pipeline, graph: Graph, open_keys: Collection[str]) -> Ite
             text, label = wanted.replace(NODE, name), f"{declared.label}.primary_key"
             params = {"field": "primary_key"}
             yield Diagnostic("missing-field", text, declared.origin, label, "add `primary_key: …`", params=params)
+
+
+def _lost_key(pipeline: Pipeline, graph: Graph, open_keys: Collection[str]) -> Iterator[Diagnostic]:
+    """Transforms that leave their key to what they read, and get none from there."""
+    for node in graph.nodes.values():
+        if node.kind == "transform" and not node.key and node.inputs and node.id not in open_keys:
+            declared, params = pipeline.transforms[node.name], {"field": "primary_key"}
+            text, hint = "this field is required: there is no key that its rows still have", "add `primary_key: …`"
+            label, origin = declared.label_of("primary_key"), declared.origin_of("primary_key")
+            yield Diagnostic("missing-field", text, origin, label, hint, params=params)
 
 
 def _without_key(node: Node, declared: Declared[Any], *, enforced: bool, is_open: bool) -> Iterator[Diagnostic]:

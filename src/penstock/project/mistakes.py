@@ -98,6 +98,10 @@ def _mistake(
             close = nearest(given, context["words"].split(", "))
             near = f"did you mean `{close}`?" if close else None
             return Diagnostic("unknown-value", text, here, shown, near, params={"value": given})
+        case "too_short":
+            least = detail.get("ctx", {}).get("min_length", 1)
+            text = f"this needs at least {least} {'entry' if least == 1 else 'entries'}"
+            return Diagnostic("invalid-value", text, here, shown, params=params)
         case kind if kind in _TYPES:
             given = "a fraction" if kind == "int_from_float" else _plain_type(detail["input"])
             text = f"this must be {_TYPES[kind]}, not {given}"
