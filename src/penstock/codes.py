@@ -82,7 +82,7 @@ CODES: Final[Mapping[str, str]] = {
     "avro-unreadable": "The bytes of a record do not fit its schema.",
     "event-time-null": "Rows have no event time that can be read, and their source says `on_error: stop`.",
     "event-time-future": "Rows have an event time too far ahead of the clock, and their source says `on_error: stop`.",
-    "event-time-missing": "`event_time.column` names a column that the source, or the model, does not have.",
+    "event-time-missing": "`event_time.column` names a column that the source, the model, or the node of a pipeline does not have.",
     "window-invalid": "A window cannot be made as it is written: its lengths, its arguments, or what is grouped by do not fit.",
     "window-without-event-time": "A time window needs a stream with event time. Declare `event_time` on the source.",
     "connector-taken": "Kafka Connect has a connector of that name that the project has not made, with other settings. It is left alone, and nothing was changed.",

@@ -293,3 +293,28 @@ def test_a_filter_of_a_source_reads_nothing_else(pipeline: Findings, condition: 
     topic = f"{{type: kafka, topic: t, data_format: json, schema: {{id: int64}}, filter: {json.dumps(condition)}}}"
     found = only(pipeline(f"sources: {{a: {topic}}}\nsinks: {{o: {{type: print, from: a}}}}\n"))
     assert (found.code, found.path) == ("sql-statement", "sources.a.filter")
+
+
+@pytest.mark.parametrize("node", ["sources.a", "transforms.t", "sinks.o"])
+def test_the_time_of_metrics_is_a_column_of_the_node(pipeline: Findings, node: str) -> None:
+    def text(column: str) -> str:
+        said = f", telemetry: {{event_time: {{column: {column}}}}}"
+        more = {key: said if key == node else "" for key in ("sources.a", "transforms.t", "sinks.o")}
+        source = (
+            f"{{type: generator, columns: {{id: {{kind: sequence}}, made: {{kind: sequence}}}}{more['sources.a']}}}"
+        )
+        transform = f"{{type: sql, primary_key: id, sql: 'SELECT id, made FROM a'{more['transforms.t']}}}"
+        sink = f"{{type: print, from: t{more['sinks.o']}}}"
+        return f"sources: {{a: {source}}}\ntransforms: {{t: {transform}}}\nsinks: {{o: {sink}}}\n"
+
+    assert codes(pipeline(text("MADE"))) == ["no-effect"]
+    found = only(pipeline(text("mad")), "event-time-missing")
+    assert (found.path, found.hint) == (f"{node}.telemetry.event_time.column", "did you mean `made`?")
+    assert found.message == f"the {node.partition('.')[0].removesuffix('s')} has no column `mad`"
+    assert found.origin == spot(PIPELINE, text("mad"), "mad}")
+
+
+def test_the_time_of_metrics_is_not_asked_for_where_columns_are_not_known(pipeline: Findings) -> None:
+    source = "{type: kafka, topic: t, telemetry: {event_time: {column: at}}}"
+    found = pipeline(f"sources: {{a: {source}}}\nsinks: {{o: {{type: print, from: a}}}}\n")
+    assert codes(found) == ["no-effect"]

@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.config import NODE
 from penstock.connectors.contract import Sink, Source
-from penstock.errors import Diagnostic, Severity
+from penstock.errors import Diagnostic, Severity, did_you_mean
 from penstock.graph.graph import Graph, Node
 from penstock.project.declared import Declared
 from penstock.project.pipeline import Pipeline
@@ -22,6 +22,7 @@ def whole(pipeline: Pipeline, graph: Graph) -> Iterator[Diagnostic]:
     if not enforced:
         yield from _lost_key(pipeline, graph, open_keys)
     for node in graph.nodes.values():
+        yield from _no_such_time(node, written[node.name])
         yield from _without_key(node, written[node.name], enforced=enforced, is_open=node.id in open_keys)
 
 
@@ -88,6 +89,17 @@ def _no_key(pipeline: Pipeline, graph: Graph, open_keys: Collection[str]) -> Ite
             text, label = wanted.replace(NODE, name), f"{declared.label}.primary_key"
             params = {"field": "primary_key"}
             yield Diagnostic("missing-field", text, declared.origin, label, "add `primary_key: …`", params=params)
+
+
+def _no_such_time(node: Node, declared: Declared[Any]) -> Iterator[Diagnostic]:
+    """A column that is to tell when rows happened, and that they do not have, as far as that is known."""
+    telemetry = declared.value.telemetry
+    named = telemetry.event_time.column if telemetry is not None and telemetry.event_time is not None else None
+    present = [column.name for column in node.columns or ()]
+    if named is not None and node.columns is not None and named.casefold() not in map(str.casefold, present):
+        steps = ("telemetry", "event_time", "column")
+        text, hint = f"the {node.kind} has no column `{named}`", did_you_mean(named, present)
+        yield Diagnostic("event-time-missing", text, declared.origin_of(*steps), declared.label_of(*steps), hint)
 
 
 def _lost_key(pipeline: Pipeline, graph: Graph, open_keys: Collection[str]) -> Iterator[Diagnostic]:
