@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from penstock.errors import Severity
 from penstock.graph.analysis import as_columns
 from penstock.sql.types import Column
 from tests.support import codes, only, spot
@@ -309,7 +310,8 @@ def test_the_time_of_metrics_is_a_column_of_the_node(pipeline: Findings, node: s
 
     assert codes(pipeline(text("MADE"))) == ["no-effect"]
     found = only(pipeline(text("mad")), "event-time-missing")
-    assert (found.path, found.hint) == (f"{node}.telemetry.event_time.column", "did you mean `made`?")
+    assert (found.severity, found.hint) == (Severity.WARNING, "did you mean `made`?")
+    assert found.path == f"{node}.telemetry.event_time.column"
     assert found.message == f"the {node.partition('.')[0].removesuffix('s')} has no column `mad`"
     assert found.origin == spot(PIPELINE, text("mad"), "mad}")
 

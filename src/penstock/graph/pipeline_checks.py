@@ -99,7 +99,8 @@ def _no_such_time(node: Node, declared: Declared[Any]) -> Iterator[Diagnostic]:
     if named is not None and node.columns is not None and named.casefold() not in map(str.casefold, present):
         steps = ("telemetry", "event_time", "column")
         text, hint = f"the {node.kind} has no column `{named}`", did_you_mean(named, present)
-        yield Diagnostic("event-time-missing", text, declared.origin_of(*steps), declared.label_of(*steps), hint)
+        origin, label = declared.origin_of(*steps), declared.label_of(*steps)
+        yield Diagnostic("event-time-missing", text, origin, label, hint, Severity.WARNING)
 
 
 def _lost_key(pipeline: Pipeline, graph: Graph, open_keys: Collection[str]) -> Iterator[Diagnostic]:

@@ -53,7 +53,7 @@ def _text(value: object) -> object:
 
 
 BEGINNING: Final = Spelled(
-    r"earliest|latest|[0-9]+", "a topic is read from `earliest`, `latest`, or a time in milliseconds since 1970"
+    r"(earliest|latest|[0-9]+)", "a topic is read from `earliest`, `latest`, or a time in milliseconds since 1970"
 )
 Beginning = Annotated[str, BeforeValidator(_text, json_schema_input_type=str | int), BEGINNING]
 """Where to begin with a topic."""
