@@ -1,11 +1,23 @@
 """What every configurable value is made of."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, LiteralString, Self, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, SecretStr
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    SecretStr,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 
 class Frozen(BaseModel):
@@ -25,6 +37,15 @@ def _no_truth_value(value: object) -> object:
     if isinstance(value, bool):
         raise PydanticCustomError("int_type", "a number is wanted")
     return value
+
+
+def one_line(name: str) -> str:
+    """What an element may be called."""
+    if not name.isprintable():
+        raise ValueError("a name is one line of printable characters")
+    if name != name.strip():
+        raise ValueError("a name does not begin or end with a space")
+    return name
 
 
 Whole = Annotated[int, BeforeValidator(_no_truth_value)]
@@ -112,6 +133,25 @@ SslMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-
 """How a connection to PostgreSQL is secured."""
 
 
+@dataclass(frozen=True, slots=True)
+class Spelled:
+    """A text of a certain form. What is allowed is said in words, where a pattern would tell nobody."""
+
+    pattern: str
+    words: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.checked, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        return {**handler(schema), "pattern": f"^{self.pattern}$"}
+
+    def checked(self, text: str) -> str:
+        if not re.fullmatch(self.pattern, text):
+            raise ValueError(self.words)
+        return text
+
+
 def _split_names(value: object) -> object:
     if isinstance(value, str):
         return tuple(name.strip() for name in value.split(",") if name.strip())
@@ -128,6 +168,24 @@ Names = Annotated[
     PlainSerializer(_join_names),
 ]
 """Column names; written as one comma-separated string."""
+
+
+def each_once(names: Iterable[str]) -> None:
+    """Refuse columns that are there twice."""
+    seen: set[str] = set()
+    for name in names:
+        if name.casefold() in seen:
+            raise ValueError(f"the column `{name}` is there twice; case does not tell names apart")
+        seen.add(name.casefold())
+
+
+def _key(names: tuple[str, ...]) -> tuple[str, ...]:
+    each_once(names)
+    return names
+
+
+Key = Annotated[Names, AfterValidator(_key)]
+"""The columns of a key, each once."""
 
 
 OnError: TypeAlias = Literal["dead_letter", "stop", "skip"]

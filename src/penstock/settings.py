@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr
 
-from penstock.config import FlushInterval, Frozen, Names, SslMode
+from penstock.config import FlushInterval, Frozen, Names, Spelled, SslMode
 
 
 class PrintSinkSettings(Frozen):
@@ -193,6 +193,11 @@ class LiveDataInspect(Frozen):
 _CONNECTION: Final = frozenset({"host", "port", "user", "pass", "db", "sslmode", "sslrootcert"})
 
 
+def connection_name(sink: str) -> str:
+    """What a sink is called where connections of single sinks are told."""
+    return re.sub("[^A-Z0-9]", "_", sink.upper())
+
+
 def _by_sink(tree: Any) -> Any:
     """Connections by the name of a sink in capitals. A name with `__` in it has become two levels.
 
@@ -203,8 +208,9 @@ def _by_sink(tree: Any) -> Any:
     found: dict[str, Any] = {}
 
     def walk(name: str, said: Any) -> None:
-        if not isinstance(said, dict) or _CONNECTION & said.keys() or not said:
-            spelt = re.sub("[^A-Z0-9]", "_", name.upper())
+        deeper = isinstance(said, dict) and said and all(isinstance(below, dict) for below in said.values())
+        if not deeper or _CONNECTION & said.keys():
+            spelt = connection_name(name)
             both = isinstance(said, dict) and isinstance(found.get(spelt), dict)
             found[spelt] = {**found[spelt], **said} if both else said
             return
@@ -221,6 +227,9 @@ def _named_in_lower_case(tree: Any) -> Any:
     return {str(name).lower(): said for name, said in tree.items()} if isinstance(tree, dict) else tree
 
 
+_APPLICATION: Final = Spelled(r"[^/\x00-\x1f]+", "it has at least one character, and no `/` or control character")
+
+
 class Settings(Frozen):
     """Settings of the application itself, from a file and from the environment, which is stronger.
 
@@ -228,7 +237,7 @@ class Settings(Frozen):
     weaker of the two.
     """
 
-    application_id: str | None = Field(None, pattern=r"^[^/\x00-\x1f]+$")
+    application_id: Annotated[str, _APPLICATION] | None = None
     """Tells apart what is remembered of several deployments of one pipeline."""
     pipeline_definition_location: str = "./pipeline.yaml"
     """The pipeline, where the command line names none."""

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -12,6 +13,7 @@ from penstock.graph import lineage
 from penstock.graph.graph import Graph
 from penstock.manifest.artifacts import artifacts
 from penstock.manifest.compile import compile
+from penstock.project.documents import read
 from tests.support import codes, errors, only
 from tests.unit.conftest import MAIN, Check, Findings
 
@@ -246,11 +248,27 @@ def test_sql_that_is_nested_without_end_is_refused(project: Findings) -> None:
 
 
 @pytest.mark.parametrize(
-    "tag", ["!!python/object/apply:os.system ['true']", "!!python/name:os.system x", "!!binary aGk=", "!own x"]
+    ("tag", "value"),
+    [
+        ("!!python/object/apply:os.system ['true']", ["true"]),
+        ("!!python/name:os.system x", "x"),
+        ("!!python/object:os.PathLike {a: b}", {"a": "b"}),
+        ("!!binary aGk=", "aGk="),
+        ("!own x", "x"),
+    ],
 )
-def test_no_tag_makes_anything_but_text(project: Findings, tag: str) -> None:
-    found = project(f"project: {{name: p, description: {tag}}}\n")
-    assert found == () or codes(found) in (["wrong-type"], ["yaml-syntax"])
+def test_a_tag_makes_nothing_of_what_stands_behind_it(tmp_path: Path, tag: str, value: object) -> None:
+    file = tmp_path / MAIN
+    file.write_text(f"project: {{name: p, description: {tag}}}\n", encoding="utf-8")
+    document, found = read(file, MAIN)
+    assert found == []
+    assert document is not None
+    assert document.value == {"project": {"name": "p", "description": value}}
+
+
+def test_a_list_with_a_tag_is_no_text(project: Findings) -> None:
+    found = only(project("project: {name: p, description: !!python/object/apply:os.system ['true']}\n"))
+    assert (found.code, found.path) == ("wrong-type", "project.description")
 
 
 @pytest.mark.parametrize(

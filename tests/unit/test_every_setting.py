@@ -107,7 +107,7 @@ EVERY: Final[Mapping[str, Any]] = {
         "pool_idle_timeout_secs": 10,
         "pool_max_lifetime_secs": 10,
     },
-    "postgres_sink_connections": {"ARCHIVE": {"host": "old-db"}},
+    "postgres_sink_connections": {"SHOWN": {"host": "old-db"}},
     "open_telemetry_metrics": {
         "ingestion_endpoint": "http://localhost:4318/v1/metrics",
         "endpoint_protocol": "http/protobuf",
@@ -210,7 +210,7 @@ def test_every_setting_arrives(given: Path) -> None:
     assert settings.clickhouse_sink.batch_flush_interval == 3000
     assert settings.postgres_sink.pass_ is not None
     assert settings.postgres_sink.pass_.get_secret_value() == PASSWORD
-    assert settings.postgres_sink_connections["ARCHIVE"].host == "old-db"
+    assert settings.postgres_sink_connections["SHOWN"].host == "old-db"
     assert settings.http_secret_value["partner"].get_secret_value() == PASSWORD
     assert settings.open_telemetry_metrics.metric_deny_list == ("kafka_.*", "print_.*")
 

@@ -139,10 +139,11 @@ JSON = ", data_format: json, schema: {id: int64}"
 
 @pytest.mark.parametrize("upstream", ["events", "some"])
 def test_a_topic_is_not_written_without_a_key(pipeline: Findings, upstream: str) -> None:
-    found = only(pipeline(UNKEYED.format(more=JSON, upstream=upstream, key="")))
+    unkeyed, found = pipeline(UNKEYED.format(more=JSON, upstream=upstream, key=""))
+    assert (unkeyed.code, unkeyed.path) == ("missing-field", "transforms.some.primary_key")
     assert (found.code, found.path) == ("missing-field", "sinks.out.primary_key")
     assert found.message == "kafka sink 'out' requires a primary key, but none could be resolved"
-    assert pipeline(UNKEYED.format(more=JSON, upstream=upstream, key=", primary_key: id")) == ()
+    assert only(pipeline(UNKEYED.format(more=JSON, upstream=upstream, key=", primary_key: id"))) == unkeyed
     assert pipeline(UNKEYED.format(more=f"{JSON}, primary_key: id", upstream=upstream, key="")) == ()
 
 
@@ -152,7 +153,7 @@ def test_a_key_that_a_registry_may_name_is_not_missed_before_it_was_asked(check:
     assert check({PIPELINE_FILE: text}, PIPELINE_FILE)[1] == ()
     told = {"t-value@latest": {"columns": [["id", "BIGINT"]], "key": []}}
     found = check({PIPELINE_FILE: text, str(KEPT): json.dumps(told)}, PIPELINE_FILE)[1]
-    assert only(found).path == "sinks.out.primary_key"
+    assert [d.path for d in found] == ["transforms.some.primary_key", "sinks.out.primary_key"]
     told["t-value@latest"]["key"] = ["id"]
     graph, found = check({PIPELINE_FILE: text, str(KEPT): json.dumps(told)}, PIPELINE_FILE)
     assert found == ()

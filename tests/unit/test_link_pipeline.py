@@ -1,5 +1,8 @@
+import json
+
 import pytest
 
+from penstock.errors import Severity
 from penstock.graph.analysis import as_columns
 from penstock.sql.types import Column
 from tests.support import codes, only, spot
@@ -160,7 +163,7 @@ def test_sql_that_does_not_parse_is_reported_with_its_place(pipeline: Findings) 
     ],
 )
 def test_a_transform_only_projects_filters_and_unites(pipeline: Findings, sql: str, subject: str) -> None:
-    found = only(pipeline(HEAD + transform("t", sql, key="''") + sinks("t")))
+    found = only(pipeline(HEAD + transform("t", sql, key="''") + sinks("t")), "sql-unsupported")
     assert (found.code, found.params) == ("sql-unsupported", {"subject": subject})
     assert found.hint
 
@@ -264,3 +267,56 @@ def test_columns_that_nobody_knows_are_nothing_to_complain_about(pipeline: Findi
           o: {type: blackhole, from: t}
     """
     assert pipeline(text) == ()
+
+
+@pytest.mark.parametrize(
+    ("sql", "word"),
+    [
+        ("SELECT id FROM a WHERE id = (SELECT id FROM b)", "SELECT id FROM b"),
+        ("SELECT id, (SELECT id FROM b) AS x FROM a UNION ALL SELECT id, id FROM b", "SELECT id FROM b)"),
+        ("SELECT id FROM a UNION ALL SELECT id FROM b HAVING id > 1", "HAVING"),
+    ],
+)
+def test_a_transform_takes_no_value_from_a_query_and_has_no_groups(pipeline: Findings, sql: str, word: str) -> None:
+    node = "{type: generator, columns: {id: {kind: sequence}}}"
+    text = (
+        f"sources:\n  a: {node}\n  b: {node}\ntransforms:\n  t:\n    type: sql\n    primary_key: id\n    sql: {sql}\n"
+    )
+    text += "sinks: {o: {type: print, from: t}}\n"
+    found = only(pipeline(text))
+    assert (found.code, found.origin) == ("sql-unsupported", spot(PIPELINE, text, word))
+
+
+@pytest.mark.parametrize(
+    "condition", ["id = (SELECT id FROM b)", "id IN (SELECT id FROM b)", "EXISTS (SELECT 1 FROM b)"]
+)
+def test_a_filter_of_a_source_reads_nothing_else(pipeline: Findings, condition: str) -> None:
+    topic = f"{{type: kafka, topic: t, data_format: json, schema: {{id: int64}}, filter: {json.dumps(condition)}}}"
+    found = only(pipeline(f"sources: {{a: {topic}}}\nsinks: {{o: {{type: print, from: a}}}}\n"))
+    assert (found.code, found.path) == ("sql-statement", "sources.a.filter")
+
+
+@pytest.mark.parametrize("node", ["sources.a", "transforms.t", "sinks.o"])
+def test_the_time_of_metrics_is_a_column_of_the_node(pipeline: Findings, node: str) -> None:
+    def text(column: str) -> str:
+        said = f", telemetry: {{event_time: {{column: {column}}}}}"
+        more = {key: said if key == node else "" for key in ("sources.a", "transforms.t", "sinks.o")}
+        source = (
+            f"{{type: generator, columns: {{id: {{kind: sequence}}, made: {{kind: sequence}}}}{more['sources.a']}}}"
+        )
+        transform = f"{{type: sql, primary_key: id, sql: 'SELECT id, made FROM a'{more['transforms.t']}}}"
+        sink = f"{{type: print, from: t{more['sinks.o']}}}"
+        return f"sources: {{a: {source}}}\ntransforms: {{t: {transform}}}\nsinks: {{o: {sink}}}\n"
+
+    assert codes(pipeline(text("MADE"))) == ["no-effect"]
+    found = only(pipeline(text("mad")), "event-time-missing")
+    assert (found.severity, found.hint) == (Severity.WARNING, "did you mean `made`?")
+    assert found.path == f"{node}.telemetry.event_time.column"
+    assert found.message == f"the {node.partition('.')[0].removesuffix('s')} has no column `mad`"
+    assert found.origin == spot(PIPELINE, text("mad"), "mad}")
+
+
+def test_the_time_of_metrics_is_not_asked_for_where_columns_are_not_known(pipeline: Findings) -> None:
+    source = "{type: kafka, topic: t, telemetry: {event_time: {column: at}}}"
+    found = pipeline(f"sources: {{a: {source}}}\nsinks: {{o: {{type: print, from: a}}}}\n")
+    assert codes(found) == ["no-effect"]

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -349,3 +350,144 @@ def test_types_that_do_not_go_together_are_told_with_the_sinks_that_would_fail(p
     assert found.message.startswith(
         "SQL validation failed for sink [one, two]: the query plan contains type errors that would crash at runtime: +"
     )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{sources: null, sinks: null}",
+        "{sources: {}, sinks: {}}",
+        "{sources: {}, transforms: {}, sinks: null}",
+        "{definition: {sources: null, sinks: {}}}",
+    ],
+)
+def test_a_pipeline_without_nodes_is_refused(pipeline: Findings, text: str) -> None:
+    found = only(pipeline(text + "\n"))
+    assert (found.code, found.path, found.params) == ("missing-field", "sources", {"field": "sources"})
+    assert found.message == "a pipeline needs at least one source and one sink"
+    assert found.origin == spot(PIPELINE, text, "sources")
+
+
+UNSEEN = ["", " ", " x", "x ", "a\nb", "a\tb", "\u202eevil", "a\u200bb", "a\u0085b"]
+
+
+@pytest.mark.parametrize("name", UNSEEN)
+def test_what_cannot_be_seen_is_no_name_of_a_node(pipeline: Findings, name: str) -> None:
+    quoted = json.dumps(name)
+    sinks = f"{{o: {{type: print, from: t}}, p: {{type: print, from: {quoted}}}}}"
+    transforms = "{t: {type: sql, primary_key: id, sql: SELECT id FROM a}}"
+    text = f"sources: {{a: {NUMBERS}, {quoted}: {NUMBERS}}}\ntransforms: {transforms}\nsinks: {sinks}\n"
+    found = only(pipeline(text))
+    assert (found.code, found.path) == ("invalid-value", f"sources.{quoted}")
+    assert found.message.startswith("a name ")
+    assert found.origin == spot(PIPELINE, text, f"{quoted}:")
+
+
+@pytest.mark.parametrize("section", ["transforms", "sinks"])
+def test_no_kind_of_node_has_a_name_that_cannot_be_seen(pipeline: Findings, section: str) -> None:
+    node = {"transforms": "{type: sql, primary_key: id, sql: SELECT id FROM a}", "sinks": "{type: print, from: a}"}
+    sections = {"transforms": "{}", "sinks": "{o: {type: print, from: a}}", section: f'{{"\\u202ex": {node[section]}}}'}
+    text = f"sources: {{a: {NUMBERS}}}\n" + "".join(f"{key}: {said}\n" for key, said in sections.items())
+    assert only(pipeline(text)).path == f'{section}."\\u202ex"'
+
+
+def test_a_name_is_no_longer_than_that_of_a_directory(pipeline: Findings) -> None:
+    def found(name: str, sink: str = "o", more: str = "") -> list[str]:
+        sinks = f"{{{sink}: {{type: print, from: {name}{more}}}}}"
+        return codes(pipeline(f"sources:\n  ? {name}\n  : {NUMBERS}\nsinks: {sinks}\n"))
+
+    assert found("n" * 255) == found("ж" * 42) == found("a", "n" * 256) == []
+    assert found("n" * 256) == found("ж" * 43) == found("a", "ж" * 43, ", isolate: true") == ["invalid-value"]
+
+
+TWICE = "the column `{}` is there twice; case does not tell names apart"
+
+
+@pytest.mark.parametrize(("key", "name"), [("id,id", "id"), ("id, ID", "ID"), ("n, id, Id,", "Id")])
+def test_a_key_has_each_of_its_columns_once(pipeline: Findings, key: str, name: str) -> None:
+    source = f"{{type: generator, primary_key: '{key}', columns: {{id: {{kind: sequence}}, n: {{kind: sequence}}}}}}"
+    transform = f"{{type: sql, primary_key: '{key}', sql: SELECT id FROM a}}"
+    shown, kept = (f"{{type: {kind}, from: t, primary_key: '{key}'}}" for kind in ("print", "clickhouse, table: t"))
+    sinks = f"{{o: {shown}, p: {kept}}}"
+    found = pipeline(f"sources: {{a: {source}}}\ntransforms: {{t: {transform}}}\nsinks: {sinks}\n")
+    assert {(d.code, d.message) for d in found} == {("invalid-value", TWICE.format(name))}
+    assert [d.path for d in found] == [
+        f"{node}.primary_key" for node in ("sources.a", "transforms.t", "sinks.o", "sinks.p")
+    ]
+
+
+@pytest.mark.parametrize("key", ["''", "' , '", "[]"])
+def test_a_transform_that_leaves_its_key_to_what_it_reads_must_get_one(pipeline: Findings, key: str) -> None:
+    transform = f"{{type: sql, primary_key: {key}, sql: SELECT id FROM a}}"
+    text = f"sources: {{a: {NUMBERS}}}\ntransforms: {{t: {transform}}}\nsinks: {{o: {{type: print, from: t}}}}\n"
+    found = only(pipeline(text))
+    assert (found.code, found.path, found.hint) == ("missing-field", "transforms.t.primary_key", "add `primary_key: …`")
+    assert found.message == "this field is required: there is no key that its rows still have"
+    assert found.origin == spot(PIPELINE, text, key)
+    assert pipeline(text.replace("type: generator", "type: generator, primary_key: id")) == ()
+
+
+def of_topic(more: str) -> str:
+    source = f"{{type: kafka, topic: t, data_format: json, {more}}}"
+    return f"sources: {{a: {source}}}\nsinks: {{o: {{type: blackhole, from: a}}}}\n"
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ("{id: int64, ID: int64}", TWICE.format("ID")),
+        ("{id: int64, _gs_op: int64}", "`_gs_op` is BIGINT, and no string: its values are `i`, `u` and `d`"),
+        ("{id: int64, _GS_OP: bool}", "`_gs_op` is BOOLEAN, and no string: its values are `i`, `u` and `d`"),
+    ],
+)
+def test_columns_of_a_topic_are_told_apart_and_the_operation_is_a_text(
+    pipeline: Findings, schema: str, message: str
+) -> None:
+    found = only(pipeline(of_topic(f"schema: {schema}")))
+    assert (found.code, found.path, found.message) == ("invalid-value", "sources.a.schema", message)
+    assert pipeline(of_topic("schema: {id: int64, _gs_op: string}")) == ()
+
+
+def test_generated_columns_are_told_apart(pipeline: Findings) -> None:
+    source = "{type: generator, columns: {id: {kind: sequence}, ID: {kind: sequence}}}"
+    found = only(pipeline(f"sources: {{a: {source}}}\nsinks: {{o: {{type: print, from: a}}}}\n"))
+    assert (found.code, found.message) == ("invalid-value", TWICE.format("ID"))
+
+
+PHASES = "{type: hybrid, bounded_sources: %s, unbounded_source: {source_type: kafka, topic: %s, start_at: %s}}"
+TABLE = "[{source_type: clickhouse, table_name: t}]"
+BEGINNING = "a topic is read from `earliest`, `latest`, or a time in milliseconds since 1970"
+TOPIC = (
+    "the name of a topic has up to 249 letters (a to z, in either case), digits, `.`, `_` and `-`,"
+    " and is not `.` or `..`"
+)
+
+
+@pytest.mark.parametrize(
+    ("source", "path", "message"),
+    [
+        (PHASES % (TABLE, "t", "sometimes"), "unbounded_source.start_at", BEGINNING),
+        (PHASES % (TABLE, "t", "-5"), "unbounded_source.start_at", BEGINNING),
+        (PHASES % (TABLE, "a b", "latest"), "unbounded_source.topic", TOPIC),
+        (PHASES % ("[]", "t", "latest"), "bounded_sources", "this needs at least 1 entry"),
+        ("{type: kafka, topic: t, starting_offsets: soon}", "starting_offsets", BEGINNING),
+        ("{type: kafka, topic: a b}", "topic", TOPIC),
+        (
+            "{type: postgres, table: t, user: me, database: shop, slot_name: My Slot}",
+            "slot_name",
+            "the name of a slot has up to 63 small letters (a to z), digits and `_`",
+        ),
+    ],
+)
+def test_what_a_text_must_be_like_is_said_in_words(pipeline: Findings, source: str, path: str, message: str) -> None:
+    found = only(pipeline(f"sources: {{a: {source}}}\nsinks: {{o: {{type: blackhole, from: a}}}}\n"))
+    assert (found.code, found.path, found.message) == ("invalid-value", f"sources.a.{path}", message)
+
+
+def test_the_name_of_a_secret_is_not_repeated(pipeline: Findings) -> None:
+    sink = "{type: webhook, from: a, url: 'https://x.example', secret_name: 'hunter/2'}"
+    found = only(pipeline(f"sources: {{a: {NUMBERS}}}\nsinks: {{o: {sink}}}\n"))
+    assert found.message == (
+        "the name of a secret has letters (a to z, in either case) and digits, and single `_` between them"
+    )
+    assert "hunter" not in str(found)

@@ -12,11 +12,13 @@ from penstock.clients.clusters import Clusters
 from penstock.clients.http import apart
 from penstock.connectors.print import PrintSink
 from penstock.connectors.webhook import WebhookSink
-from penstock.errors import ProjectInvalid, ServiceError
+from penstock.errors import ProjectInvalid, ServiceError, Severity
 from penstock.manifest.model import Every
 from penstock.project.clusters import pipeline_clusters
 from penstock.project.settings import settings_from
 from penstock.settings import INERT, Settings, without_effect
+from tests.support import only, spot
+from tests.unit.conftest import PIPELINE, Check, Findings
 
 
 def test_without_a_word_kafka_is_on_this_machine() -> None:
@@ -267,6 +269,65 @@ def test_what_is_said_of_a_sink_under_several_spellings_is_put_together() -> Non
     file = {"postgres_sink_connections": {"pg.archive": {"host": "archive", "db": "weaker"}}}
     found = pipeline_clusters(settings_from(environ, file), on_kafka=False).seen_by("sink.pg-archive").postgres
     assert (found.host, found.port, found.password, found.database) == ("archive", 6000, "secret", "stronger")
+
+
+ARCHIVE = """
+    sources: {a: {type: generator, columns: {id: {kind: sequence}}}}
+    sinks: {archive: {type: postgres, from: a, schema: s, table: t, primary_key: id}}
+"""
+OF_ARCHIVE = "PENSTOCK__POSTGRES_SINK_CONNECTIONS__ARCHIVE"
+
+
+def test_a_database_of_a_sink_that_is_not_there_is_pointed_out(
+    pipeline: Findings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PENSTOCK__POSTGRES_SINK_CONNECTIONS__ARCHVE__HOST", "elsewhere")
+    monkeypatch.setenv(f"{OF_ARCHIVE}__HOST", "here")
+    found = only(pipeline(ARCHIVE))
+    assert (found.code, found.severity, found.path) == (
+        "unknown-node",
+        Severity.WARNING,
+        "postgres_sink_connections.ARCHVE",
+    )
+    assert (found.message, found.hint) == ("there is no sink `ARCHVE`, so nothing uses this", "did you mean `ARCHIVE`?")
+
+
+def test_a_wrong_word_about_the_database_of_a_sink_is_named(
+    pipeline: Findings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"{OF_ARCHIVE}__HOTS", "x")
+    found = only(pipeline(ARCHIVE))
+    assert (found.code, found.path, found.hint) == ("unknown-field", f"{OF_ARCHIVE}__HOTS", "did you mean `host`?")
+    assert found.message == f"Failed to load config: there is no setting `{OF_ARCHIVE}__HOTS`"
+
+
+@pytest.mark.parametrize(
+    ("name", "inside"),
+    [
+        (OF_ARCHIVE, "HOST"),
+        ("PENSTOCK__KAFKA_SOURCE", "BROKERS"),
+        ("PENSTOCK__POSTGRES_SINK_CONNECTIONS", "…"),
+        ("PENSTOCK__HTTP_SECRET_HEADER", "…"),
+    ],
+)
+def test_a_section_of_settings_is_no_single_one(
+    pipeline: Findings, monkeypatch: pytest.MonkeyPatch, name: str, inside: str
+) -> None:
+    monkeypatch.setenv(name, "x")
+    found = only(pipeline(ARCHIVE))
+    assert (found.code, found.path, found.hint) == ("wrong-shape", name, f"name one of it: `{name}__{inside}`")
+    assert found.message == "Failed to load config: this is a section of settings, and no single one"
+
+
+def test_a_mistake_about_the_database_of_a_sink_stands_where_the_file_has_it(check: Check) -> None:
+    text = "postgres_sink_connections:\n  my-archive: {hots: x}\n"
+    found = only(check({"config.yaml": text, PIPELINE: ARCHIVE}, PIPELINE)[1])
+    assert (found.code, found.path, found.hint) == (
+        "unknown-field",
+        "config.postgres_sink_connections.my-archive.hots",
+        "did you mean `host`?",
+    )
+    assert found.origin == spot("config.yaml", text, "hots")
 
 
 def test_every_setting_without_effect_is_a_setting_and_none_is_told_that_was_not_given() -> None:

@@ -81,11 +81,17 @@ def test_a_statement_is_a_select(text: str) -> None:
         "SELECT a FROM t;",
         "(SELECT a FROM t)",
         "SELECT a FROM t -- the end",
+        "SELECT a FROM t; -- the end",
+        "SELECT a FROM t; /* the */ ; -- end",
+        "-- the beginning\n; SELECT a FROM t",
         "WITH x AS (SELECT a FROM t) SELECT a FROM x",
     ],
 )
 def test_a_semicolon_a_comment_parentheses_and_ctes_are_welcome(text: str) -> None:
-    assert [t.name for t in tables(query(text))] == ["t"]
+    found = query(text)
+    assert [t.name for t in tables(found)] == ["t"]
+    found.take_tree()
+    assert [t.name for t in tables(found)] == ["t"]
 
 
 def test_tables_come_in_order_of_appearance_with_their_places() -> None:

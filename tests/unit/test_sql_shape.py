@@ -101,6 +101,14 @@ def test_what_an_operator_may_do_is_a_construct_without_a_way_out(text: str, nam
         ("SELECT a FROM t EXCEPT SELECT a FROM u", "EXCEPT"),
         ("SELECT a FROM t WHERE a IN (SELECT a FROM u)", "IN (SELECT …)"),
         ("SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.a = t.a)", "EXISTS (SELECT …)"),
+        ("SELECT a FROM t WHERE a = (SELECT a FROM u)", "a SELECT as a value"),
+        ("SELECT a FROM t WHERE a = ((SELECT a FROM u UNION ALL SELECT b FROM u))", "a SELECT as a value"),
+        ("SELECT a, COALESCE((SELECT a FROM u), 1) AS x FROM t", "a SELECT as a value"),
+        ("SELECT a FROM t WHERE (SELECT a FROM u) IN (1, 2)", "a SELECT as a value"),
+        ("SELECT a FROM t WHERE a > ANY (SELECT a FROM u)", "a SELECT as a value"),
+        ("SELECT a FROM t HAVING a > 1", "HAVING without GROUP BY"),
+        ("SELECT a FROM t HAVING COUNT(*) > 1", "an aggregate without GROUP BY"),
+        ("SELECT n FROM (SELECT a, COUNT(*) AS n FROM t GROUP BY a) AS x HAVING n > 1", "HAVING without GROUP BY"),
     ],
 )
 def test_what_cannot_run_as_a_stream_is_refused_with_a_way_out(text: str, name: str) -> None:

@@ -1,6 +1,5 @@
 """The systems that sources read from and sinks write to. A manifest does not name them: it is the same everywhere."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
@@ -11,7 +10,7 @@ from penstock.clients.gateway import Gateway
 from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.clients.kafka.schema_book import SchemaBook
 from penstock.clients.postgres.server import PostgresServer
-from penstock.settings import Settings
+from penstock.settings import Settings, connection_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class Clusters:
 
     def seen_by(self, node: str) -> Self:
         """The systems as one sink sees them."""
-        name = re.sub("[^A-Z0-9]", "_", node.partition(".")[2].upper())
+        name = connection_name(node.partition(".")[2])
         return replace(self, postgres=self.postgres_of.get(name, self.postgres))
 
 

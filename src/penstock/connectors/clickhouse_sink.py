@@ -13,7 +13,7 @@ from penstock.clients.clickhouse.server import ClickHouseSink as Target
 from penstock.clients.clusters import Clusters
 from penstock.clients.formats import JSON_OPTIONS
 from penstock.clients.wide.columns import wide_columns, with_texts
-from penstock.config import Names, OnError, Whole
+from penstock.config import Key, OnError, Whole
 from penstock.connectors.contract import Sink, Written
 from penstock.connectors.node import Parallelism
 from penstock.errors import PenstockError, QueryFailed, ServiceError
@@ -44,7 +44,7 @@ class ClickHouseSink(Sink):
     )
     table: str = Field(min_length=1)
     """The table's name."""
-    primary_key: Names = Field(min_length=1)
+    primary_key: Key = Field(min_length=1)
     """The columns that identify a row, separated by commas. Of rows with equal ones the newest counts."""
     append_only_mode: bool = True
     """`true`: all rows are inserted; the columns `is_deleted` and `insert_time` say which is the newest of a key, and

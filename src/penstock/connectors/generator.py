@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from penstock.config import Frozen
+from penstock.config import Frozen, each_once
 from penstock.connectors.contract import Source
 from penstock.sql.types import Column, Columns
 
@@ -122,6 +122,7 @@ class GeneratorSource(Source):
     def _some_column(cls, columns: dict[str, GeneratedColumn]) -> dict[str, GeneratedColumn]:
         if not columns:
             raise ValueError("a generator needs at least one column")
+        each_once(columns)
         return columns
 
     @property

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, field_validator, model_validator
 
-from penstock.clients.kafka.data_formats import known_format
-from penstock.clients.topic_names import TOPIC_NAME
+from penstock.clients.kafka.data_formats import BEGINNING, known_format
+from penstock.clients.topic_names import TopicName
 from penstock.config import Frozen, Names, Whole
 from penstock.connectors import registry
 from penstock.connectors.contract import Source
@@ -28,6 +28,11 @@ _OWN_NAMES: Final = {"source_type": "type", "start_at": "starting_offsets"}
 
 
 MISMATCH_HINT: Final = "convert the column where it is kept, or give the unbounded source another one"
+
+
+def _is_beginning(value: str | int) -> str | int:
+    BEGINNING.checked(str(value))
+    return value
 
 
 class TablePhase(Frozen):
@@ -71,13 +76,13 @@ class TopicPhase(Frozen):
     )
     source_type: Literal["kafka"]
     """What is read: `kafka`."""
-    topic: str = Field(pattern=f"^{TOPIC_NAME}$")
+    topic: TopicName
     """The topic's name."""
     data_format: Annotated[Literal["avro", "json"], known_format("avro", "json")] = "avro"
     """What its values are: Avro of a schema registry, or JSON objects."""
     schema_: dict[str, str] | None = Field(None, alias="schema")
     """The columns of JSON objects and their types."""
-    start_at: str | Whole = "earliest"
+    start_at: Annotated[str | Whole, AfterValidator(_is_beginning)] = "earliest"
     """Where to begin: `earliest`, `latest`, or a time in milliseconds since 1970. `latest` is the end of the topic when
     the first phase begins. Partitions of which the offset table tells begin where that says."""
     filter: str | None = None
@@ -211,5 +216,6 @@ def _config(phase: Mapping[str, Any]) -> dict[str, Any]:
 def _said(error: ValidationError) -> Iterator[str]:
     own = {new: old for old, new in _OWN_NAMES.items()}
     for detail in error.errors(include_url=False):
-        place = ".".join(own.get(str(step), str(step)) for step in detail["loc"])
+        written = [str(step) for step in detail["loc"] if "[" not in str(step)]  # and no member of a union
+        place = ".".join(own.get(step, step) for step in written)
         yield f"{place}: {detail['msg'].removeprefix('Value error, ')}" if place else detail["msg"]

@@ -8,19 +8,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import AliasChoices, BeforeValidator, Field, PrivateAttr, model_validator
+from pydantic import AliasChoices, Field, PrivateAttr, model_validator
 
 from penstock.clients.batches import PartRead
 from penstock.clients.clusters import Cluster, Clusters
 from penstock.clients.jars import Package
 from penstock.clients.kafka import records
 from penstock.clients.kafka.avro import AvroSchemas, avro_value, narrowed
-from penstock.clients.kafka.data_formats import ColumnType, known_format
+from penstock.clients.kafka.data_formats import Beginning, Schema, known_format
 from penstock.clients.kafka.records import Decoded, Shape, in_order, with_origin
 from penstock.clients.kafka.wire import Writers
 from penstock.clients.rowwise.functions import know_row_functions
 from penstock.clients.spark_packages import KAFKA
-from penstock.clients.topic_names import TOPIC_NAME
+from penstock.clients.topic_names import TopicName
 from penstock.config import Frozen, Whole
 from penstock.connectors.contract import ERROR, ORIGIN, Source
 from penstock.errors import ServiceError
@@ -39,15 +39,6 @@ bounded by what is fetched."""
 
 _EARLIEST: Final = -2
 """Spark's word for the first record that there is."""
-
-
-def _text(value: object) -> object:
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-Beginning = Annotated[
-    str, BeforeValidator(_text, json_schema_input_type=str | int), Field(pattern=r"^(earliest|latest|\d+)$")
-]
 
 
 class SchemaOverride(Frozen):
@@ -74,13 +65,11 @@ class KafkaSource(Source):
         ),
         "every record is read by its own writer's schema, and new ones are asked for",
     )
-    topic: str = Field(pattern=f"^{TOPIC_NAME}$")
+    topic: TopicName
     """The topic's name."""
     data_format: Annotated[Literal["avro", "json", "raw"], known_format("avro", "json", "raw")] = "avro"
     """What its values are: Avro of a schema registry, JSON objects, or bytes that are taken as they are."""
-    schema_: dict[str, ColumnType] | None = Field(
-        None, alias="schema", validation_alias=AliasChoices("schema", "columns")
-    )
+    schema_: Schema | None = Field(None, alias="schema", validation_alias=AliasChoices("schema", "columns"))
     """The columns of JSON objects and their types, such as `int64`, `string`, `u256`, `decimal128(20,4)`, or of SQL."""
     starting_offsets: Beginning | dict[Whole, Whole] = "earliest"
     """Where to begin the first time: `earliest`, `latest`, a time in milliseconds since 1970, or offsets by partition;

@@ -21,7 +21,7 @@ from penstock.clients.kafka.wire import head
 from penstock.clients.operations import operation
 from penstock.clients.schema_text import columns_of
 from penstock.clients.spark_packages import KAFKA
-from penstock.clients.topic_names import TOPIC_NAME
+from penstock.clients.topic_names import TopicName
 from penstock.clients.wide.columns import as_decimal_bytes, text_of, wide_columns, with_texts
 from penstock.clients.wide.functions import know_wide_numbers
 from penstock.config import NODE, Whole
@@ -60,7 +60,7 @@ class KafkaSink(StreamSink):
     keyed = True
     takes_wide = True
     wants_key: ClassVar[str | None] = f"kafka sink '{NODE}' requires a primary key, but none could be resolved"
-    topic: str = Field(pattern=f"^{TOPIC_NAME}$")
+    topic: TopicName
     """The topic's name."""
     data_format: Annotated[Literal["avro", "json"], known_format("avro", "json")]
     """What its values are: Avro of a schema registry, or JSON objects."""

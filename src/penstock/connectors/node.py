@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
-from penstock.config import FlushInterval, Frozen, Names, Whole
+from penstock.config import FlushInterval, Frozen, Key, Whole
 
 MOST_LABELS: Final = 20
 LONGEST_VALUE: Final = 256
@@ -69,7 +69,7 @@ class PipelineNode(Frozen):
 
     type: str
     """What kind of node it is."""
-    primary_key: Names = ()
+    primary_key: Key = ()
     """The columns that identify a row, separated by commas."""
     batch_size: Whole | None = Field(None, ge=1)
     """How many rows go together."""

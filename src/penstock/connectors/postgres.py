@@ -17,7 +17,7 @@ from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.tables import TableName, columns_of
 from penstock.clients.postgres.writing import TableWriter
 from penstock.clients.spark_packages import POSTGRES
-from penstock.config import Names, Secret, Whole, unknown_word
+from penstock.config import Key, Secret, Whole, unknown_word
 from penstock.connectors.contract import Sink, Source
 from penstock.connectors.table_sink import TableSink
 from penstock.errors import PlanRefused, ServiceError
@@ -147,7 +147,7 @@ class JdbcSink(Sink):
     """Whether rows are added, or replace those of the same key."""
     pk_mode: Literal["none", "record_key", "record_value"] = Field("none", alias="pk.mode")
     """Where Kafka Connect finds the key. Here it is always a column."""
-    pk_fields: Names = Field((), alias="pk.fields")
+    pk_fields: Key = Field((), alias="pk.fields")
     """The columns of the key; those of the model if left out."""
     auto_create: bool = Field(False, alias="auto.create")
     """Whether the table is made if it is not there."""

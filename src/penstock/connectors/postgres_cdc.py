@@ -8,14 +8,14 @@ import re
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import Field, PrivateAttr
 
 from penstock.clients.batches import PartRead
 from penstock.clients.postgres.login import Address
 from penstock.clients.postgres.tables import TableName
-from penstock.config import Names, Whole
+from penstock.config import Names, Spelled, Whole
 from penstock.connectors.contract import Source
 from penstock.keyed.operators import ORDER
 
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 
 _FORMAT: Final = "penstock_postgres_cdc"
 _LONGEST_NAME: Final = 63
+_SLOT: Final = Spelled(
+    f"[a-z0-9_]{{1,{_LONGEST_NAME}}}",
+    f"the name of a slot has up to {_LONGEST_NAME} small letters (a to z), digits and `_`",
+)
 _POLL_MS: Final = 200
 
 
@@ -46,7 +50,7 @@ class PostgresCdcSource(Address, Source):
     """The columns to read, separated by commas. Default: all. They must have those of the key."""
     as_text: Names = ()
     """Columns that are read as text, as PostgreSQL writes it: for values that Spark has none for."""
-    slot_name: str | None = Field(None, pattern=f"^[a-z0-9_]{{1,{_LONGEST_NAME}}}$")
+    slot_name: Annotated[str, _SLOT] | None = None
     """The replication slot; one of its own if left out. It is made if it is not there."""
     publication_name: str | None = Field(None, min_length=1, max_length=_LONGEST_NAME)
     """The publication; one for the table if left out. It is made if it is not there."""

@@ -11,8 +11,6 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
-from pydantic import Field
-
 from penstock.clients import parquet
 from penstock.clients.batches import BatchRef, PartRead, publish
 from penstock.clients.formats import (
@@ -25,7 +23,7 @@ from penstock.clients.formats import (
     known_columns,
     literal,
 )
-from penstock.clients.topic_names import TOPIC_NAME
+from penstock.clients.topic_names import TopicName
 from penstock.config import Frozen
 from penstock.connectors.contract import NO_SERVICE, Sink, Source
 from penstock.errors import ServiceError
@@ -50,7 +48,7 @@ class TopicColumn(Frozen):
 
 
 class _Topic(Frozen):
-    topic: str = Field(pattern=f"^{TOPIC_NAME}$")
+    topic: TopicName
     """The topic's name: letters, digits, `.`, `_` and `-`."""
     directory: Path | None = None
     """Where its files are; `.penstock/topics/<topic>` when left out."""

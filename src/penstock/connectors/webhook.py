@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
@@ -16,7 +16,7 @@ from penstock.clients.formats import JSON_OPTIONS
 from penstock.clients.operations import operation
 from penstock.clients.posting import CONNECT_SECS, Endpoint
 from penstock.clients.tasks import one_by_one
-from penstock.config import Duration, OnError, Whole
+from penstock.config import Duration, OnError, Spelled, Whole
 from penstock.connectors.contract import Remark, Sink, Written
 from penstock.connectors.node import Parallelism
 from penstock.errors import PlanRefused, ServiceError
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from penstock.clients.sending import OnRefusal, Sender
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_SECRET: Final = Spelled(
+    "[A-Za-z0-9]+(_[A-Za-z0-9]+)*",
+    "the name of a secret has letters (a to z, in either case) and digits, and single `_` between them",
+)
 _TELLING: Final = 8
 """A header that says at least so much may be a secret, and is covered where a message would show it."""
 _OURS: Final = frozenset({"content-length", "transfer-encoding", "connection", "idempotency-key"})
@@ -49,7 +53,7 @@ class WebhookSink(Sink):
     """Where requests go, by POST: an address with `http` or `https`."""
     headers: dict[str, str] = Field({}, repr=False)
     """Headers of every request. `Content-Type` is `application/json` unless it is said here."""
-    secret_name: str | None = Field(None, pattern=r"^[A-Za-z0-9]+(_[A-Za-z0-9]+)*$")
+    secret_name: Annotated[str, _SECRET] | None = None
     """A header that nobody may see: its name is in the variable `PENSTOCK__HTTP_SECRET_HEADER__<NAME>`, what it says in
     `PENSTOCK__HTTP_SECRET_VALUE__<NAME>`."""
     one_row_per_request: bool = False

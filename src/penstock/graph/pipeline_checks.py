@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.config import NODE
 from penstock.connectors.contract import Sink, Source
-from penstock.errors import Diagnostic, Severity
+from penstock.errors import Diagnostic, Severity, did_you_mean
 from penstock.graph.graph import Graph, Node
 from penstock.project.declared import Declared
 from penstock.project.pipeline import Pipeline
@@ -19,7 +19,10 @@ def whole(pipeline: Pipeline, graph: Graph) -> Iterator[Diagnostic]:
     yield from _not_a_job(pipeline)
     yield from _no_key(pipeline, graph, open_keys)
     enforced = pipeline.settings.enforce_primary_keys
+    if not enforced:
+        yield from _lost_key(pipeline, graph, open_keys)
     for node in graph.nodes.values():
+        yield from _no_such_time(node, written[node.name])
         yield from _without_key(node, written[node.name], enforced=enforced, is_open=node.id in open_keys)
 
 
@@ -86,6 +89,28 @@ def _no_key(pipeline: Pipeline, graph: Graph, open_keys: Collection[str]) -> Ite
             text, label = wanted.replace(NODE, name), f"{declared.label}.primary_key"
             params = {"field": "primary_key"}
             yield Diagnostic("missing-field", text, declared.origin, label, "add `primary_key: …`", params=params)
+
+
+def _no_such_time(node: Node, declared: Declared[Any]) -> Iterator[Diagnostic]:
+    """A column that is to tell when rows happened, and that they do not have, as far as that is known."""
+    telemetry = declared.value.telemetry
+    named = telemetry.event_time.column if telemetry is not None and telemetry.event_time is not None else None
+    present = [column.name for column in node.columns or ()]
+    if named is not None and node.columns is not None and named.casefold() not in map(str.casefold, present):
+        steps = ("telemetry", "event_time", "column")
+        text, hint = f"the {node.kind} has no column `{named}`", did_you_mean(named, present)
+        origin, label = declared.origin_of(*steps), declared.label_of(*steps)
+        yield Diagnostic("event-time-missing", text, origin, label, hint, Severity.WARNING)
+
+
+def _lost_key(pipeline: Pipeline, graph: Graph, open_keys: Collection[str]) -> Iterator[Diagnostic]:
+    """Transforms that leave their key to what they read, and get none from there."""
+    for node in graph.nodes.values():
+        if node.kind == "transform" and not node.key and node.inputs and node.id not in open_keys:
+            declared, params = pipeline.transforms[node.name], {"field": "primary_key"}
+            text, hint = "this field is required: there is no key that its rows still have", "add `primary_key: …`"
+            label, origin = declared.label_of("primary_key"), declared.origin_of("primary_key")
+            yield Diagnostic("missing-field", text, origin, label, hint, params=params)
 
 
 def _without_key(node: Node, declared: Declared[Any], *, enforced: bool, is_open: bool) -> Iterator[Diagnostic]:

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from penstock.clients.batches import NOTE
+from penstock.clients.folders import folder_of
 from penstock.connectors.topic import TOPICS
 
 HOME: Final = ".penstock"
@@ -59,11 +60,11 @@ class Place:
         return self._own / "run" / "letters-lock"
 
     def checkpoint(self, query: str) -> Path:
-        return self._checkpoints / _folder(query)
+        return self._checkpoints / folder_of(query)
 
     def beats(self, query: str) -> Path:
         """Where the heartbeats of a query are."""
-        return self._own / "beats" / _folder(query)
+        return self._own / "beats" / folder_of(query)
 
     def group(self, reader: str, chosen: str | None = None) -> str:
         """The group of consumers under which a reader shows how far it is; it may begin with what was `chosen`."""
@@ -103,10 +104,4 @@ class Place:
 
     @property
     def _own(self) -> Path:
-        return self.root / HOME / _folder(self._deployed) / _folder(self.environment)
-
-
-def _folder(name: str) -> str:
-    """A name as one directory: no separators, and nothing that means the directory itself or the one above."""
-    quoted = quote(name, safe="")
-    return quoted.replace(".", "%2E") if set(quoted) == {"."} else quoted
+        return self.root / HOME / folder_of(self._deployed) / folder_of(self.environment)

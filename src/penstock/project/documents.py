@@ -14,6 +14,7 @@ MAX_VALUES: Final = 1_000_000
 MAX_DEPTH: Final = 1000
 _MANY_MARKS: Final = 10_000
 _TAG: Final = "tag:yaml.org,2002:"
+_TEXTS: Final = frozenset({f"{_TAG}str", f"{_TAG}timestamp", f"{_TAG}binary"})
 _scalars: Final = yaml.constructor.SafeConstructor()
 
 
@@ -235,7 +236,7 @@ class _Builder:
 
 def _scalar(node: yaml.ScalarNode) -> Any:
     tag = node.tag
-    if tag == f"{_TAG}str" or tag == f"{_TAG}timestamp" or (tag == f"{_TAG}int" and ":" in node.value):
+    if tag in _TEXTS or (tag == f"{_TAG}int" and ":" in node.value):
         return node.value  # dates and times of day stay as they were written
     if tag.startswith(_TAG):
         try:

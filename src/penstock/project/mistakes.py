@@ -14,7 +14,7 @@ from penstock.project import stream_project as written
 from penstock.project.documents import Document, Step
 from penstock.project.forms import Form, written_path
 from penstock.project.runtime import Runtime
-from penstock.settings import Settings
+from penstock.settings import Settings, connection_name
 from penstock.transforms.sql import SqlTransform
 
 
@@ -98,6 +98,10 @@ def _mistake(
             close = nearest(given, context["words"].split(", "))
             near = f"did you mean `{close}`?" if close else None
             return Diagnostic("unknown-value", text, here, shown, near, params={"value": given})
+        case "too_short":
+            least = detail.get("ctx", {}).get("min_length", 1)
+            text = f"this needs at least {least} {'entry' if least == 1 else 'entries'}"
+            return Diagnostic("invalid-value", text, here, shown, params=params)
         case kind if kind in _TYPES:
             given = "a fraction" if kind == "int_from_float" else _plain_type(detail["input"])
             text = f"this must be {_TYPES[kind]}, not {given}"
@@ -157,6 +161,8 @@ def _existing_steps(value: Any, loc: tuple[int | str, ...]) -> tuple[Step, ...]:
     """The part of a pydantic location that exists in the value: names of union members do not."""
     steps: list[Step] = []
     for position, step in enumerate(loc):
+        if isinstance(value, Mapping) and step not in value:  # settings know sinks by another spelling of their names
+            step = next((name for name in value if connection_name(str(name)) == step), step)
         if isinstance(value, Mapping) and (step in value or position == len(loc) - 1):
             steps.append(step)
             value = value.get(str(step))

@@ -1,12 +1,15 @@
 """Parsing the pipeline format."""
 
+import json
 from typing import Any, Final
 
 from pydantic import BaseModel
 
+from penstock.clients.folders import LONGEST, folder_of
+from penstock.config import one_line
 from penstock.connectors import registry
-from penstock.connectors.contract import Connector
-from penstock.errors import Severity, nearest
+from penstock.connectors.contract import Connector, Sink, Source
+from penstock.errors import Diagnostic, Severity, did_you_mean, nearest
 from penstock.project.declared import Declared
 from penstock.project.documents import Document, Step
 from penstock.project.forms import Form
@@ -14,7 +17,7 @@ from penstock.project.load import Documents
 from penstock.project.pipeline import Pipeline
 from penstock.project.reader import Reader
 from penstock.project.variables import Environ
-from penstock.settings import Settings
+from penstock.settings import Settings, connection_name
 from penstock.transforms.registry import TRANSFORMS
 
 PIPELINE_KEYS: Final = ("sources", "transforms", "sinks")
@@ -37,8 +40,13 @@ class PipelineReader(Reader):
             if key not in body:
                 text = f"a pipeline needs `{key}`"
                 self.note("missing-field", document.origin(*base), key, text, field=key)
+        if {"sources", "sinks"} <= body.keys() and all(body.get(key) in (None, {}) for key in PIPELINE_KEYS):
+            text, hint = "a pipeline needs at least one source and one sink", "write `name: {type: …}` below both"
+            origin = document.origin(*base, "sources", key=True)
+            self.note("missing-field", origin, "sources", text, hint, field="sources")
         taken: dict[str, Declared[Any]] = {}
         sources, transforms, sinks = (self._nodes(document, base, key, body.get(key), taken) for key in PIPELINE_KEYS)
+        self._strange_connections(body.get("sinks"))
         return Pipeline(documents.name, sources, transforms, sinks, frozenset(self.refused), self._settings)
 
     def _wrapper(self, document: Document) -> tuple[Step, ...]:
@@ -70,6 +78,9 @@ class PipelineReader(Reader):
         found: dict[str, Declared[Any]] = {}
         for name, raw in nodes.items():
             path, label = (*base, section, name), f"{section}.{name}"
+            if not self._is_name(name, document, path, section):
+                self.refused.add(name)
+                continue
             raw = _by_its_own_name(section, raw)
             model = self._node_model(section, raw, document, path, label)
             raw, forms = _out_of_options(model, raw)
@@ -80,6 +91,7 @@ class PipelineReader(Reader):
             node = Declared(value, document, path, label, raw, forms)
             if isinstance(value, Connector):
                 self._remarks(value, node)
+                self._has_room(name, value, node)
             if (first := taken.setdefault(name.casefold(), node)) is not node:
                 text = f"duplicate node name `{name}`, also at {first.origin}"
                 self.note("duplicate-name", node.origin, label, text, name=name)
@@ -87,6 +99,37 @@ class PipelineReader(Reader):
                 continue
             found[name] = node
         return found
+
+    def _is_name(self, name: str, document: Document, path: tuple[Step, ...], section: str) -> bool:
+        """Whether a node can be called that; if not, it is noted."""
+        try:
+            if one_line(name):
+                return True
+            text = "a name has at least one character"
+        except ValueError as error:
+            text = str(error)
+        self.note("invalid-value", document.origin(*path, key=True), f"{section}.{json.dumps(name)}", text, name=name)
+        return False
+
+    def _has_room(self, name: str, connector: Connector, node: Declared[Any]) -> None:
+        """Note a name that is too long for the directory of a query that would be called by it."""
+        names_query = isinstance(connector, Source) or (isinstance(connector, Sink) and connector.isolate)
+        size = len(folder_of(name))
+        if names_query and size > LONGEST:
+            text = (
+                f"the name is too long: the directory of its query would be called by {size} bytes, {LONGEST} at most"
+            )
+            hint = "take a shorter one; a letter beyond a to z takes six bytes or more"
+            self.note("invalid-value", node.origin, node.label, text, hint, name=name)
+
+    def _strange_connections(self, sinks: object) -> None:
+        """Note databases that settings name for sinks which are not there."""
+        names = [connection_name(name) for name in sinks] if isinstance(sinks, dict) else None
+        for name in self._settings.postgres_sink_connections:
+            if names is not None and name not in names:
+                text, path = f"there is no sink `{name}`, so nothing uses this", f"postgres_sink_connections.{name}"
+                hint, params = did_you_mean(name, names), {"name": name}
+                self.diagnostics.append(Diagnostic("unknown-node", text, None, path, hint, Severity.WARNING, params))
 
     def _remarks(self, connector: Connector, node: Declared[Any]) -> None:
         """Note what does not go together with the settings of the application."""

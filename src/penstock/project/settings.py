@@ -136,6 +136,10 @@ def _mistake(detail: ErrorDetails, environ: Mapping[str, str]) -> Diagnostic:
     if detail["type"] == "extra_forbidden":
         hint = did_you_mean(steps[-1], _fields_at(steps[:-1]), otherwise="there are")
         return Diagnostic("unknown-field", f"there is no setting `{name}`", None, name, hint, params={"field": name})
+    if detail["type"] in ("model_type", "model_attributes_type", "dict_type"):
+        first = next(iter(_fields_at(steps)), "…").upper()
+        text, hint = "this is a section of settings, and no single one", f"name one of it: `{name}__{first}`"
+        return Diagnostic("wrong-shape", text, None, name, hint, params={"field": name})
     text = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
     return Diagnostic("invalid-value", text[:1].lower() + text[1:], path=name, hint="change the variable")
 

@@ -9,8 +9,10 @@ from penstock.sql.translate import to_spark
 
 
 def is_plain_filter(query: Query) -> bool:
-    """Whether the query is `SELECT *` from one table, with a condition or without."""
+    """Whether the query is `SELECT *` from one table, with a condition on its single rows or without."""
     tree = query.tree
+    if len(list(tree.find_all(exp.Select))) != 1:
+        return False
     clauses = {name for name, value in tree.args.items() if value and name not in ("expressions", "from_", "where")}
     plain = isinstance(tree, exp.Select) and [e.is_star for e in tree.expressions] == [True] and clauses <= {"kind"}
     return plain and isinstance(tree.args["from_"].this, exp.Table)

@@ -1,11 +1,11 @@
 """From text to a tree: parsing, and which tables the tree reads."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from sqlglot import exp, parse_one
+from sqlglot import exp
 from sqlglot import parse as parse_statements
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, TokenError
@@ -55,7 +55,7 @@ class Query:
     def tree(self) -> exp.Query:
         """For looking at only."""
         if self._tree is None:
-            tree = parse_one(self.text, read=self.dialect)
+            tree = next(_statements(self.text, self.dialect))
             assert isinstance(tree, exp.Query)
             for edit in self._edits:
                 tree = edit(tree)
@@ -82,7 +82,7 @@ class TableName:
 
 def parse(text: str, dialect: Dialect) -> Query | Problem:
     try:
-        statements = [s for s in parse_statements(text, read=dialect) if s is not None]
+        statements = list(_statements(text, dialect))
     except RecursionError:
         return Problem("sql-syntax", "the SQL is nested too deeply", hint="split it into several models")
     except BadWindowTableError as bad:
@@ -104,6 +104,13 @@ def parse(text: str, dialect: Dialect) -> Query | Problem:
         message = f"expected a SELECT statement, found {kind}"
         return Problem("sql-statement", message, offset_of(tree), "begin with SELECT or WITH")
     return Query(text, dialect, tree=tree)
+
+
+def _statements(text: str, dialect: Dialect) -> Iterator[exp.Expr]:
+    """The statements of a text. What has nothing but comments between semicolons is none."""
+    for found in parse_statements(text, read=dialect):
+        if found is not None and not isinstance(found, exp.Semicolon):
+            yield found
 
 
 def tables(query: Query) -> tuple[TableName, ...]:

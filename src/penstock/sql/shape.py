@@ -29,7 +29,10 @@ _TELLING: Final = (
     exp.AggFunc,
     exp.Anonymous,
     exp.Table,
+    exp.Having,
+    exp.Query,
 )
+_HOLDS_QUERIES: Final = (exp.From, exp.Join, exp.Lateral, exp.Query, exp.CTE, exp.Exists)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,11 @@ def unsupported(constructs: Iterable[Construct], *, never: bool) -> tuple[Proble
 def _constructs(tree: exp.Expr, followed: Followed) -> Iterator[Construct]:
     for node in tree.find_all(*_TELLING):
         match node:
+            case exp.Query() if _is_value(node):
+                yield Construct("a SELECT as a value", offset_of(node), "use an inner join", "SELECT")
+            case exp.Having() if not _is_of_groups(node):
+                way_out = "a condition on single rows stands in WHERE"
+                yield Construct("HAVING without GROUP BY", offset_of(node), way_out, never=True)
             case exp.Group():
                 yield from _grouping(node, followed)
             case exp.Table() if node.args.get("version"):
@@ -150,6 +158,21 @@ def _constructs(tree: exp.Expr, followed: Followed) -> Iterator[Construct]:
                 )
             case _:
                 pass
+
+
+def _is_value(query: exp.Query) -> bool:
+    """Whether a query stands where a value is wanted, and not where rows are."""
+    around = query.parent
+    wanted = isinstance(around, exp.In) and query.arg_key == "query"
+    return around is not None and not wanted and not isinstance(around, _HOLDS_QUERIES)
+
+
+def _is_of_groups(having: exp.Having) -> bool:
+    """Whether there is something to have: groups, or an aggregate, which is reported if it has none."""
+    select = having.parent
+    assert isinstance(select, exp.Select)
+    aggregates = filter(is_of_group, select.find_all(exp.AggFunc, exp.Anonymous))
+    return select.args.get("group") is not None or any(a.parent_select is select for a in aggregates)
 
 
 def _grouping(group: exp.Group, followed: Followed) -> Iterator[Construct]:

@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from penstock.config import Names
+from penstock.config import Key
 from penstock.connectors.node import PipelineNode
 
 
@@ -17,5 +17,5 @@ class SqlTransform(PipelineNode):
     type: Literal["sql"] = "sql"
     sql: str = Field(min_length=1)
     """The SELECT. `_gs_op` is carried along when the projection leaves it out."""
-    primary_key: Names
+    primary_key: Key
     """The columns that identify a row, separated by commas."""

@@ -1,10 +1,11 @@
 """What values of a topic can be: the words for their formats, and for the types of their columns."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
-from pydantic import BeforeValidator
+from pydantic import AfterValidator, BeforeValidator
 
-from penstock.config import unknown_word
+from penstock.config import Spelled, each_once, unknown_word
+from penstock.keyed.operators import OP
 from penstock.sql.arrow_types import TYPE_NAMES, column_type, is_long_fraction
 
 
@@ -33,3 +34,26 @@ def _type(value: object) -> object:
 
 ColumnType = Annotated[str, BeforeValidator(_type, json_schema_input_type=str)]
 """A type of Arrow or SQL, which becomes one of Spark."""
+
+
+def _sound(schema: dict[str, str]) -> dict[str, str]:
+    each_once(schema)
+    kind = next((kind for name, kind in schema.items() if name.casefold() == OP), "STRING")
+    if kind.upper() != "STRING":
+        raise ValueError(f"`{OP}` is {kind}, and no string: its values are `i`, `u` and `d`")
+    return schema
+
+
+Schema = Annotated[dict[str, ColumnType], AfterValidator(_sound)]
+"""Columns, and their types."""
+
+
+def _text(value: object) -> object:
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+BEGINNING: Final = Spelled(
+    r"(earliest|latest|[0-9]+)", "a topic is read from `earliest`, `latest`, or a time in milliseconds since 1970"
+)
+Beginning = Annotated[str, BeforeValidator(_text, json_schema_input_type=str | int), BEGINNING]
+"""Where to begin with a topic."""

@@ -5,19 +5,10 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from penstock.config import Frozen, Number, Whole
+from penstock.config import Frozen, Number, Whole, one_line
 from penstock.project.stream_project.security import Classification
 
-
-def _one_line(name: str) -> str:
-    if not name.isprintable():
-        raise ValueError("a name is one line of printable characters")
-    if name != name.strip():
-        raise ValueError("a name does not begin or end with a space")
-    return name
-
-
-Name = Annotated[str, Field(min_length=1), AfterValidator(_one_line)]
+Name = Annotated[str, Field(min_length=1), AfterValidator(one_line)]
 """What an element is called. Names become identifiers in quotes, so any script and any word will do."""
 
 

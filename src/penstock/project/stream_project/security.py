@@ -1,10 +1,10 @@
 """Who may read what, and what is covered."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
-from penstock.config import Frozen, Whole
+from penstock.config import Frozen, Spelled, Whole
 
 Classification = Literal["public", "internal", "confidential", "sensitive", "highly_sensitive"]
 """How delicate a column is, from harmless to most delicate."""
@@ -16,6 +16,12 @@ def _null_is_a_word(value: object) -> object:
     return "null" if value is None else value
 
 
+_VARIABLE: Final = Spelled(
+    "[A-Za-z_][A-Za-z0-9_]*",
+    "the name of a variable has letters (a to z, in either case), digits and `_`, no digit first",
+)
+
+
 class MaskConfig(Frozen):
     """How a mask covers."""
 
@@ -25,7 +31,7 @@ class MaskConfig(Frozen):
     """`hash`: the function."""
     salt: str | None = Field(None, min_length=1)
     """`hash`: text put before the value, so that equal values of two projects differ. Write it as `${NAME}`."""
-    key: str = Field("PENSTOCK_TOKEN_KEY", pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")
+    key: Annotated[str, _VARIABLE] = "PENSTOCK_TOKEN_KEY"
     """`tokenize`: the environment variable that holds the key. It is read when the query starts, and kept nowhere."""
 
 
