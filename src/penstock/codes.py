@@ -39,7 +39,7 @@ CODES: Final[Mapping[str, str]] = {
     "unknown-node": "A command names a node that the project does not have, or a setting a sink that the pipeline does not have.",
     "no-state": "`penstock state` names a node that keeps no state, or whose query has not done a batch yet.",
     "no-consumer": "A source or transform of a pipeline feeds nothing. Connect it or remove it.",
-    "cycle": "Models read from each other in a circle, so there is no first one to run.",
+    "cycle": "Models read from each other in a circle, or a pipeline what it writes itself.",
     # SQL and templates
     "template-syntax": "The template in a model's SQL, or a macro, cannot be rendered.",
     "template-refused": "A template asks for more than it may have: a file, an endless loop, a text without bounds.",

@@ -320,3 +320,19 @@ def test_the_time_of_metrics_is_not_asked_for_where_columns_are_not_known(pipeli
     source = "{type: kafka, topic: t, telemetry: {event_time: {column: at}}}"
     found = pipeline(f"sources: {{a: {source}}}\nsinks: {{o: {{type: print, from: a}}}}\n")
     assert codes(found) == ["no-effect"]
+
+
+@pytest.mark.parametrize(
+    ("path", "file_format", "is_fed"),
+    [("in", "json", True), ("./in/out/", "json", True), ("in", "csv", False), ("inner", "json", False)],
+)
+def test_a_sink_does_not_write_where_its_source_reads(
+    pipeline: Findings, path: str, file_format: str, is_fed: bool
+) -> None:
+    found = pipeline(f"""
+        sources:
+          rows: {{type: file, path: in/, format: json, primary_key: id}}
+        sinks:
+          kept: {{type: file, from: rows, path: {path}, format: {file_format}}}
+    """)
+    assert [(d.code, d.path) for d in found] == ([("cycle", "sinks.kept.path")] if is_fed else [])

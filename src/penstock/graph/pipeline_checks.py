@@ -2,10 +2,12 @@
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from posixpath import normpath
 from typing import Any
 
 from penstock.config import NODE
 from penstock.connectors.contract import Sink, Source
+from penstock.connectors.file import FileSink, FileSource
 from penstock.errors import Diagnostic, Severity, did_you_mean
 from penstock.graph.graph import Graph, Node
 from penstock.project.declared import Declared
@@ -17,6 +19,7 @@ def whole(pipeline: Pipeline, graph: Graph) -> Iterator[Diagnostic]:
     written: dict[str, Declared[Any]] = {**pipeline.sources, **pipeline.transforms, **pipeline.sinks}
     open_keys = _open_keys(graph)
     yield from _not_a_job(pipeline)
+    yield from _fed_by_itself(pipeline)
     yield from _no_key(pipeline, graph, open_keys)
     enforced = pipeline.settings.enforce_primary_keys
     if not enforced:
@@ -66,6 +69,19 @@ def _open_keys(graph: Graph) -> frozenset[str]:
         if not node.key and (untold or found.intersection(node.inputs)):
             found.add(node.id)
     return frozenset(found)
+
+
+def _fed_by_itself(pipeline: Pipeline) -> Iterator[Diagnostic]:
+    """Files that a sink writes where a source looks for files of their kind come back for ever."""
+    for name, sink in pipeline.sinks.items():
+        for other, source in pipeline.sources.items():
+            if not (isinstance(sink.value, FileSink) and isinstance(source.value, FileSource)):
+                continue
+            into, of = (f"{normpath(file.path)}/" for file in (sink.value, source.value))
+            if into.startswith(of) and sink.value.format == source.value.format:
+                text = f"sink '{name}' writes into the directory that source '{other}' reads, so its rows come back"
+                origin, label = sink.origin_of("path"), f"{sink.label}.path"
+                yield Diagnostic("cycle", text, origin, label, "give one of them another path", params={"path": name})
 
 
 def _not_a_job(pipeline: Pipeline) -> Iterator[Diagnostic]:
