@@ -425,6 +425,23 @@ def test_a_statement_that_takes_too_long_is_final_and_one_that_somebody_cancels_
     assert (caught.value.hint is not None and "statement_timeout" in caught.value.hint) == (not retriable)
 
 
+@pytest.fixture
+def alone(given: Given) -> Iterator[str]:
+    """A user who may have one connection."""
+    name = f"alone_{uuid4().hex[:8]}"
+    given.database.rows(f"CREATE ROLE {name} LOGIN PASSWORD 'secret' CONNECTION LIMIT 1")
+    yield name
+    given.database.rows(f"DROP ROLE {name}")
+
+
+def test_a_statement_takes_its_time_where_no_other_connection_is_free_to_ask_about_it(given: Given, alone: str) -> None:
+    one = replace(server(given.database), user=alone, password="secret", patience_seconds=1)
+    with one.connected() as db:
+        with pytest.raises(ServiceError, match="too many connections"), one.connected():
+            pass
+        assert db.execute("SELECT 'done' FROM pg_sleep(4)").fetchone() == ("done",)
+
+
 def test_a_failure_after_the_rows_have_arrived_leaves_nothing(given: Given, monkeypatch: pytest.MonkeyPatch) -> None:
     from penstock.clients.postgres.ledger import Ledger
 
