@@ -319,6 +319,28 @@ def test_wider_types_and_domains_hold_every_value(given: Given) -> None:
         given.write("id INT, price DECIMAL(12,2)", (2, Decimal("-1.00")))
 
 
+def test_a_delete_needs_only_its_key_where_a_domain_takes_no_nulls(given: Given) -> None:
+    given.database.rows(f"CREATE SCHEMA {given.schema}")
+    given.database.rows(f"CREATE DOMAIN {given.schema}.word AS VARCHAR(5) NOT NULL CHECK (VALUE <> '')")
+    given.database.rows(f"CREATE DOMAIN {given.schema}.number AS INT CHECK (VALUE IS NOT NULL)")
+    given.database.rows(
+        f"CREATE TABLE {given.name}"
+        f" (id {given.schema}.number PRIMARY KEY, w {given.schema}.word, n {given.schema}.number)"
+    )
+    columns = "id INT, w STRING, n INT, _gs_op STRING"
+    given.write(columns, (1, "a", 1, "i"), (2, "b", 2, "i"), (3, "c", 3, "i"))
+    given.write(columns, (1, None, None, "d"), (2, None, None, "d"), (2, "again", 4, "i"))
+    assert given.rows() == [("2", "again", "4"), ("3", "c", "3")]
+    refused = ((4, None, 4, "i"), (4, "d", None, "i"), (4, "", 4, "i"), (4, "longer", 4, "i"), (3, None, 3, "u"))
+    for row in refused:
+        with pytest.raises(QueryFailed, match=r"word|number|too long") as caught:
+            given.write(columns, row)
+        assert caught.value.code == "rows-refused"
+    rows = given.spark.createDataFrame([(n, *row) for n, row in enumerate(refused)], f"place INT, {columns}")
+    assert [place for place, _ in given.sink().refusing(rows.coalesce(1), "place", FIRST)] == [0, 1, 2, 3, 4]
+    assert given.rows() == [("2", "again", "4"), ("3", "c", "3")]
+
+
 def test_a_text_is_a_time_of_day_where_the_table_has_one(given: Given) -> None:
     given.make("id INT PRIMARY KEY, t TIME, d INTERVAL")
     given.write("id INT, t STRING, d STRING", (1, "12:30:00.5", "90 minutes"), (2, None, None))
