@@ -1,12 +1,16 @@
 """Tables of a real PostgreSQL, written batch by batch: each exactly once, and nothing that does not fit."""
 
 import json
+import operator
 import os
+import random
 import re
+import secrets
 import signal
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import date, datetime
 from decimal import Decimal
@@ -21,11 +25,12 @@ from pyspark.sql import SparkSession
 from penstock.cli.errors import letters_of
 from penstock.cli.line import check, compiled
 from penstock.clients.clusters import Clusters
-from penstock.clients.postgres import connections
+from penstock.clients.postgres import connections, tables
 from penstock.clients.postgres.connections import kept
 from penstock.clients.postgres.merging import Merge
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.staging import Copier, Stage, Staged
+from penstock.clients.postgres.tables import TableName
 from penstock.connectors.postgres import PostgresSink
 from penstock.dev import postgres as dev
 from penstock.errors import PenstockError, QueryFailed, ServiceError
@@ -156,6 +161,166 @@ def test_rows_of_one_batch_end_as_if_they_had_come_one_by_one(given: Given) -> N
         update_where=newer,
     )
     assert given.rows() == [("1", "3"), ("2", "1")]
+
+
+Versioned = tuple[int, int | None, int | None, int, str]
+"""A row: key, two numbers that are compared, one that tells it from all others, and its operation."""
+SIGNS = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<>": operator.ne,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+
+
+def replaces(new: Versioned, old: Versioned, where: Mapping[str, str]) -> bool:
+    """As SQL has it: nothing can be said of a null."""
+    places = {"id": 0, "a": 1, "b": 2}
+    pairs = [(sign, new[places[name]], old[places[name]]) for name, sign in where.items()]
+    return all(x is not None and y is not None and SIGNS[sign](x, y) for sign, x, y in pairs)
+
+
+def after(table: Mapping[int, Versioned], rows: Sequence[Versioned], where: Mapping[str, str]) -> dict[int, Versioned]:
+    """What is in a table when rows have come one by one."""
+    found = dict(table)
+    for row in rows:
+        if row[4] == "d":
+            found.pop(row[0], None)
+        elif row[0] not in found or replaces(row, found[row[0]], where):
+            found[row[0]] = row
+    return found
+
+
+def merged(db: Any, table: TableName, where: Mapping[str, str], rows: Sequence[Versioned], deletes: bool) -> None:
+    """Put rows into a table as one batch."""
+    stage = Stage.beside(table, FIRST, tables.columns_of(db, table), "true" if deletes else None)
+    stage.lay_out(db)
+    token = secrets.randbits(62)
+    lines = (
+        [*row[:4], order * 10, *([str(row[4] == "d").lower()] if deletes else []), token]
+        for order, row in enumerate(rows)
+    )
+    text = "".join("\t".join("\\N" if cell is None else str(cell) for cell in line) + "\n" for line in lines)
+    staged = Staged(stage.table, token, len(rows), 0, 0, f"COPY {stage.table} FROM STDIN", {0: text.encode()})
+    with db.transaction():
+        stage.complete(db, staged)
+        Merge(table, ("id", "a", "b", "n"), ("id",), "update", where, deletes).run(db, staged)
+
+
+CONDITIONS = [
+    *({"a": sign} for sign in SIGNS),
+    {"a": ">", "b": ">"},
+    {"a": ">=", "b": "<"},
+    {"a": "<", "b": "="},
+    {"b": "!=", "a": "!="},
+    {"a": ">=", "b": "<>"},
+    {"id": "=", "a": ">"},
+    {"id": ">"},
+]
+
+
+@pytest.mark.parametrize("where", CONDITIONS, ids=str)
+@pytest.mark.parametrize("deletes", [True, False])
+def test_any_rows_of_a_batch_end_as_if_they_had_come_one_by_one(
+    where: dict[str, str], deletes: bool, given: Given
+) -> None:
+    given.make("id INT PRIMARY KEY, a INT, b INT, n INT")
+    table, chance = TableName(given.schema, "orders"), random.Random(f"{where} {deletes}")
+    held: dict[int, Versioned] = {}
+    numbers = iter(range(1_000_000))
+    with server(given.database).connected() as db:
+        for batch in range(40):
+            nulls = (None,) * (batch % 3)
+            values = (*range(1, 5), *nulls)
+            keys, size = (400, 1_500) if batch % 10 == 9 else (chance.choice((1, 4, 30)), chance.randrange(1, 25))
+            rows: list[Versioned] = [
+                (
+                    *(chance.randrange(keys), chance.choice(values), chance.choice(values), next(numbers)),
+                    "d" if deletes and chance.random() < 0.15 else "i",
+                )
+                for _ in range(size)
+            ]
+            merged(db, table, where, rows, deletes)
+            held = after(held, rows, where)
+            found = db.execute(f"SELECT id, a, b, n FROM {given.name} ORDER BY id".encode()).fetchall()
+            assert found == sorted(row[:4] for row in held.values()), f"batch {batch}: {rows}"
+
+
+def test_many_rows_are_compared_in_turn_in_one_go(given: Given) -> None:
+    """They would take minutes if each of them were written, or looked for among all others."""
+    given.make("id INT PRIMARY KEY, a INT, b INT, n INT")
+    table, where = TableName(given.schema, "orders"), {"a": "!=", "b": ">="}
+    held: dict[int, Versioned] = {}
+    with server(given.database).connected() as db:
+        for batch, keys in enumerate((2, 15_000, 15_000, 2)):
+            rows: list[Versioned] = [(n % keys, n % 7, n // 9_000, n + batch * 50_000, "i") for n in range(50_000)]
+            merged(db, table, where, rows, False)
+            held = after(held, rows, where)
+            found = db.execute(f"SELECT id, a, b, n FROM {given.name} ORDER BY id".encode()).fetchall()
+            assert found == sorted(row[:4] for row in held.values())
+
+
+def test_equal_versions_of_one_batch_leave_the_first(given: Given) -> None:
+    given.write("id INT, version INT, v STRING", (1, 5, "first"), (1, 5, "second"), update_where={"version": ">"})
+    assert given.rows() == [("1", "5", "first")]
+    given.write("id INT, version INT, v STRING", (1, 5, "third"), (1, 5, "fourth"), update_where={"version": ">="})
+    assert given.rows() == [("1", "5", "fourth")]
+
+
+@pytest.mark.parametrize("more", [{}, {"turn": ">="}])
+def test_odd_names_are_compared(more: dict[str, str], given: Given) -> None:
+    names = ["comes", "stays", "chosen", "penstock", "each", "kept", "place", "since", "k0", "v0", "turn", "a 'b%\""]
+    columns = f"turns INT, {', '.join(f'`{name}` INT' for name in names)}, _gs_op STRING"
+    settings = {"primary_key": "turns", "update_where": {"a 'b%\"": ">", **more}}
+    given.write(columns, *((1, *[n] * 12, op) for n, op in ((9, "i"), (9, "d"), (1, "i"), (2, "u"))), **settings)
+    assert given.rows() == [("1", *["2"] * 12)]
+    given.write(columns, *((1, *[n] * 12, "u") for n in (1, 3, 2)), **settings)
+    assert given.rows() == [("1", *["3"] * 12)]
+
+
+def test_rows_that_do_not_stay_take_no_room_from_others(given: Given) -> None:
+    given.make("id INT PRIMARY KEY, v INT, w INT, mail TEXT UNIQUE")
+    columns, newer = "id INT, v INT, w INT, mail STRING", {"v": ">", "w": ">="}
+    given.write(columns, (1, 1, 1, "a"), (1, 2, 2, "b"), (2, 1, 1, "a"), update_where=newer)
+    assert given.rows("id, mail") == [("1", "b"), ("2", "a")]
+    given.write(columns, (1, 3, 3, "c"), (1, 4, 4, "d"), (3, 1, 1, "c"), (3, 0, 1, "a"), update_where=newer)
+    assert given.rows("id, mail") == [("1", "d"), ("2", "a"), ("3", "c")]
+
+
+def test_domains_and_texts_with_an_order_of_their_own_are_compared_in_turn(given: Given) -> None:
+    given.database.rows(f"CREATE SCHEMA {given.schema}")
+    given.database.rows(f"CREATE DOMAIN {given.schema}.number AS NUMERIC(6,2) NOT NULL")
+    given.database.rows(
+        f"CREATE TABLE {given.name}"
+        f' (id {given.schema}.number PRIMARY KEY, v {given.schema}.number, t VARCHAR(9) COLLATE "C")'
+    )
+    columns, newer = "id DECIMAL(6,2), v DECIMAL(6,2), t STRING, _gs_op STRING", {"v": ">", "t": "!="}
+    one, two, three = (Decimal(f"{n}.50") for n in (1, 2, 3))
+    given.write(columns, (one, two, "b", "i"), (one, one, "c", "u"), (one, three, "b", "u"), update_where=newer)
+    assert given.rows() == [("1.50", "2.50", "b")]
+    given.write(columns, (one, three, "a", "u"), (one, Decimal("4.50"), "b", "u"), update_where=newer)
+    assert given.rows() == [("1.50", "4.50", "b")]
+    given.write(columns, (one, None, None, "d"), (one, one, "a", "i"), (one, two, "b", "u"), update_where=newer)
+    assert given.rows() == [("1.50", "2.50", "b")]
+
+
+def test_a_row_that_somebody_else_is_changing_is_compared_as_it_is_then(given: Given) -> None:
+    given.make("id INT PRIMARY KEY, a INT, b INT, n INT")
+    given.database.rows(f"INSERT INTO {given.name} VALUES (1, 1, 1, 0)")
+    rows: list[Versioned] = [(1, 2, 1, 1, "i"), (1, 1, 1, 2, "i")]
+    one = server(given.database)
+    with one.connected() as other, one.connected() as db, ThreadPoolExecutor(1) as threads:
+        with other.transaction():
+            other.execute(f"UPDATE {given.name} SET a = 2, n = 9".encode())
+            done = threads.submit(merged, db, TableName(given.schema, "orders"), {"a": "!=", "b": "="}, rows, False)
+            waits = f"SELECT wait_event_type FROM pg_stat_activity WHERE pid = {db.info.backend_pid}"
+            while given.database.rows(waits) != [("Lock",)]:
+                assert not done.done()
+        done.result(60)
+    assert given.rows() == [("1", "1", "1", "2")]
 
 
 def test_what_is_deleted_makes_room_for_what_comes(given: Given) -> None:
@@ -319,6 +484,28 @@ def test_wider_types_and_domains_hold_every_value(given: Given) -> None:
         given.write("id INT, price DECIMAL(12,2)", (2, Decimal("-1.00")))
 
 
+def test_a_delete_needs_only_its_key_where_a_domain_takes_no_nulls(given: Given) -> None:
+    given.database.rows(f"CREATE SCHEMA {given.schema}")
+    given.database.rows(f"CREATE DOMAIN {given.schema}.word AS VARCHAR(5) NOT NULL CHECK (VALUE <> '')")
+    given.database.rows(f"CREATE DOMAIN {given.schema}.number AS INT CHECK (VALUE IS NOT NULL)")
+    given.database.rows(
+        f"CREATE TABLE {given.name}"
+        f" (id {given.schema}.number PRIMARY KEY, w {given.schema}.word, n {given.schema}.number)"
+    )
+    columns = "id INT, w STRING, n INT, _gs_op STRING"
+    given.write(columns, (1, "a", 1, "i"), (2, "b", 2, "i"), (3, "c", 3, "i"))
+    given.write(columns, (1, None, None, "d"), (2, None, None, "d"), (2, "again", 4, "i"))
+    assert given.rows() == [("2", "again", "4"), ("3", "c", "3")]
+    refused = ((4, None, 4, "i"), (4, "d", None, "i"), (4, "", 4, "i"), (4, "longer", 4, "i"), (3, None, 3, "u"))
+    for row in refused:
+        with pytest.raises(QueryFailed, match=r"word|number|too long") as caught:
+            given.write(columns, row)
+        assert caught.value.code == "rows-refused"
+    rows = given.spark.createDataFrame([(n, *row) for n, row in enumerate(refused)], f"place INT, {columns}")
+    assert [place for place, _ in given.sink().refusing(rows.coalesce(1), "place", FIRST)] == [0, 1, 2, 3, 4]
+    assert given.rows() == [("2", "again", "4"), ("3", "c", "3")]
+
+
 def test_a_text_is_a_time_of_day_where_the_table_has_one(given: Given) -> None:
     given.make("id INT PRIMARY KEY, t TIME, d INTERVAL")
     given.write("id INT, t STRING, d STRING", (1, "12:30:00.5", "90 minutes"), (2, None, None))
@@ -423,6 +610,23 @@ def test_a_statement_that_takes_too_long_is_final_and_one_that_somebody_cancels_
         given.write("id INT", (1,), user=hasty, password="secret")
     assert (caught.value.code, caught.value.retriable) == (code, retriable)
     assert (caught.value.hint is not None and "statement_timeout" in caught.value.hint) == (not retriable)
+
+
+@pytest.fixture
+def alone(given: Given) -> Iterator[str]:
+    """A user who may have one connection."""
+    name = f"alone_{uuid4().hex[:8]}"
+    given.database.rows(f"CREATE ROLE {name} LOGIN PASSWORD 'secret' CONNECTION LIMIT 1")
+    yield name
+    given.database.rows(f"DROP ROLE {name}")
+
+
+def test_a_statement_takes_its_time_where_no_other_connection_is_free_to_ask_about_it(given: Given, alone: str) -> None:
+    one = replace(server(given.database), user=alone, password="secret", patience_seconds=1)
+    with one.connected() as db:
+        with pytest.raises(ServiceError, match="too many connections"), one.connected():
+            pass
+        assert db.execute("SELECT 'done' FROM pg_sleep(4)").fetchone() == ("done",)
 
 
 def test_a_failure_after_the_rows_have_arrived_leaves_nothing(given: Given, monkeypatch: pytest.MonkeyPatch) -> None:

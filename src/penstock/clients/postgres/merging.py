@@ -1,9 +1,14 @@
-"""Rows that have arrived beside a table, put into it: the last one of each key counts."""
+"""Rows that have arrived beside a table, put into it: the last one of each key counts.
+
+Where only some rows replace others, they end as if they had come one by one. Where one column says which row is better,
+the best of each key is picked. Otherwise the rows of a key, and the one that the table has, are compared in turn by a
+loop in the server, and what is left is written.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from penstock.clients.postgres.staging import GONE, ORDER, TOKEN, Staged
@@ -19,7 +24,9 @@ _LARGER: Final = 10
 index for every row, by 1.4 times where rows are new or half of them are."""
 
 
-_BETTER: Final = {">": "DESC", ">=": "DESC", "<": "ASC", "<=": "ASC"}
+_BETTER: Final = {">": ("DESC", "ASC"), ">=": ("DESC", "DESC"), "<": ("ASC", "ASC"), "<=": ("ASC", "DESC")}
+"""By which order of values the row comes first that stays, and by which order of rows among equal ones."""
+_SINCE: Final = "_penstock_since"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +50,8 @@ class Merge:
         if self.has_deletes and db.execute(f"SELECT EXISTS (SELECT {_rows(staged)} AND {GONE})").fetchone() == (True,):
             gone = f"SELECT DISTINCT {listed(self.key)} {_rows(staged)} AND {GONE}"
             db.execute(f"DELETE FROM {self.table} AS kept USING ({gone}) AS last WHERE {self._same}")
+        if self._must_take_turns(db, staged):
+            self._take_turns(db, staged)
         if not (self._is_for_a_join(db, staged) and self._at_once(db, staged)):
             self._one_by_one(db, staged)
 
@@ -96,6 +105,76 @@ class Merge:
         )
         db.execute(f"{self._insert} {self._present(staged)} ON CONFLICT ({listed(self.key)}) DO {action}")
 
+    def _must_take_turns(self, db: Database, staged: Staged) -> bool:
+        """Whether rows of a key must be compared one after the other. Where one column says which is better, it is so
+        with nulls: one that comes first, to a table without the key, is never replaced."""
+        if self._leaves or not self._compared:
+            return False
+        asked = f"EXISTS ({self._repeated(staged)})"
+        if self._is_by_rank:
+            null = f"{quoted(self._compared[0][0])} IS NULL"
+            asked = f"EXISTS (SELECT {_rows(staged)} AND {null}{self._unless_gone('AND')}) AND {asked}"
+        return db.execute(f"SELECT {asked}").fetchone() == (True,)
+
+    def _take_turns(self, db: Database, staged: Staged) -> None:
+        """Leave one row of each key at most, or write it, if it replaces one that the table has. Nobody else changes
+        that one in between."""
+        db.execute(
+            f"SELECT count(*) FROM (SELECT FROM {self.table} AS kept JOIN ({self._repeated(staged)}) AS last"
+            f" ON {self._same} ORDER BY {', '.join(f'last.{quoted(name)}' for name in self.key)}"
+            " FOR UPDATE OF kept) AS held"
+        )
+        body = self._comparing(staged).replace("'", "''")
+        db.execute(f"DO '{body}'")
+        new = f"SELECT {listed(self.columns)} {_rows(_replacing(staged))}"
+        db.execute(f"UPDATE {self.table} AS kept SET {self._changes('last')} FROM ({new}) AS last WHERE {self._same}")
+
+    def _comparing(self, staged: Staged) -> str:
+        """A loop over the rows of keys that come more than once. Those that do not stay are taken out, and those that
+        replace one of the table get another token."""
+        names = [*self.key, *(name for name, _ in self._compared)]
+        short = [*(f"k{n}" for n in range(len(self.key))), *(f"v{n}" for n in range(len(self._compared)))]
+        of_key = f"PARTITION BY {listed(self.key)}"
+        come = (
+            f"SELECT {', '.join(f'{quoted(name)} AS {s}' for name, s in zip(names, short, strict=True))},"
+            f" {ORDER} AS place, row_number() OVER ({of_key} ORDER BY {ORDER}) AS turn,"
+            f" count(*) OVER ({of_key}) AS turns {self._left(staged)}"
+        )
+        there = (
+            f"SELECT {', '.join(f'kept.{quoted(name)}' for name in names)}, -1, 0, come.turns"
+            f" FROM come JOIN {self.table} AS kept ON "
+            + " AND ".join(f"kept.{quoted(name)} = come.k{n}" for n, name in enumerate(self.key))
+            + " WHERE come.turn = 1 AND come.turns > 1"
+        )
+        order = ", ".join([*short[: len(self.key)], "turn"])
+        newer = " AND ".join(f"comes.v{n} {sign} stays.v{n}" for n, (_, sign) in enumerate(self._compared))
+        of_token = f"{TOKEN} = {staged.token} AND {ORDER} IN"
+        return (
+            "\n#variable_conflict use_column\n<<penstock>>\n"
+            "DECLARE comes record; stays record; is_first boolean := true; is_there boolean;\n"
+            "lost bigint[] := '{}'; replacing bigint[] := '{}';\n"
+            "BEGIN\n"
+            f"FOR comes IN WITH come AS ({come})"
+            f" SELECT * FROM come WHERE turns > 1 UNION ALL {there} ORDER BY {order} LOOP\n"
+            "IF is_first THEN stays := comes; is_there := comes.turn = 0;\n"
+            f"ELSIF {newer} THEN lost := lost || stays.place; stays := comes;\n"
+            "ELSE lost := lost || comes.place;\nEND IF;\n"
+            "is_first := comes.turn = comes.turns;\n"
+            "IF is_first AND is_there AND stays.turn > 0 THEN replacing := replacing || stays.place;\nEND IF;\n"
+            "END LOOP;\n"
+            "SET LOCAL enable_nestloop = off;\n"
+            f"DELETE FROM {staged.table} WHERE {of_token} (SELECT unnest(penstock.lost));\n"
+            f"UPDATE {staged.table} SET {TOKEN} = {_replacing(staged).token}"
+            f" WHERE {of_token} (SELECT unnest(penstock.replacing));\n"
+            "SET LOCAL enable_nestloop = on;\n"
+            "END;\n"
+        )
+
+    def _repeated(self, staged: Staged) -> str:
+        """The keys that come more than once."""
+        rows = f"{_rows(staged)}{self._unless_gone('AND')}"
+        return f"SELECT {listed(self.key)} {rows} GROUP BY {listed(self.key)} HAVING count(*) > 1"
+
     @property
     def _insert(self) -> str:
         return f"INSERT INTO {self.table} AS kept ({listed(self.columns)})"
@@ -131,23 +210,37 @@ class Merge:
         return f" {word} NOT {GONE}" if self.has_deletes else ""
 
     def _last(self, staged: Staged) -> str:
-        """The last row of each key. They come in the order of the key, in which an index is filled fastest.
-
-        Where only some rows replace others, it is the one that would be left if they came one by one.
-        """
+        """The last row of each key, or the best. They come in the order of the key, in which an index is filled
+        fastest."""
         more = [GONE] if self.has_deletes else []
         chosen = f"SELECT DISTINCT ON ({listed(self.key)}) {listed([*self.columns, *more])}"
-        best = [f"{quoted(name)} {_BETTER[sign]} NULLS LAST" for name, sign in self._compared if sign in _BETTER]
-        order = ", ".join([listed(self.key), *best, f"{ORDER} DESC"])
-        if not best or not self.has_deletes:
-            return f"{chosen} {_rows(staged)} ORDER BY {order}"
-        since = f"max({ORDER}) FILTER (WHERE {GONE}) OVER (PARTITION BY {listed(self.key)}) AS since"
-        left = f"SELECT *, {since} {_rows(staged)}"
-        return f"{chosen} FROM ({left}) AS each WHERE {ORDER} > coalesce(since, -1) ORDER BY {order}"
+        if not self._is_by_rank:
+            return f"{chosen} {_rows(staged)} ORDER BY {listed(self.key)}, {ORDER} DESC"
+        ((name, sign),) = self._compared
+        best, among_equal = _BETTER[sign]
+        order = f"{listed(self.key)}, {quoted(name)} {best} NULLS LAST, {ORDER} {among_equal}"
+        return f"{chosen} {self._left(staged)} ORDER BY {order}"
+
+    def _left(self, staged: Staged) -> str:
+        """Rows whose key is not deleted behind them."""
+        if not self.has_deletes:
+            return _rows(staged)
+        since = f"max({ORDER}) FILTER (WHERE {GONE}) OVER (PARTITION BY {listed(self.key)}) AS {_SINCE}"
+        return f"FROM (SELECT *, {since} {_rows(staged)}) AS each WHERE {ORDER} > coalesce({_SINCE}, -1)"
+
+    @property
+    def _is_by_rank(self) -> bool:
+        """Whether one column says which of two rows stays, whatever lies between them."""
+        return len(self._compared) == 1 and self._compared[0][1] in _BETTER
 
     @property
     def _compared(self) -> Sequence[tuple[str, str]]:
         return tuple((self.update_where or {}).items())
+
+
+def _replacing(staged: Staged) -> Staged:
+    """Those rows that replace one of the table, whatever it is like."""
+    return replace(staged, token=-staged.token)
 
 
 def _rows(staged: Staged) -> str:

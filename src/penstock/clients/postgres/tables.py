@@ -117,7 +117,7 @@ def check_types(db: Database, table: TableName, wanted: Mapping[str, str], there
     """Refuse a table with a column that cannot hold every value that may come. A value that does not meet the
     constraints of a domain is a row that is not taken."""
     enums = _enums(db, table) if "text" in wanted.values() else frozenset()
-    below = {**there, **_domains(db, table)}
+    below = {**there, **domains(db, table)}
     for name, kind in wanted.items():
         if name in there and not (kind == "text" and name in enums) and not holds(below[name], kind):
             raise ServiceError(
@@ -137,7 +137,7 @@ def _enums(db: Database, table: TableName) -> frozenset[str]:
     return frozenset(name for (name,) in found)
 
 
-def _domains(db: Database, table: TableName) -> dict[str, str]:
+def domains(db: Database, table: TableName) -> dict[str, str]:
     """The columns whose types are domains, and the types below those."""
     found = db.execute(
         "WITH RECURSIVE below AS ("

@@ -2,6 +2,7 @@
 
 How long a server works on a statement is up to it. But a connection may lead nowhere, a server may stand still: then
 no answer comes, and no error. So after a silence the server is asked, by a connection of its own, if it is at work.
+One that has no room for that connection answers all the same, and is waited for.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakSet
 
 import psycopg
+from psycopg.conninfo import make_conninfo
 
 if TYPE_CHECKING:
     from penstock.clients.postgres.server import PostgresServer
@@ -58,7 +60,9 @@ class Watched(psycopg.Connection[tuple[Any, ...]]):
         try:
             is_at_work = self._is_at_work()
         except psycopg.Error as error:
-            self._give_up(f"it does not answer: {' '.join(str(error).split())}")
+            if not _answers(self.server, error):
+                self._give_up(f"it does not answer: {' '.join(str(error).split())}")
+            is_at_work = True
         if not is_at_work:
             self._give_up("its answer was lost on the way")
         return time.monotonic()
@@ -89,6 +93,14 @@ def let_go(server: PostgresServer) -> None:
     for connection in list(_OPEN):
         if connection.server == server:
             connection.let_go = True
+
+
+def _answers(server: PostgresServer, error: psycopg.Error) -> bool:
+    """Whether a server that did not let another connection in has said so itself."""
+    if isinstance(error, psycopg.errors.ConnectionTimeout):
+        return False
+    address = make_conninfo(**server.address, connect_timeout=server.patience_seconds)
+    return psycopg.pq.PGconn.ping(address.encode()) in (psycopg.pq.Ping.OK, psycopg.pq.Ping.REJECT)
 
 
 def _ready(events: int, wanted: int) -> int:

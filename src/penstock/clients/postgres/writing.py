@@ -84,7 +84,9 @@ class TableWriter:
         if self.aggregation is not None:
             self.aggregation.attach(db, self.table, columns)
         gone = f"lower(coalesce({OP}, 'i')) = 'd'" if OP in rows.columns else None
-        stage = Stage.beside(self.table, ref, columns, gone)
+        # A row that is gone may have nothing but its key, so domains are asked about the others, and by the table.
+        below = tables.domains(db, self.table)
+        stage = Stage.beside(self.table, ref, {name: below.get(name, kind) for name, kind in columns.items()}, gone)
         stage.lay_out(db)
         merge = Merge(self.table, tuple(columns), self.key, self.on_conflict, self.update_where, gone is not None)
         return stage, merge
