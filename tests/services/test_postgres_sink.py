@@ -530,6 +530,18 @@ def test_a_row_that_the_database_does_not_take(
     assert given.rows() == []
 
 
+def test_a_delete_without_its_whole_key_is_refused_as_a_row(given: Given) -> None:
+    columns, key = "id INT, v STRING, _gs_op STRING", {"primary_key": "id, v"}
+    given.write(columns, (1, "a", "i"), (2, "b", "i"), **key)
+    gone = ((1, "a", "d"), (2, None, "d"), (None, "b", "D"))
+    with pytest.raises(QueryFailed, match=r"a row is to be deleted from .* and its key has no value") as caught:
+        given.write(columns, *gone, **key)
+    assert caught.value.code == "rows-refused"
+    rows = given.spark.createDataFrame([(n, *row) for n, row in enumerate(gone)], f"place INT, {columns}")
+    assert [place for place, _ in given.sink(**key).refusing(rows.coalesce(1), "place", FIRST)] == [1, 2]
+    assert given.rows() == [("1", "a"), ("2", "b")]
+
+
 def test_a_null_in_the_key_is_refused(given: Given) -> None:
     with pytest.raises(QueryFailed, match="null value in column"):
         given.write("id INT, v INT", (None, 1))

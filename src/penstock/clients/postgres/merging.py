@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from penstock.clients.postgres.staging import GONE, ORDER, TOKEN, Staged
 from penstock.clients.postgres.tables import TableName, listed, quoted
+from penstock.errors import QueryFailed
 
 if TYPE_CHECKING:
     from penstock.clients.postgres.server import Database
@@ -48,12 +49,21 @@ class Merge:
             db.execute(f"{self._insert} SELECT {listed(self.columns)} {_rows(staged)}{self._unless_gone('AND')}")
             return
         if self.has_deletes and db.execute(f"SELECT EXISTS (SELECT {_rows(staged)} AND {GONE})").fetchone() == (True,):
+            self._check_keys(db, staged)
             gone = f"SELECT DISTINCT {listed(self.key)} {_rows(staged)} AND {GONE}"
             db.execute(f"DELETE FROM {self.table} AS kept USING ({gone}) AS last WHERE {self._same}")
         if self._must_take_turns(db, staged):
             self._take_turns(db, staged)
         if not (self._is_for_a_join(db, staged) and self._at_once(db, staged)):
             self._one_by_one(db, staged)
+
+    def _check_keys(self, db: Database, staged: Staged) -> None:
+        """A row without a whole key is found by nobody, so one that is to be deleted would stay."""
+        for name in self.key:
+            null = f"SELECT EXISTS (SELECT {_rows(staged)} AND {GONE} AND {quoted(name)} IS NULL)"
+            if db.execute(null).fetchone() == (True,):
+                text = f"a row is to be deleted from {self.table}, and its key has no value in column `{name}`"
+                raise QueryFailed("rows-refused", text)
 
     def _is_for_a_join(self, db: Database, staged: Staged) -> bool:
         if staged.rows < _MANY or db.info.server_version < _HAS_MERGE:
