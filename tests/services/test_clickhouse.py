@@ -206,10 +206,7 @@ def test_where_the_newest_row_is_refused_an_older_one_of_its_key_counts(
     assert database.rows("SELECT id, name FROM t FINAL ORDER BY id") == [(1, "ok"), (2, "x")]
 
 
-def test_rows_are_deleted_after_those_that_came_before_them_in_other_files(
-    database: Database, spark: SparkSession
-) -> None:
-    """A delete knows no versions, so one task must have all rows of a key."""
+def test_one_task_has_all_rows_of_a_key_where_a_delete_knows_no_versions(database: Database) -> None:
     assert database.sink(append_only_mode=False, version_column_name="v").by_arrival
     assert not database.sink(version_column_name="v").by_arrival
 

@@ -117,9 +117,7 @@ def ask_tables(project: Project, root: Path, *, only_keys: bool = False) -> list
 
 
 def _about(source: Declared[written.Source] | Declared[Source], error: ServiceError, what: str) -> ServiceError:
-    name = (
-        source.label.rpartition(".")[2] if isinstance(source.value, written.Source) else source.label.partition(".")[2]
-    )
+    name = source.label.partition(".")[2]
     return error.during(f"source '{name}': {what}", node=name)
 
 
