@@ -1,6 +1,9 @@
 """Packages of the JVM: what is asked for, where, and what is remembered."""
 
 import re
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -60,6 +63,26 @@ def test_what_was_found_once_is_not_asked_for_again(tmp_path: Path, monkeypatch:
     first[0].unlink()
     with pytest.raises(TypeError):
         jars.fetch([package], tmp_path)
+
+
+def test_who_comes_while_another_fetches_waits_for_what_it_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[str] = []
+
+    def found(packages: Sequence[Package], home: Path, target: Path) -> None:
+        begun.append(packages[0].artifact)
+        time.sleep(0.2)
+        target.mkdir(parents=True)
+        (target / "some.jar").write_text("")
+        begun.append("done")
+
+    monkeypatch.setattr(jars, "_resolve", found)
+    with ThreadPoolExecutor(4) as several:
+        names = ("a", "a", "b", "a")
+        fetched = list(several.map(lambda name: jars.fetch([Package("org.example", name, "1")], tmp_path), names))
+    assert fetched[0] == fetched[1] == fetched[3] != fetched[2]
+    assert (sorted(begun[::2]), begun[1::2]) == (["a", "b"], ["done", "done"])
 
 
 def test_a_package_that_is_nowhere_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

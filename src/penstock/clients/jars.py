@@ -3,6 +3,7 @@
 No Maven is needed, and no Spark session. What was found once is remembered, so a later start asks nobody.
 """
 
+import fcntl
 import hashlib
 import json
 import os
@@ -10,8 +11,8 @@ import shutil
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -51,14 +52,26 @@ def fetch(packages: Sequence[Package], cache: Path | None = None) -> list[Path]:
     known = home / "sets" / f"{_digest(packages)}.json"
     if (files := _remembered(known)) is not None:
         return files
-    target = home / "files" / known.stem
-    _resolve(packages, home, target)
-    files = sorted(path for path in target.iterdir() if not path.name.startswith("."))
-    known.parent.mkdir(parents=True, exist_ok=True)
-    staged = known.with_suffix(f".{os.getpid()}")
-    staged.write_text(json.dumps([str(path.relative_to(home)) for path in files]), encoding="utf-8")
-    staged.replace(known)
-    return files
+    with _alone(home):
+        if (files := _remembered(known)) is not None:
+            return files
+        target = home / "files" / known.stem
+        _resolve(packages, home, target)
+        files = sorted(path for path in target.iterdir() if not path.name.startswith("."))
+        known.parent.mkdir(parents=True, exist_ok=True)
+        staged = known.with_suffix(f".{os.getpid()}")
+        staged.write_text(json.dumps([str(path.relative_to(home)) for path in files]), encoding="utf-8")
+        staged.replace(known)
+        return files
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """Wait until nobody else fetches: two Ivys on one cache that is empty find nothing."""
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def is_fetched(packages: Sequence[Package], cache: Path | None = None) -> bool:
