@@ -90,7 +90,10 @@ def endpoint() -> Iterator[Endpoint]:
             served.connections += 1
 
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
+            size = int(self.headers["Content-Length"])
+            if len(body := self.rfile.read(size)) < size:
+                self.close_connection = True  # its client was stopped while it sent: that is no request
+                return
             request = Received(self.path, dict(self.headers), body)
             served.busy(1)
             try:

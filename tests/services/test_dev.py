@@ -4,11 +4,13 @@ import json
 import os
 import pwd
 import shutil
+import socket
 import subprocess
 import sys
 import urllib.request
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote, urlsplit
 
 import psycopg
 import pyarrow as pa
@@ -141,6 +143,27 @@ def test_clickhouse_serves_its_own_client_and_keeps_its_tables(tmp_path: Path) -
         assert found.result_rows == [(1, "ä\0"), (2, None), (3, "c")]
     finally:
         dev(tmp_path, "down")
+
+
+@pytest.mark.parametrize(
+    ("header", "sent"),
+    [
+        ("Content-Length: 100", b"1\n2\n"),
+        ("Transfer-Encoding: chunked", b"64\r\n1\n2\n"),
+        ("Transfer-Encoding: chunked", b"4"),
+    ],
+)
+def test_clickhouse_takes_nothing_of_a_request_that_breaks_off(header: str, sent: bytes, tmp_path: Path) -> None:
+    with clickhouse.running(tmp_path) as url:
+        client = clickhouse.client(url)
+        client.command("CREATE TABLE t (id UInt64) ENGINE = MergeTree ORDER BY id")
+        address = urlsplit(url)
+        with socket.create_connection((address.hostname or "", address.port or 0), 30) as torn:
+            query = quote("INSERT INTO t FORMAT TSV")
+            torn.sendall(f"POST /?query={query} HTTP/1.1\r\nHost: here\r\n{header}\r\n\r\n".encode() + sent)
+            torn.shutdown(socket.SHUT_WR)
+            assert torn.recv(1000) == b""
+        assert client.query("SELECT count() FROM t").result_rows == [(0,)]
 
 
 def test_without_its_engine_clickhouse_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -96,7 +96,11 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         address = urlsplit(self.path)
         said = dict(parse_qsl(address.query, keep_blank_values=True))
-        body = self._body()
+        try:
+            body = self._body()
+        except EOFError:  # its client has let go: what has come of an INSERT is not what was to be inserted
+            self.close_connection = True
+            return
         if address.path == "/ping" or not (said.get("query") or body):
             self._answer(200, b"Ok.\n", {})
             return
@@ -128,15 +132,25 @@ class Handler(BaseHTTPRequestHandler):
     def _body(self) -> bytes:
         if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
             parts = []
-            while size := int(self.rfile.readline().split(b";")[0], 16):
-                parts.append(self.rfile.read(size))
+            while size := int(self._line().split(b";")[0], 16):
+                parts.append(self._exactly(size))
                 self.rfile.readline()
             self.rfile.readline()
             raw = b"".join(parts)
         else:
-            raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            raw = self._exactly(int(self.headers.get("Content-Length") or 0))
         codec = _CODECS.get(self.headers.get("Content-Encoding", ""))
         return pa.CompressedInputStream(pa.BufferReader(raw), codec).read() if raw and codec else raw
+
+    def _line(self) -> bytes:
+        if not (line := self.rfile.readline()).endswith(b"\n"):
+            raise EOFError
+        return line
+
+    def _exactly(self, size: int) -> bytes:
+        if len(data := self.rfile.read(size)) < size:
+            raise EOFError
+        return data
 
     def _fail(self, code: int, text: str) -> None:
         self._answer(_STATUS.get(code, 500), f"{text}\n".encode(), {"X-ClickHouse-Exception-Code": str(code)})
