@@ -214,6 +214,29 @@ def test_spark_writes_the_topic_itself_once_it_comes_to_it(given: Given) -> None
     assert [letter.headers["penstock.code"] for letter in letters] == ["not-json"]
 
 
+def test_values_of_text_files_are_of_the_types_that_the_topic_has(given: Given) -> None:
+    types = "id: int64, name: string, price: float64, weight: float32, fee: 'decimal(10,2)'"
+    root = given.written().running.root
+    text = (root / "pipeline.yml").read_text().replace("id: int64, name: string", types)
+    (root / "pipeline.yml").write_text(text.replace("path: newer, format: parquet", "path: newer, format: csv"))
+    for folder, name, content in (
+        ("archive", "a.json", '{"id": 1, "name": 7, "price": 3, "weight": 2, "fee": 1.25}\n'),
+        ("newer", "b.csv", "id,name,price,weight,fee\n2,007,4,1,5\n3,2026-01-01,4.5,0.25,6\n"),
+    ):
+        (root / folder).mkdir()
+        (root / folder / name).write_text(content)
+    produce(given.broker.plain, given.topic, {"id": 4, "name": "x", "price": 5, "weight": 0.5, "fee": 0.1})
+    given.running.run()
+    files = sorted((root / "out").glob("*-*/part-*.json"))
+    rows = [json.loads(line, parse_float=str) for file in files for line in file.read_text().splitlines()]
+    assert [tuple(row.values())[:5] for row in rows] == [
+        (1, "7", "3.0", "2.0", "1.25"),
+        (2, "007", "4.0", "1.0", "5.00"),
+        (3, "2026-01-01", "4.5", "0.25", "6.00"),
+        (4, "x", "5.0", "0.5", "0.10"),
+    ]
+
+
 def test_a_phase_without_a_column_is_refused_before_anything_is_written(given: Given) -> None:
     given.written().filed("archive", range(10))
     (given.running.root / "newer").mkdir()

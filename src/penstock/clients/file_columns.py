@@ -8,8 +8,11 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from sqlglot import exp
+
 from penstock.clients.formats import Format
 from penstock.errors import ServiceError
+from penstock.sql.types import data_type
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrameReader, SparkSession
@@ -25,9 +28,17 @@ _WIDER: Final = {
 
 
 def columns_in(
-    spark: SparkSession, file_format: Format, root: str, files: Sequence[str], options: Mapping[str, str]
+    spark: SparkSession,
+    file_format: Format,
+    root: str,
+    files: Sequence[str],
+    options: Mapping[str, str],
+    wanted: Mapping[str, str],
 ) -> StructType:
-    """The columns of the files below `root`. What cannot be read tells nothing; there must be something that can."""
+    """The columns of the files below `root`. What cannot be read tells nothing; there must be something that can.
+
+    `wanted` has columns and the types that they may be of as well, if values are no more than text.
+    """
     lenient = {"inferSchema": "true", "ignoreCorruptFiles": "true", "mode": "DROPMALFORMED", "mergeSchema": "true"}
     reader = spark.read.format(file_format.name).options(**{**options, **lenient})
     match file_format.name:
@@ -37,11 +48,31 @@ def columns_in(
         case "parquet":
             schema = _of_parquet(reader, root, files)
         case _:
-            schema = reader.load(root).schema
+            exact = any(data_type(kind).this is exp.DataType.Type.DECIMAL for kind in wanted.values())
+            schema = _typed(reader.option("prefersDecimal", str(exact).lower()).load(root).schema, wanted)
     if schema is None or not schema.names:
         text = f"none of the files at path {root} can be read as {file_format.name}"
         raise ServiceError("schema-unknown", text, hint="put a whole file there: columns are found in the files")
     return schema
+
+
+def _typed(found: StructType, wanted: Mapping[str, str]) -> StructType:
+    """Columns of text, which have types only by what values look like: what is to be text, or a number with a fraction
+    and looks like a whole one, is read as such."""
+    from pyspark.sql.types import DoubleType, FloatType, NumericType, StringType, StructField, StructType
+
+    def typed(field: StructField) -> DataType:
+        match field.name in wanted and data_type(wanted[field.name]).this:
+            case exp.DataType.Type.TEXT:
+                return StringType()
+            case exp.DataType.Type.FLOAT if isinstance(field.dataType, NumericType):
+                return FloatType()
+            case exp.DataType.Type.DOUBLE if isinstance(field.dataType, NumericType):
+                return DoubleType()
+            case _:
+                return field.dataType
+
+    return StructType([StructField(field.name, typed(field)) for field in found])
 
 
 def _of_one(reader: DataFrameReader, file: str) -> StructType | None:

@@ -102,6 +102,8 @@ class FileSource(_Files, Source):
     mode: Bounded | Continuous = Field(Continuous(type="continuous"), discriminator="type")
     """`{type: bounded}` or `{type: continuous, poll_interval: 5s}`."""
     _found: _Found | None = PrivateAttr(None)
+    _wanted: Mapping[str, str] = PrivateAttr(default_factory=dict)
+    """Columns and their types, for lines of text, whose values may be of several."""
     _notes: Path | None = PrivateAttr(None)
     """The columns that the last run has found."""
 
@@ -117,6 +119,13 @@ class FileSource(_Files, Source):
     @property
     def poll_ms(self) -> int:
         return self.mode.poll_interval if isinstance(self.mode, Continuous) else 200
+
+    def with_columns(self, columns: Columns) -> Self:
+        found = self.model_copy()
+        found._wanted = {
+            column.name: column.type for column in columns if column.type is not None and column.name != OP
+        }
+        return found
 
     def keeping_in(self, directory: Path) -> Self:
         found = self.model_copy()
@@ -252,7 +261,8 @@ class FileSource(_Files, Source):
             options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _LINE}
         root = self.path.rstrip("/")
         files = [literal(f"{root}/{name}" if name else root) for name in names]
-        columns = columns_in(spark, chosen, literal(self.path), files, {**options, "basePath": self._base(spark)})
+        looking = {**options, "basePath": self._base(spark)}
+        columns = columns_in(spark, chosen, literal(self.path), files, looking, self._wanted)
         if OP in columns.names and columns[OP].dataType.simpleString() != "string":
             text = f"`{OP}` of the files at path {self.path} is {columns[OP].dataType.simpleString()}, and no string"
             raise ServiceError("schema-unknown", text, hint="its values are `i`, `u` and `d`")

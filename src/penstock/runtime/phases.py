@@ -86,7 +86,8 @@ class Phases:
             return self._topic(entry, backfill)
         wanted = columns_of(self._frames.filling.source(entry.source).peek(session))
         for at, later in enumerate(backfill.phases[done:], done):
-            _check(at, later.source, columns_of(self._frames.filling.source(later.source).peek(session)), wanted)
+            read = self._frames.filling.source(later.source).with_columns(wanted)
+            _check(at, later.source, columns_of(read.peek(session)), wanted)
         phase = backfill.phases[min(done, len(backfill.phases) - 1)]
         types = {column.name: str(column.type) for column in wanted}
         said = {"name": phase.name, "source": phase.source, "cast_to": types, "condition": None, "backfill": None}

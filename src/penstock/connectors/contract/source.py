@@ -155,7 +155,8 @@ class Source(Connector):
         return 10
 
     def with_columns(self, columns: Columns) -> Self:
-        """The same source, with the columns that the writer of its rows is known to put out."""
+        """The same source, with the columns that the writer of its rows is known to put out, or that others of a hybrid
+        source have: what does not say by itself of what type its values are takes them from there."""
         return self
 
     def first_rows(self, limit: int) -> list[dict[str, Any]] | None:
