@@ -8,7 +8,7 @@ from tests.spark.running import Running
 
 def deliver(running: Running, name: str | None = None) -> dict[str, Replayed]:
     """Deliver the letters of one node, or all of them."""
-    checked = check(running.root)
+    checked = check(running.root / running.entry)
     waiting = letters_of(checked, name)
     store = checked.store
     return {

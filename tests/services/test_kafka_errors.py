@@ -132,6 +132,48 @@ sinks:
 """
 
 
+SEVERAL = """
+sources:
+  {topic}: {{type: kafka, topic: {topic}, data_format: json, schema: {{id: {kind}, n: int64}}, primary_key: id}}
+transforms:
+  shares: {{type: sql, primary_key: id, sql: 'SELECT id, 100 / {divisor} AS share FROM "{topic}"'}}
+sinks:
+  all-{topic}: {{type: file, from: {topic}, path: all, format: json}}
+  shares-{topic}: {{type: file, from: shares, path: shares, format: json}}
+"""
+
+
+def test_what_could_not_be_read_is_delivered_again_to_every_sink_that_waits_for_it(
+    running: Running, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, pipeline = new_topic(), Running(running.root, running.spark, "p.yml")
+    KafkaAdmin(broker.plain).create(topic, 1, 1, {})
+    for side in ("SOURCE", "SINK"):
+        monkeypatch.setenv(f"PENSTOCK__KAFKA_{side}__BROKERS", broker.plain.servers)
+
+    def ids(sink: str) -> list[str]:
+        files = (pipeline.root / sink).glob("*-*/part-*.json")
+        return sorted(str(json.loads(line)["id"]) for file in files for line in file.read_text().splitlines())
+
+    pipeline.write({"p.yml": SEVERAL.format(topic=topic, kind="int64", divisor="n")})
+    produce(broker.plain, topic, {"id": 1, "n": 4}, {"id": "b", "n": 5}, {"id": "c", "n": 0}, b"gibberish")
+    pipeline.run()
+    assert (ids("all"), ids("shares")) == (["1"], ["1"])
+
+    pipeline.write({"p.yml": SEVERAL.format(topic=topic, kind="string", divisor="n")})
+    assert deliver(pipeline) == {f"sink.all-{topic}": Replayed(2 + 1, 1 + 1)}
+    assert (ids("all"), ids("shares")) == (["1", "b", "c"], ["1", "b"])
+    waiting = letters_of(check(pipeline.root / "p.yml"), None)
+    assert [(x.code, x.node) for x in waiting] == [
+        ("row-failed", f"sink.shares-{topic}"),
+        ("not-json", f"sink.all-{topic}"),
+    ]
+
+    pipeline.write({"p.yml": SEVERAL.format(topic=topic, kind="string", divisor="NULLIF(n, 0)")})
+    assert deliver(pipeline) == {f"sink.shares-{topic}": Replayed(1, 0), f"sink.all-{topic}": Replayed(0, 1)}
+    assert (ids("all"), ids("shares")) == (["1", "b", "c"], ["1", "b", "c"])
+
+
 def asked(*arguments: str, at: Path) -> Any:
     """What a command about errors says, as JSON."""
     result = CliRunner().invoke(

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import groupby
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -81,19 +82,20 @@ class Replay:
         self._output: Output = next(output for output in query.outputs if output.node == node)
         self._sink: Sink = filling.sink(self._output.sink, self._output.node)
 
-    def deliver(self, letters: Sequence[Letter]) -> Replayed:
+    def deliver(self, letters: Sequence[Letter], *, first: bool = True) -> Replayed:
         """Deliver these letters. The same ones again are known for the same by sinks that know batches.
 
-        What cannot be read is found first, so that nothing is written yet when a schema turns out to be a new one.
+        What cannot be read is found first, so that nothing is written yet when a schema turns out to be a new one. It
+        is kept once more by the first of several outputs.
         """
         while True:
             try:
-                return self._deliver(letters, self._frames.session())
+                return self._deliver(letters, self._frames.session(), first=first)
             except SPARK_ERRORS as error:
                 if not self._outside.learned(str(error)):
                     raise failure_of(error).during(f"delivering records to `{self._query.name}` again") from error
 
-    def _deliver(self, letters: Sequence[Letter], session: SparkSession) -> Replayed:
+    def _deliver(self, letters: Sequence[Letter], session: SparkSession, *, first: bool) -> Replayed:
         records = session.createDataFrame([_record(letter, place) for place, letter in enumerate(letters)], _RECORD)
         found = self._source.rows_of(records)
         if found is None:
@@ -101,7 +103,7 @@ class Replay:
             raise PlanRefused("not-runnable-here", text)
         ref, node = self._ref(letters), self._output.node
         failed = 0
-        if ERROR in found.columns:
+        if first and ERROR in found.columns:
             letters_again = rejects.unreadable(found, self._entry, node)
             failed += letters_again.count() and self._outside.errors.write(self._entry.node, letters_again, ref)
         rows = sound(found)
@@ -222,42 +224,48 @@ def replayed(
         return Replayed(0, 0, {str(why): sum(1 for _ in letters)})
     filling = Filling(place.root, environ, clusters)
     frames = Frames(manifest, place.root, spark, filling)
-    work = Replay(query, node, frames, filling, Outside(clusters, place, environ))
+    outside = Outside(clusters, place, environ)
+    works = {output.node: Replay(query, output.node, frames, filling, outside) for output in query.outputs}
     done = Replayed(0, 0)
-    chunks = _chunks(_deliverable(letters, left, of_several=len(query.outputs) > 1))
+    chunks = _chunks(_deliverable(letters, left))
     for some in chunks:
+        wait = [works[node]] if _has_failed_one_sink(some[0]) else works.values()
         try:
-            found = work.deliver(some)
+            for number, work in enumerate(wait):
+                found = work.deliver(some, first=number == 0)
+                done = Replayed(done.written + found.written, done.failed + found.failed)
         except PlanRefused as refusal:
             left[refusal.message] += len(some) + sum(map(len, chunks))
             break
         record_delivered(store, place, some)
-        done = Replayed(done.written + found.written, done.failed + found.failed)
     return replace(done, left=dict(left))
 
 
-def _deliverable(letters: Iterable[Letter], left: Counter[str], *, of_several: bool) -> Iterator[Letter]:
-    """The letters that hold a record; the others are counted. Of several sinks, only one has failed over a row: the
-    others have it."""
+def _deliverable(letters: Iterable[Letter], left: Counter[str]) -> Iterator[Letter]:
+    """The letters that hold a record; the others are counted."""
     for letter in letters:
         why = _STAY.get(letter.kind)
-        if why is None and of_several and letter.code not in (rejects.FAILED, RULE_FAILED):
-            why = "several sinks wait for it; write it into its topic again, as its writer would"
         if why is None:
             yield letter
         else:
             left[why] += 1
 
 
+def _has_failed_one_sink(letter: Letter) -> bool:
+    """Whether other sinks of its query have the record. What could not be read has come to none of them."""
+    return letter.code in (rejects.FAILED, RULE_FAILED)
+
+
 def _chunks(letters: Iterable[Letter]) -> Iterator[list[Letter]]:
-    """Letters as many at a time as memory holds."""
-    some: list[Letter] = []
-    size = 0
-    for letter in letters:
-        some.append(letter)
-        size += len(letter.value or b"")
-        if len(some) >= _AT_ONCE or size >= _BYTES_AT_ONCE:
+    """Letters for the same sinks, as many at a time as memory holds."""
+    for _, alike in groupby(letters, _has_failed_one_sink):
+        some: list[Letter] = []
+        size = 0
+        for letter in alike:
+            some.append(letter)
+            size += len(letter.value or b"")
+            if len(some) >= _AT_ONCE or size >= _BYTES_AT_ONCE:
+                yield some
+                some, size = [], 0
+        if some:
             yield some
-            some, size = [], 0
-    if some:
-        yield some
