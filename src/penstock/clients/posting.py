@@ -5,6 +5,7 @@ It runs where the rows are, so there is nothing here but the standard library: e
 
 import html
 import http.client
+import io
 import random
 import re
 import socket
@@ -15,7 +16,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
-from typing import Final
+from functools import partial
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from penstock.clients.http import credentials
@@ -131,6 +133,7 @@ class Line:
 
     def _post(self, body: bytes, headers: Mapping[str, str]) -> Failure | None:
         connection, whole = self._opened(), True
+        connection.sock.settimeout(self.endpoint.timeout_secs)
         try:
             connection.request("POST", self._target, body, {**self._headers, **headers})
         except (BrokenPipeError, ConnectionResetError):
@@ -142,13 +145,11 @@ class Line:
         return None if 200 <= answer.status < 300 else self._judged(answer, content)
 
     def _read(self, answer: http.client.HTTPResponse) -> bytes:
-        """What the server says beside its status, as far as it comes in time: it may send byte after byte."""
-        until, content = time.monotonic() + self.endpoint.timeout_secs, b""
-        while len(content) < _READ and time.monotonic() < until:
-            some = answer.read1(_READ - len(content))
-            if not some:
-                break
-            content += some
+        """What the server says beside its status, as far as it comes in time."""
+        content = b""
+        with suppress(TimeoutError):
+            while len(content) < _READ and (some := answer.read1(_READ - len(content))):
+                content += some
         if answer.length == 0:
             answer.read()  # nothing: it ends the answer, so that the connection can be used again
         return content
@@ -162,6 +163,8 @@ class Line:
                 self._connection = http.client.HTTPSConnection(parts.hostname, parts.port, context=context)
             else:
                 self._connection = http.client.HTTPConnection(parts.hostname, parts.port)
+            answer: Any = partial(_Answer, within_secs=self.endpoint.timeout_secs)
+            self._connection.response_class = answer
         if self._connection.sock is None:
             _connect(self._connection, self.endpoint.timeout_secs)
         if self._aborted:
@@ -192,10 +195,40 @@ class Line:
         return Failure("unreachable", f"{what}: {_printable(why)[:_SHOWN]}", retriable=True)
 
 
+class _Answer(http.client.HTTPResponse):
+    """An answer that must be whole in time, however much of it comes now and then."""
+
+    def __init__(self, sock: socket.socket, *, within_secs: float, **options: Any) -> None:
+        super().__init__(sock, **options)
+        self.fp = io.BufferedReader(_InTime(self.fp.detach(), sock, within_secs))
+
+
+class _InTime(io.RawIOBase):
+    """What comes through a socket until some seconds are over."""
+
+    def __init__(self, coming: io.RawIOBase, sock: socket.socket, within_secs: float) -> None:
+        self._coming = coming
+        self._sock = sock
+        self._until = time.monotonic() + within_secs
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int | None:
+        left = self._until - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._sock.settimeout(left)
+        return self._coming.readinto(buffer)
+
+    def close(self) -> None:
+        self._coming.close()
+        super().close()
+
+
 def _connect(connection: http.client.HTTPConnection, timeout_secs: float) -> None:
     connection.timeout = min(CONNECT_SECS, timeout_secs)
     connection.connect()
-    connection.sock.settimeout(timeout_secs)
 
 
 def delivered(
