@@ -530,3 +530,19 @@ def test_columns_of_records_that_cannot_be_told_apart_are_refused(
 def test_fields_may_be_called_by_whatever_else_json_has(given: Given) -> None:
     row = {"id": 1, "a.b": 2, "_corrupt": 3, "value": 4}
     assert found_columns(given, "SELECT * FROM events").sent(("1", row)).changes() == [("c", "1", row)]
+
+
+def test_a_column_that_avro_cannot_have_is_named(given: Given) -> None:
+    with pytest.raises(QueryFailed) as failed:
+        given.written(sql='SELECT id, name AS "a.b" FROM events', form="avro").sent({"id": 1}).running.run()
+    assert failed.value.code == "column-type"
+    assert "`a.b` cannot be the name of a field in Avro" in failed.value.message
+    assert failed.value.hint is not None
+
+
+def test_a_column_that_is_always_null_is_written_in_avro(given: Given, registry: str) -> None:
+    given.written(sql="SELECT id, NULL AS nothing FROM events", form="avro").sent({"id": 1}).running.run()
+    registered = Registry([registry]).newest(f"{given.topic}.out-value")
+    assert registered is not None
+    (_, field) = json.loads(registered)["fields"]
+    assert field == {"name": "nothing", "type": ["null", "string"], "default": None}

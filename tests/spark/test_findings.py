@@ -82,3 +82,17 @@ def test_names_with_dots_are_read_and_written_in_quotes(pipeline: Running) -> No
     written(pipeline, 'SELECT id, "a.b", "a.b" + 1 AS "c.d" FROM rows').run()
     (file,) = files(pipeline.root, "out")
     assert json.loads(file.read_text()) == {"id": 1, "a.b": 3, "c.d": 4, "_gs_op": "i"}
+
+
+def test_a_column_that_csv_cannot_have_is_named(pipeline: Running) -> None:
+    with pytest.raises(QueryFailed) as failed:
+        written(pipeline, "SELECT id, o FROM rows", format="csv").run()
+    assert failed.value.code == "column-type"
+    assert failed.value.message == "CSV cannot have the column `o`: it is struct<p:bigint>"
+    assert files(pipeline.root, "out") == []
+
+
+def test_a_column_that_is_always_null_is_written_to_csv(pipeline: Running) -> None:
+    written(pipeline, 'SELECT id, NULL AS "n.n" FROM rows', format="csv").run()
+    (file,) = files(pipeline.root, "out")
+    assert file.read_text() == "id,n.n,_gs_op\n1,,i\n"

@@ -12,6 +12,7 @@ from penstock.clients import hadoop, places
 from penstock.clients.batches import BatchRef, PartRead, publish
 from penstock.clients.column_names import wrong_names
 from penstock.clients.file_columns import RENAMING, columns_in, note, noted
+from penstock.clients.flat import flat
 from penstock.clients.formats import (
     FORMATS,
     JSON_OPTIONS,
@@ -309,5 +310,7 @@ class FileSink(_Files, Sink):
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         path, chosen = places.local(self.path), FORMATS[self.format]
+        if self.format == "csv":
+            batch = flat(batch)
         rows = batch if self.parallelism is None else batch.coalesce(self.parallelism)
         return publish(path, ref, rows, chosen) if path else hadoop.publish(self.path, ref, rows, chosen, {})
