@@ -63,6 +63,8 @@ CODES: Final[Mapping[str, str]] = {
     "primary-key-assumed": "A source declares no primary key, and has the sorting key of its table in ClickHouse. The table may have several rows with the same one, of which sinks that write by it keep the last. Declare `primary_key`.",
     "phase-mismatch": "A bounded source of a hybrid one lacks a column of the unbounded source, or has it as a type that cannot become the other.",
     "source-unbounded": "The setting `job_mode` is on, and a source of the pipeline never comes to an end.",
+    "column-names": "Rows of a source cannot have columns of these names: two are the same or differ only by case, which SQL does not tell apart, or one is a name that rows need for something else (`_error`, `_origin`, `_order_…`). The hint has the way out.",
+    "column-type": "A sink cannot write a column of this type or name: CSV has no lists, maps and structs, and fields of Avro are called by letters, digits and `_`.",
     "column-missing": "A sink names a column that its rows do not have.",
     "contract-broken": "The `columns` of a model, or a schema test, promise what its SQL does not put out.",
     "mask-column-missing": "A mask names a column that is neither an output of the model nor a column of its inputs, or the columns are not known, so that nothing can be promised.",

@@ -24,6 +24,7 @@ ELSEWHERE = {
     "no-row": "tests/services/test_kafka_pipelines.py",
     "key-unreadable": "tests/services/test_kafka_avro.py",
     "phase-mismatch": "tests/services/test_hybrid.py",
+    "column-type": "tests/spark/test_findings.py",
     "primary-key-assumed": "tests/services/test_clickhouse_source.py",
     "schema-incompatible": "tests/services/test_schema_registry.py",
     "connector-taken": "tests/services/test_kafka_connect.py",

@@ -456,3 +456,16 @@ def test_columns_that_were_asked_for_are_asked_for_again(archive: Archive) -> No
         check(replace(wanted, ask_registry=True))
     archive.client.command("ALTER TABLE numbers ADD COLUMN later Int64")
     assert check(wanted).notes == ()
+
+
+@pytest.mark.parametrize("second", ["N", "_error", "_GS_OP"])
+def test_a_column_that_cannot_be_told_from_others_is_refused_and_can_be_left_out(archive: Archive, second: str) -> None:
+    archive.client.command(f"CREATE TABLE numbers (id Int64, n Int64, {second} Int64) ENGINE = MergeTree ORDER BY id")
+    archive.client.command("INSERT INTO numbers VALUES (1, 2, 3)")
+    with pytest.raises(ServiceError) as refused:
+        archive.pipeline().run()
+    assert (refused.value.code, refused.value.node) == ("column-names", "archive")
+    assert f"`{second}`" in refused.value.message
+    assert refused.value.hint == "leave it out: `columns` names those that are read"
+    archive.pipeline(columns="id, n").run()
+    assert archive.rows() == [{"id": 1, "n": 2, "_gs_op": "i"}]

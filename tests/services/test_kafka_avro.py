@@ -491,3 +491,28 @@ def test_types_of_other_subjects_are_read_where_a_schema_refers_to_them(
             "paid_in": ["CHF", "EUR"],
         },
     ]
+
+
+@pytest.mark.parametrize("second", ["ID", "_error", "__kafka_offset"])
+def test_fields_that_cannot_be_told_apart_are_refused_if_somebody_reads_them(
+    running: Running, broker: Broker, registry: str, topic: str, monkeypatch: pytest.MonkeyPatch, second: str
+) -> None:
+    fields = [{"name": name, "type": "long"} for name in ("id", "n", second)]
+    number = Registry([registry]).register(f"{topic}-value", json.dumps({**FIRST, "fields": fields}))
+    produce(broker.plain, topic, value(number, 1, 2, 3))
+    monkeypatch.setenv("PENSTOCK__KAFKA_SOURCE__BROKERS", broker.plain.servers)
+    monkeypatch.setenv("PENSTOCK__KAFKA_SOURCE__SCHEMA_REGISTRY_URL", registry)
+    pipeline = Running(running.root, running.spark, "pipeline.yml")
+    source = {"type": "kafka", "topic": topic, "include_metadata": second.startswith("__")}
+    sinks = {"kept": {"type": "file", "from": "rows", "path": "out", "format": "json"}}
+    pipeline.write({"pipeline.yml": json.dumps({"sources": {"rows": source}, "sinks": sinks})})
+    with pytest.raises(ServiceError) as refused:
+        pipeline.run()
+    assert (refused.value.code, refused.value.node) == ("column-names", "rows")
+    assert f"`{second}`" in refused.value.message
+    chosen = {"some": {"type": "sql", "primary_key": "n", "sql": "SELECT n FROM rows"}}
+    sinks["kept"]["from"] = "some"
+    pipeline.write({"pipeline.yml": json.dumps({"sources": {"rows": source}, "transforms": chosen, "sinks": sinks})})
+    pipeline.run()
+    (file,) = (running.root / "out").glob("*/part-*.json")
+    assert json.loads(file.read_text()) == {"n": 2, "_gs_op": "i"}

@@ -500,3 +500,49 @@ def test_sinks_that_share_a_source_each_get_what_they_want(given: Given) -> None
     given.sent(*SEVERAL).running.run()
     counts = [len(consume(given.broker.plain, f"{given.topic}.{name}")) for name in ("every", "last")]
     assert counts == [6, 3]
+
+
+def found_columns(given: Given, sql: str, form: str = "json") -> Given:
+    """The pipeline, whose columns are found in its records."""
+    text = given.written(sql=sql, form=form).running.root / "pipeline.yml"
+    text.write_text(text.read_text().replace("    schema: {id: int64, name: string}\n", ""))
+    return given
+
+
+@pytest.mark.parametrize(
+    ("records", "said"),
+    [
+        ([{"id": 1, "n": 1, "N": 2}], "cannot have the columns `N` and `n`"),
+        ([{"id": 1, "n": 1}, {"id": 2, "N": 2}], "cannot have the columns `N` and `n`"),
+        ([{"id": 1, "_error": "no"}], "cannot have a column `_error`"),
+        ([{"id": 1, "_GS_OP": "d"}], "must be written `_gs_op`"),
+    ],
+)
+def test_columns_of_records_that_cannot_be_told_apart_are_refused(
+    given: Given, records: list[dict[str, Any]], said: str
+) -> None:
+    with pytest.raises(ServiceError) as refused:
+        found_columns(given, "SELECT * FROM events").sent(*records).running.run()
+    assert (refused.value.code, refused.value.node) == ("column-names", "events")
+    assert said in refused.value.message
+
+
+def test_fields_may_be_called_by_whatever_else_json_has(given: Given) -> None:
+    row = {"id": 1, "a.b": 2, "_corrupt": 3, "value": 4}
+    assert found_columns(given, "SELECT * FROM events").sent(("1", row)).changes() == [("c", "1", row)]
+
+
+def test_a_column_that_avro_cannot_have_is_named(given: Given) -> None:
+    with pytest.raises(QueryFailed) as failed:
+        given.written(sql='SELECT id, name AS "a.b" FROM events', form="avro").sent({"id": 1}).running.run()
+    assert failed.value.code == "column-type"
+    assert "`a.b` cannot be the name of a field in Avro" in failed.value.message
+    assert failed.value.hint is not None
+
+
+def test_a_column_that_is_always_null_is_written_in_avro(given: Given, registry: str) -> None:
+    given.written(sql="SELECT id, NULL AS nothing FROM events", form="avro").sent({"id": 1}).running.run()
+    registered = Registry([registry]).newest(f"{given.topic}.out-value")
+    assert registered is not None
+    (_, field) = json.loads(registered)["fields"]
+    assert field == {"name": "nothing", "type": ["null", "string"], "default": None}

@@ -211,3 +211,17 @@ def test_a_slot_that_is_gone_ends_the_run(pipeline: Pipeline) -> None:
         pipeline.run()
     assert caught.value.code == "records-gone"
     assert pipeline.running.run(allow_rebuild=["orders"])["orders"].rows_out == 3
+
+
+@pytest.mark.parametrize("second", ["N", "_error", "_GS_OP"])
+def test_a_column_that_cannot_be_told_from_others_is_refused_and_can_be_left_out(
+    pipeline: Pipeline, second: str
+) -> None:
+    pipeline.shop.do(f'CREATE TABLE orders (id int PRIMARY KEY, n int, "{second}" int)')
+    pipeline.shop.do("INSERT INTO orders VALUES (1, 2, 3)")
+    with pytest.raises(ServiceError) as refused:
+        pipeline.into_files().run()
+    assert (refused.value.code, refused.value.node) == ("column-names", "orders")
+    assert f"`{second}`" in refused.value.message
+    pipeline.into_files(columns="id, n").run()
+    assert pipeline.taken() == [{"id": 1, "n": 2, "_gs_op": "i"}]

@@ -385,3 +385,61 @@ def test_no_files_at_all_are_an_error(pipeline: Running) -> None:
     pipeline.write({**reading("in", "avro"), "in/a.json": "{}"})
     with pytest.raises(ServiceError, match="no files matching format avro found at path"):
         pipeline.run()
+
+
+MANY_CSV = 21
+"""So many files that `validate` does not look into them."""
+
+
+@pytest.mark.parametrize(
+    ("file_format", "text", "said"),
+    [
+        ("json", '{"id": 1, "ID": 2}\n', "cannot have the columns `ID` and `id`"),
+        ("json", '{"id": 1}\n{"Id": 2}\n', "cannot have the columns `Id` and `id`"),
+        ("json", '{"id": 1, "id": 2}\n', "cannot have two columns `id`"),
+        ("json", '{"id": 1, "a": [{"x": 1, "X": 2}]}\n', "cannot have the columns `X` and `x`"),
+        ("json", '{"id": 1, "_error": "no"}\n', "cannot have a column `_error`"),
+        ("json", '{"id": 1, "_unreadable_line": "no"}\n', "cannot have a column `_unreadable_line`"),
+        ("json", '{"id": 1, "_GS_OP": "d"}\n', "must be written `_gs_op`"),
+        ("csv", "id,ID\n1,2\n", "cannot have the columns `id` and `ID`"),
+        ("csv", "id,id\n1,2\n", "cannot have two columns `id`"),
+        ("csv", "id,\n1,2\n", "has no name"),
+    ],
+)
+def test_columns_that_cannot_be_told_apart_are_refused_before_rows_are_read(
+    pipeline: Running, file_format: str, text: str, said: str
+) -> None:
+    files = {f"in/{number:02}.{file_format}": text for number in range(MANY_CSV if file_format == "csv" else 1)}
+    with pytest.raises(ServiceError) as refused:
+        pipeline.write({**reading("in", file_format), **files}).run()
+    assert (refused.value.code, refused.value.node) == ("column-names", "rows")
+    assert said in refused.value.message
+    assert refused.value.hint is not None
+    assert memory.kept_rows("kept") == letters(pipeline) == []
+
+
+def test_columns_of_parquet_that_cannot_be_told_apart_are_refused(pipeline: Running) -> None:
+    for names in (["id", "ID"], ["id", "_error"]):
+        shutil.rmtree(pipeline.root / "in", ignore_errors=True)
+        table(pipeline.root / "in" / "a.parquet", **{name: [1] for name in names})
+        table(pipeline.root / "in" / "b.parquet", id=[1], more=[2])  # which `validate` then leaves to the run
+        with pytest.raises(ServiceError) as refused:
+            pipeline.write(reading("in", "parquet")).run()
+        assert refused.value.code == "column-names"
+
+
+def test_files_of_parquet_may_write_a_column_in_either_case(pipeline: Running) -> None:
+    table(pipeline.root / "in" / "a.parquet", id=[1])
+    table(pipeline.root / "in" / "b.parquet", ID=[2])
+    pipeline.write(reading("in", "parquet")).run()
+    assert ids() == [1, 2]
+
+
+def test_headers_of_csv_may_end_with_numbers(pipeline: Running) -> None:
+    pipeline.write({**reading("in", "csv"), "in/a.csv": "id,x1\n1,2\n"}).run()
+    assert memory.kept_rows("kept") == [{"id": 1, "x1": 2, "_gs_op": "i"}]
+
+
+def test_files_that_have_nothing_but_what_their_directories_say_are_refused(pipeline: Running) -> None:
+    with pytest.raises(ServiceError, match="no columns beside those of their directories"):
+        pipeline.write({**reading("in", "json"), "in/id=1/a.json": '{"id": 1}\n'}).run()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 
+from penstock.clients.column_names import by_case, same_names
 from penstock.clients.formats import Format
 from penstock.errors import ServiceError
 from penstock.sql.types import data_type
@@ -25,6 +26,8 @@ _WIDER: Final = {
     "float": ("double",),
 }
 """What Spark can read a type of a file as, without losing anything."""
+RENAMING: Final = "give it another name in the files"
+"""The way out where a column has a name that cannot be used."""
 
 
 def columns_in(
@@ -39,21 +42,82 @@ def columns_in(
 
     `wanted` has columns and the types that they may be of as well, if values are no more than text.
     """
+    from pyspark.errors import AnalysisException
+
+    try:
+        schema = _found(spark, file_format, root, files, options, wanted)
+    except AnalysisException as error:
+        if error.getCondition() != "COLUMN_ALREADY_EXISTS":
+            raise
+        twice = (error.getMessageParameters() or {})["columnName"]
+        text = f"files at path {root} cannot have two columns {twice}, in whatever case"
+        raise ServiceError("column-names", text, hint=RENAMING) from None
+    if schema is None or not schema.names:
+        text = f"none of the files at path {root} can be read as {file_format.name}"
+        raise ServiceError("schema-unknown", text, hint="put a whole file there: columns are found in the files")
+    for inner in _structs(schema):
+        if wrong := same_names(inner.names, f"a struct in files at path {root}", RENAMING):
+            raise wrong
+    return schema
+
+
+def _structs(kind: DataType) -> Iterator[StructType]:
+    """The structs inside of a type."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    inside: list[DataType] = []
+    match kind:
+        case StructType():
+            inside = [field.dataType for field in kind]
+        case ArrayType():
+            inside = [kind.elementType]
+        case MapType():
+            inside = [kind.keyType, kind.valueType]
+    for inner in inside:
+        if isinstance(inner, StructType):
+            yield inner
+        yield from _structs(inner)
+
+
+def _found(
+    spark: SparkSession,
+    file_format: Format,
+    root: str,
+    files: Sequence[str],
+    options: Mapping[str, str],
+    wanted: Mapping[str, str],
+) -> StructType | None:
+    """The columns as Spark finds them. In Parquet and Avro it finds them again in either case."""
     lenient = {"inferSchema": "true", "ignoreCorruptFiles": "true", "mode": "DROPMALFORMED", "mergeSchema": "true"}
+    if file_format.name in ("json", "csv"):
+        spark = by_case(spark)
     reader = spark.read.format(file_format.name).options(**{**options, **lenient})
     match file_format.name:
         case "avro":
             found = [schema for file in files if (schema := _of_one(reader, file)) is not None]
-            schema = reduce(widened, found) if found else None
+            return reduce(widened, found) if found else None
         case "parquet":
-            schema = _of_parquet(reader, root, files)
-        case _:
+            return _of_parquet(reader, root, files)
+        case "json":
             exact = any(data_type(kind).this is exp.DataType.Type.DECIMAL for kind in wanted.values())
-            schema = _typed(reader.option("prefersDecimal", str(exact).lower()).load(root).schema, wanted)
-    if schema is None or not schema.names:
-        text = f"none of the files at path {root} can be read as {file_format.name}"
-        raise ServiceError("schema-unknown", text, hint="put a whole file there: columns are found in the files")
-    return schema
+            return _typed(reader.option("prefersDecimal", str(exact).lower()).load(root).schema, wanted)
+        case "csv":
+            schema = reader.load(root).schema
+            _check_header(reader, schema.names, files[0])
+            return _typed(schema, wanted)
+
+
+def _check_header(reader: DataFrameReader, names: Sequence[str], file: str) -> None:
+    """Spark gives columns that have no name, or one that comes twice, names that end with their place."""
+    if not any(name.endswith(str(place)) for place, name in enumerate(names)):
+        return
+    header = reader.options(header="false", inferSchema="false").load(file).head()
+    written = [name or "" for name in header or ()]
+    if "" in written:
+        text = f"column {written.index('') + 1} of {file} has no name"
+        raise ServiceError("column-names", text, hint="give it one in the first line")
+    if wrong := same_names(written, file, RENAMING):
+        raise wrong
 
 
 def _typed(found: StructType, wanted: Mapping[str, str]) -> StructType:
@@ -81,7 +145,9 @@ def _of_one(reader: DataFrameReader, file: str) -> StructType | None:
 
     try:
         return reader.load(file).schema
-    except (AnalysisException, Py4JJavaError):  # it cannot be read, which whoever reads its rows will say
+    except (AnalysisException, Py4JJavaError) as error:  # it cannot be read, which whoever reads its rows will say
+        if isinstance(error, AnalysisException) and error.getCondition() == "COLUMN_ALREADY_EXISTS":
+            raise
         return None
 
 

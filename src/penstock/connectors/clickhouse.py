@@ -12,6 +12,7 @@ from pydantic import Field, PrivateAttr
 from penstock.clients.batches import PartRead
 from penstock.clients.clickhouse.server import ClickHouseSource as Origin
 from penstock.clients.clusters import Clusters
+from penstock.clients.column_names import wrong_names
 from penstock.clients.wide.columns import of_texts
 from penstock.config import Names, Whole
 from penstock.connectors.contract import Source
@@ -39,6 +40,7 @@ class ClickHouseSource(Source):
 
     type: Literal["clickhouse"] = "clickhouse"
     own_labels: ClassVar = frozenset({"table"})
+    renaming = "leave it out: `columns` names those that are read"
     table_name: str = Field(min_length=1)
     """The table's name. Its sorting key must begin with a column of whole numbers."""
     columns: Names = ()
@@ -108,4 +110,7 @@ class ClickHouseSource(Source):
         from penstock.clients.clickhouse.reading import reading
 
         origin = self._origin
-        return reading(origin.server, self.table_name, self.columns, self.filter, origin.page_size)
+        found = reading(origin.server, self.table_name, self.columns, self.filter, origin.page_size)
+        if wrong := wrong_names((name for name, _, _ in found.columns), f"table `{self.table_name}`", self.renaming):
+            raise wrong
+        return found

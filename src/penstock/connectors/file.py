@@ -10,7 +10,9 @@ from pydantic import BeforeValidator, Field, PrivateAttr
 
 from penstock.clients import hadoop, places
 from penstock.clients.batches import BatchRef, PartRead, publish
-from penstock.clients.file_columns import columns_in, note, noted
+from penstock.clients.column_names import wrong_names
+from penstock.clients.file_columns import RENAMING, columns_in, note, noted
+from penstock.clients.flat import flat
 from penstock.clients.formats import (
     FORMATS,
     JSON_OPTIONS,
@@ -99,6 +101,7 @@ class FileSource(_Files, Source):
     own_labels: ClassVar = frozenset({"path"})
     loses_order = True
     has_files = True
+    renaming = RENAMING
     mode: Bounded | Continuous = Field(Continuous(type="continuous"), discriminator="type")
     """`{type: bounded}` or `{type: continuous, poll_interval: 5s}`."""
     _found: _Found | None = PrivateAttr(None)
@@ -263,6 +266,12 @@ class FileSource(_Files, Source):
         files = [literal(f"{root}/{name}" if name else root) for name in names]
         looking = {**options, "basePath": self._base(spark)}
         columns = columns_in(spark, chosen, literal(self.path), files, looking, self._wanted)
+        if wrong := wrong_names(columns.names, f"files at path {self.path}", self.renaming, (_LINE,)):
+            raise wrong
+        keys = {part.partition("=")[0] for name in names for part in name.split("/")[:-1]}
+        if self.has_records and keys.issuperset(columns.names):
+            text = f"files at path {self.path} have no columns beside those of their directories"
+            raise ServiceError("schema-unknown", text, hint="call directories and columns by different names")
         if OP in columns.names and columns[OP].dataType.simpleString() != "string":
             text = f"`{OP}` of the files at path {self.path} is {columns[OP].dataType.simpleString()}, and no string"
             raise ServiceError("schema-unknown", text, hint="its values are `i`, `u` and `d`")
@@ -301,5 +310,7 @@ class FileSink(_Files, Sink):
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         path, chosen = places.local(self.path), FORMATS[self.format]
+        if self.format == "csv":
+            batch = flat(batch)
         rows = batch if self.parallelism is None else batch.coalesce(self.parallelism)
         return publish(path, ref, rows, chosen) if path else hadoop.publish(self.path, ref, rows, chosen, {})

@@ -12,6 +12,7 @@ from pydantic import AliasChoices, Field, PrivateAttr, model_validator
 
 from penstock.clients.batches import PartRead
 from penstock.clients.clusters import Cluster, Clusters
+from penstock.clients.column_names import by_case, wrong_names
 from penstock.clients.jars import Package
 from penstock.clients.kafka import records
 from penstock.clients.kafka.avro import AvroSchemas, avro_value, narrowed
@@ -220,21 +221,27 @@ class KafkaSource(Source):
             know_row_functions(found.sparkSession, self._early)
             found = records.placed(found, self._early)
         decoded = self._decoded(found.sparkSession)
-        shape = Shape(self.primary_key, self.operation, self.include_metadata, self._key_schemas())
+        shape = Shape(self.primary_key, self.operation, self.include_metadata, self._key_schemas(), self.topic)
         return records.rows(found, decoded, shape, ERROR, kept)
 
     def _decoded(self, spark: SparkSession) -> Decoded:
         match self.data_format:
             case "json" if self.envelope is not None:
-                return records.json_in_envelope(self._declared())
+                return records.json_in_envelope(self._readable(self._declared()))
             case "json":
-                return records.json_value(self.schema_ or self._found_columns(spark))
+                return records.json_value(self._readable(self.schema_ or self._found_columns(spark)))
             case "raw":
                 return records.raw_value()
             case "avro" if self.envelope is not None:
                 return records.out_of_envelope(avro_value(self._schemas(), records.ENVELOPE, records.ROW_AT))
             case "avro":
                 return avro_value(self._schemas())
+
+    def _readable(self, columns: dict[str, str]) -> dict[str, str]:
+        """Columns of JSON, each of which can be told from the others, and from what marks a text that is none."""
+        if wrong := wrong_names(columns, f"topic `{self.topic}`", records.RENAMING, (records.CORRUPT,)):
+            raise wrong
+        return columns
 
     def _declared(self) -> dict[str, str]:
         if self.schema_ is None:
@@ -271,7 +278,7 @@ class KafkaSource(Source):
 
     def _found_columns(self, spark: SparkSession) -> dict[str, str]:
         """The columns of some records, where nobody has said what they are."""
-        first = self._table(spark, self._options()).select("value").limit(_SAMPLE)
+        first = self._table(by_case(spark), self._options()).select("value").limit(_SAMPLE)
         found = records.json_columns(first)
         if not found:
             hint = "declare the columns, or put a record into it"

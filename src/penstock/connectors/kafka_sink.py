@@ -167,6 +167,7 @@ class KafkaSink(StreamSink):
         """Values as the schema registry wants them, by a schema that is registered."""
         from pyspark.sql import functions as f
         from pyspark.sql.avro.functions import to_avro
+        from pyspark.sql.types import NullType
 
         wide = wide_columns(batch.schema)
         if wide:
@@ -174,6 +175,8 @@ class KafkaSink(StreamSink):
 
         def column(name: str) -> SparkColumn:
             kind = wide.get(name)
+            if isinstance(batch.schema[name].dataType, NullType):
+                return f.col(quoted(name)).cast("string").alias(name)
             return text_of(batch, name) if kind is None else as_decimal_bytes(f.col(quoted(name)), kind).alias(name)
 
         if self.schema_ is not None:
@@ -189,7 +192,11 @@ class KafkaSink(StreamSink):
         fields: Any = batch.select(whole.alias("row")).schema[0].dataType
         columns = [Column(field.name, wide.get(field.name) or field.dataType.simpleString()) for field in fields]
         doc = json.dumps({"primaryKeys": list(self.primary_key)}) if self.primary_key else None
-        schema = json.dumps(avro_record(self.topic, columns, doc))
+        try:
+            schema = json.dumps(avro_record(self.topic, columns, doc))
+        except ValueError as error:
+            hint = "give it another name or type in a transform, or write JSON with `data_format: json`"
+            raise QueryFailed("column-type", str(error), hint=hint) from None
         chosen = self._book.to_write(self._subject, schema)
         return f.concat(f.lit(head(chosen.number)), to_avro(whole, chosen.text))
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self
 from pydantic import Field, PrivateAttr
 
 from penstock.clients.batches import PartRead
+from penstock.clients.column_names import wrong_names
 from penstock.clients.postgres.login import Address
 from penstock.clients.postgres.tables import TableName
 from penstock.config import Names, Spelled, Whole
@@ -42,6 +43,7 @@ class PostgresCdcSource(Address, Source):
 
     type: Literal["postgres_cdc"] = "postgres_cdc"
     own_labels: ClassVar = frozenset({"table"})
+    renaming = "leave it out: `columns` names those that are read"
     table: str = Field(min_length=1)
     """The table's name; with its schema before a dot, unless `schema` has it."""
     schema_: str | None = Field(None, alias="schema", min_length=1)
@@ -112,6 +114,8 @@ class PostgresCdcSource(Address, Source):
         schema, _, table = (self.table if self.schema_ is None else "").rpartition(".")
         name = TableName(self.schema_ or schema or "public", table or self.table)
         found = described(self.server, name, self.columns, self.as_text, self.primary_key)
+        if wrong := wrong_names((column.name for column in found.columns), f"table `{name}`", self.renaming):
+            raise wrong
         begun = None if self._directory is None else noted(self._directory)
         return Followed(
             server=self.server,

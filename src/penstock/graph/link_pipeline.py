@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from penstock.clients.column_names import wrong_names
 from penstock.connectors.contract import Sink, Source
 from penstock.connectors.hybrid import HybridSource
 from penstock.connectors.node import PipelineNode, without_effect
@@ -97,7 +98,14 @@ def _source(name: str, declared: Declared[Source], schemas: Mapping[str, Columns
     key_origin = declared.origin_of("primary_key")
     missing = missing_key(node.key, node, key_origin, f"{declared.label}.primary_key")
     unlike = unlike_phases(declared, columns, schemas) if isinstance(source, HybridSource) else ()
-    return node, [*diagnostics, *_inert(declared), *missing, *unlike]
+    return node, [*diagnostics, *_inert(declared), *missing, *unlike, *_misnamed(declared, node)]
+
+
+def _misnamed(declared: Declared[Source], node: Node) -> Iterator[Diagnostic]:
+    """Columns of files that cannot be told apart. Other sources may read only those that somebody asks for."""
+    names = [column.name for column in node.columns or ()]
+    if declared.value.has_files and (wrong := wrong_names(names, f"`{node.name}`", declared.value.renaming)):
+        yield Diagnostic(wrong.code, wrong.message, declared.origin, declared.label, wrong.hint)
 
 
 def _inert(declared: Declared[PipelineNode]) -> Iterator[Diagnostic]:

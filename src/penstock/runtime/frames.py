@@ -20,6 +20,7 @@ from penstock.runtime import beats, checks
 from penstock.runtime.carrying import carrying_query
 from penstock.runtime.decoding import plain, readable, sound
 from penstock.runtime.filling import Filling
+from penstock.runtime.findings import check_outputs, found_in
 from penstock.runtime.keyed import operate
 from penstock.runtime.ml.functions import MlFunctions
 from penstock.runtime.rescue import PLACE
@@ -122,7 +123,8 @@ class Frames:
                 source.peek(session).createOrReplaceTempView(quoted(entry.view))
                 continue
             read = source.read_in_order if entry.ordered else source.read
-            stream = prepared(readable(read(session, entry.name), entry, alone=alone), entry)
+            with found_in(entry.node):
+                stream = prepared(readable(read(session, entry.name), entry, alone=alone), entry)
             if query.timed and entry.event_time is not None:
                 stream = self._timed(query, entry, entry.event_time, stream)
             stream = self._sound(query, entry.view, stream)
@@ -149,9 +151,15 @@ class Frames:
     def run_steps(self, query: QuerySpec, session: SparkSession) -> dict[str, DataFrame]:
         """Every view of the query, the steps applied in order."""
         self._functions.register(query.asks, session)
-        self._run(query, query.steps, session)
-        views = {*(i.view for i in query.inputs), *(s.view for s in query.steps)}
-        return {view: session.table(quoted(view)) for view in views}
+        told_apart = {output.view for output in query.outputs}
+        if self.manifest.project.format == "pipeline":
+            told_apart.update(step.node for step in query.steps)
+        for step in query.steps:
+            with found_in(step.node):
+                self._run(query, [step], session)
+                if step.view in told_apart:
+                    check_outputs(session.table(quoted(step.view)).columns)
+        return _views(query, session)
 
     def worked_from(
         self,
@@ -172,7 +180,9 @@ class Frames:
             elif entry.view in rows:
                 usable = self.as_read(query, entry, rows[entry.view], untimed=untimed)
                 _registered(entry, self._sound(query, entry.view, usable))
-        return self.run_steps(query, session)
+        self._functions.register(query.asks, session)
+        self._run(query, query.steps, session)
+        return _views(query, session)
 
     def as_read(self, query: QuerySpec, entry: Input, rows: DataFrame, *, untimed: bool) -> DataFrame:
         """Rows of an input as the SQL gets them. Columns that they have beside their own are carried along."""
@@ -245,6 +255,11 @@ class Frames:
             rows.createOrReplaceTempView(quoted(step.view))
             if query.asks:
                 self._functions.check(rows, query.asks)
+
+
+def _views(query: QuerySpec, session: SparkSession) -> dict[str, DataFrame]:
+    views = {*(i.view for i in query.inputs), *(s.view for s in query.steps)}
+    return {view: session.table(quoted(view)) for view in views}
 
 
 def _with_wide_numbers(sql: str, query: QuerySpec, session: SparkSession) -> str:

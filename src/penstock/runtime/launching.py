@@ -17,13 +17,14 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from penstock.clients.wide.columns import with_texts
 from penstock.connectors.contract import Sink, Source, StreamSink
 from penstock.errors import PenstockError, QueryFailed
-from penstock.manifest.model import Every, Output, QuerySpec, RealTime
+from penstock.manifest.model import Every, Input, Output, QuerySpec, RealTime
 from penstock.plan.place import Place
 from penstock.runtime.afterwards import Afterwards
 from penstock.runtime.beats import IdleWatch
 from penstock.runtime.checkpoint import place_of, reached_ms, state_partitions, unfinished_batch
 from penstock.runtime.extent import Extent
 from penstock.runtime.failures import is_for_input, is_for_rows
+from penstock.runtime.findings import found_in
 from penstock.runtime.frames import Frames
 from penstock.runtime.keeping import Keeping
 from penstock.runtime.listening import QueryListener
@@ -135,7 +136,9 @@ class Launcher:
         poll_ms = min(source.poll_ms for source in streams_of)
         session = self._frames.session(poll_ms, state_partitions(checkpoint), spec.conf)
         again = unfinished_batch(checkpoint) is not None
-        sources = [source.as_of_now(session, again=again) for source in sources]
+        sources = [
+            _found_now(entry, source, session, again) for entry, source in zip(spec.inputs, sources, strict=True)
+        ]
         streams_of = [source for entry, source in zip(spec.inputs, sources, strict=True) if not entry.static]
         keeping = Keeping(spec, sources, self._frames, self._board, self._outside.errors)
         shape, failures = self._shape(spec, streams_of), list[PenstockError]()
@@ -221,6 +224,11 @@ class Launcher:
 
     def _sink(self, output: Output) -> Sink:
         return self._frames.filling.sink(output.sink, output.node)
+
+
+def _found_now(entry: Input, source: Source, session: SparkSession, again: bool) -> Source:
+    with found_in(entry.node):
+        return source.as_of_now(session, again=again)
 
 
 def _ahead(spec: QuerySpec, sources: Sequence[Source], checkpoint: Path) -> int | None:

@@ -1,6 +1,7 @@
 """Columns and the names of their types."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, TypeAlias
@@ -29,6 +30,16 @@ TIME_TYPES: Final = frozenset({None, "STRING", "TIMESTAMP", "TIMESTAMP_NTZ", "BI
 def spelled(folded: str, columns: Columns | None) -> str | None:
     """A column as its owner writes it."""
     return next((c.name for c in columns or () if c.name.casefold() == folded), None)
+
+
+def alike(names: Iterable[str]) -> tuple[str, str] | None:
+    """The first two names that SQL takes for one: it does not tell upper from lower case."""
+    seen: dict[str, str] = {}
+    for name in names:
+        if name.lower() in seen:
+            return seen[name.lower()], name
+        seen[name.lower()] = name
+    return None
 
 
 @cache

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from penstock.clients.column_names import wrong_names
 from penstock.clients.formats import JSON_OPTIONS
 from penstock.clients.kafka.keys import UNREADABLE, key_read
 from penstock.clients.kafka.wire import HEAD, ZERO, Writers
@@ -29,7 +30,11 @@ METADATA: Final[Mapping[str, str]] = {
 }
 """The columns of `include_metadata`, and what they are made from."""
 METADATA_TYPES: Final = dict(zip(METADATA, ("INT", "BIGINT", "TIMESTAMP"), strict=True))
-CORRUPT: Final = "_corrupt"
+RENAMING: Final = (
+    "leave it out: of JSON, `schema` names the columns that are read; of Avro, those count that SQL asks for"
+)
+"""The way out where a column has a name that cannot be used."""
+CORRUPT: Final = "_unreadable_value"
 VALUE: Final = "_decoded"
 """The column that has a value while rows are made of it."""
 ENVELOPE: Final = "_envelope"
@@ -153,6 +158,13 @@ class Shape:
     metadata: bool = False
     key_schemas: Writers | None = None
     """Those of keys in Avro; None if they cannot be asked for."""
+    topic: str = ""
+    """Where they come from."""
+
+    @property
+    def taken(self) -> frozenset[str]:
+        """The names that columns of the value cannot have."""
+        return frozenset(METADATA if self.metadata else ())
 
 
 def json_columns(records: DataFrame) -> dict[str, str]:
@@ -176,6 +188,8 @@ def rows(records: DataFrame, decoded: Decoded, shape: Shape, fault: str, kept: S
     fields: Any = records.select(decoded.value.alias(VALUE)).schema[0].dataType
     said = _operation() if decoded.operation is None else decoded.operation
     types = {field.name: field.dataType for field in fields if field.name != CORRUPT}
+    if wrong_ones := wrong_names(types, f"topic `{shape.topic}`", RENAMING, shape.taken):
+        raise wrong_ones
     made = {name: how for name, how in decoded.made.items() if name in types}
     gone = f.col("value").isNull() | (f.length("value") == 0)
     if decoded.absent is not None:

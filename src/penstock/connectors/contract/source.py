@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from penstock.clients.batches import PartRead
 from penstock.config import OnError
@@ -15,11 +15,6 @@ from penstock.sql.types import Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-ERROR: Final = "_error"
-"""A column of a source's rows: why a row could not be made, as a code; null if it could."""
-ORIGIN: Final = "_origin"
-"""A column of rows that are read again: where they came from, as a struct of topic, partition, offset, …, value."""
 
 
 class Source(Connector):
@@ -33,6 +28,8 @@ class Source(Connector):
     """Whether it reads files that come one by one: some may not be readable, and Spark reads them in any order."""
     filter_at: ClassVar[tuple[str, ...]] = ("filter",)
     """Where its condition is written."""
+    renaming: ClassVar[str] = "give it another name where rows come from"
+    """The way out where a column has a name that cannot be used."""
     table_only: ClassVar[bool] = False
     """Whether it is a table that streams look rows up in, and no stream itself."""
     inert: ClassVar[Mapping[str, str]] = {
