@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-HANG_SECS = 60
+HANG_SECS = 300
 
 
 @dataclass(frozen=True, slots=True)

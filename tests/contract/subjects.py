@@ -225,9 +225,9 @@ def _has_table(client: Any) -> bool:
 # Kafka and HTTP
 
 IMPATIENT: Mapping[str, str] = {
-    "max.block.ms": "4000",
-    "delivery.timeout.ms": "4000",
-    "request.timeout.ms": "3000",
+    "max.block.ms": "10000",
+    "delivery.timeout.ms": "10000",
+    "request.timeout.ms": "5000",
     "linger.ms": "0",
 }
 
@@ -249,7 +249,7 @@ def kafka_topic(world: World) -> Iterator[SinkContract]:
 @contextmanager
 def webhook(world: World) -> Iterator[SinkContract]:
     with endpoint() as server:
-        sink = made("webhook", Clusters(), url=server.url, timeout="1s", retry_for="1s")
+        sink = made("webhook", Clusters(), url=server.url, timeout="5s", retry_for="1s")
         rows = lambda: [row for request in list(server.taken) for row in parsed(request.body.decode())]  # noqa: E731
         yield world.contract(sink, rows, MortalEndpoint(server))
 

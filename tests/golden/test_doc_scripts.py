@@ -103,5 +103,5 @@ def run(command: list[str], cwd: Path, **variables: str) -> "subprocess.Complete
         capture_output=True,
         encoding="utf-8",
         stdin=subprocess.DEVNULL,
-        timeout=120,
+        timeout=300,
     )

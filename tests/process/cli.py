@@ -10,10 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PENSTOCK = str(Path(sys.executable).parent / "penstock")
+PATIENCE = 300
+"""Seconds that anything may take: on a busy machine, Spark alone needs a minute to start."""
+UNHURRIED = {"PENSTOCK__SHUTDOWN_BUDGET_SECS": "120"}
+"""For runs that are to end in order, however busy the machine is."""
 
 
 def penstock(
-    *arguments: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: int = 120
+    *arguments: str, cwd: Path, env: Mapping[str, str] | None = None, timeout: float = PATIENCE
 ) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [PENSTOCK, *arguments],
@@ -51,7 +55,7 @@ def _hear_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def wait_until(true: Callable[[], bool], what: str, timeout: float = 60) -> None:
+def wait_until(true: Callable[[], bool], what: str, timeout: float = PATIENCE) -> None:
     deadline = time.monotonic() + timeout
     while not true():
         if time.monotonic() > deadline:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from penstock.cli.sample import write_minute
-from tests.process.cli import alive, background, children, penstock, wait_until
+from tests.process.cli import PATIENCE, UNHURRIED, alive, background, children, penstock, wait_until
 
 pytestmark = pytest.mark.process
 
@@ -92,7 +92,7 @@ def test_a_kill_around_the_write_leaves_no_duplicates_and_no_gap(quickstart: Pat
     script = tmp_path / "kill.py"
     script.write_text(KILL)
     command = [sys.executable, str(script), moment, "run", "--once", *select]
-    killed = subprocess.run(command, cwd=quickstart, capture_output=True, text=True, timeout=120)
+    killed = subprocess.run(command, cwd=quickstart, capture_output=True, text=True, timeout=PATIENCE)
     assert killed.returncode == -signal.SIGKILL
     checkpoint = quickstart / ".penstock" / "project.shop" / "default" / "checkpoints" / "orders_clean"
     assert (checkpoint / "offsets" / "1").exists()
@@ -107,7 +107,7 @@ def test_a_kill_around_the_write_leaves_no_duplicates_and_no_gap(quickstart: Pat
 
 
 def test_a_run_goes_on_until_it_is_stopped_and_keeps_others_out(quickstart: Path) -> None:
-    with background("run", cwd=quickstart) as runner:
+    with background("run", cwd=quickstart, env=UNHURRIED) as runner:
         wait_until(lambda: len(ids(quickstart, "orders.clean.v1")) > 0, "the first rows")
         second = penstock("run", "--once", cwd=quickstart)
         assert second.returncode == 3
@@ -129,9 +129,9 @@ def test_a_run_goes_on_until_it_is_stopped_and_keeps_others_out(quickstart: Path
         wait_until(lambda: state()["operators"][0]["rows"] is not None, "what is kept while it runs")
         assert (state()["running"], state()["operators"][0]["name"]) == (True, "stateStoreSave")
 
-        stopped = penstock("stop", cwd=quickstart)
+        stopped = penstock("stop", cwd=quickstart, env=UNHURRIED)
         assert stopped.returncode == 0, stopped.stderr
-        assert runner.wait(timeout=20) == 0
+        assert runner.wait(timeout=PATIENCE) == 0
     assert penstock("stop", cwd=quickstart).returncode == 0
     assert ids(quickstart, "orders.clean.v1") == paid_ids(quickstart)
 
@@ -142,7 +142,7 @@ def test_a_killed_runner_takes_its_jvm_with_it_and_frees_the_lock(quickstart: Pa
         wait_until(lambda: len(ids(quickstart, "orders.clean.v1")) > 0, "the first rows")
         jvms = children(runner.pid)
         runner.send_signal(signal.SIGKILL)
-        runner.wait(timeout=10)
+        runner.wait(timeout=PATIENCE)
         wait_until(lambda: not any(alive(pid) for pid in jvms), "the end of the JVM")
     status = json.loads(penstock("status", "--format", "json", cwd=quickstart).stdout)
     assert status["running"] is False
@@ -154,7 +154,7 @@ def test_an_interrupt_while_spark_starts_leaves_no_jvm(quickstart: Path) -> None
         wait_until(lambda: bool(children(runner.pid)), "a JVM")
         jvms = children(runner.pid)
         runner.send_signal(signal.SIGINT)
-        assert runner.wait(timeout=60) != 0
+        assert runner.wait(timeout=PATIENCE) != 0
         wait_until(lambda: not any(alive(pid) for pid in jvms), "the end of the JVM")
 
 
@@ -163,7 +163,7 @@ def test_a_killed_jvm_is_an_error_of_one_sentence(quickstart: Path) -> None:
         wait_until(lambda: len(ids(quickstart, "orders.clean.v1")) > 0, "the first rows")
         for pid in children(runner.pid):
             os.kill(pid, signal.SIGKILL)
-        said, _ = runner.communicate(timeout=60)
+        said, _ = runner.communicate(timeout=PATIENCE)
     assert runner.returncode == 4
     assert "spark-lost" in said
     assert "Traceback" not in said

@@ -1,6 +1,7 @@
 """A run is told to stop while a batch is under way: by one signal, by two, and with a sink that never answers."""
 
 import json
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.endpoint import HANG, Endpoint, Received, Says, endpoint
-from tests.process.cli import alive, background, everybody, penstock, wait_until
+from tests.process.cli import PATIENCE, UNHURRIED, alive, background, everybody, penstock, wait_until
 
 pytestmark = pytest.mark.process
 
@@ -63,17 +64,17 @@ def batches(project: Path) -> tuple[set[str], set[str]]:
 
 
 def ended(runner: "subprocess.Popen[str]", workers: list[int]) -> str:
-    said, _ = runner.communicate(timeout=120)
+    said, _ = runner.communicate(timeout=PATIENCE)
     wait_until(lambda: not any(map(alive, workers)), "the end of the JVM and of its Python processes")
     return said
 
 
 def test_the_batch_under_way_is_finished_and_no_other_is_begun(project: Path, server: Endpoint) -> None:
-    with background("run", "p.yml", cwd=project) as runner:
-        wait_until(lambda: len(server.ids) == 10, "the first batch", timeout=300)
+    with background("run", "p.yml", cwd=project, env=UNHURRIED) as runner:
+        wait_until(lambda: len(server.ids) == 10, "the first batch")
         server.judge = lambda request: Says(does="wait") if request.rows[0]["id"] == 13 else None
         drop(project, 1)
-        wait_until(lambda: waits(server), "a request that waits", timeout=300)
+        wait_until(lambda: waits(server), "a request that waits")
         workers = everybody(runner.pid)
         assert len(workers) > 1
         drop(project, 2)
@@ -89,7 +90,7 @@ def test_the_batch_under_way_is_finished_and_no_other_is_begun(project: Path, se
     status = json.loads(penstock("status", "p.yml", "--format", "json", cwd=project).stdout)
     assert [query["state"] for query in status["queries"]] == ["stopped"]
 
-    again = penstock("run", "p.yml", "--once", cwd=project, timeout=300)
+    again = penstock("run", "p.yml", "--once", cwd=project)
     assert again.returncode == 0, again.stderr
     assert sorted(server.ids) == [*range(30)]
 
@@ -98,13 +99,14 @@ def test_a_sink_that_never_answers_keeps_nobody_longer_than_the_budget(project: 
     budget = {"STREAMLING__SHUTDOWN_BUDGET_SECS": "1"}
     hang_at(server, 3)
     with background("run", "p.yml", cwd=project, env=budget) as runner:
-        wait_until(lambda: waits(server), "a request that waits", timeout=300)
+        wait_until(lambda: waits(server), "a request that waits")
         workers = everybody(runner.pid)
         stopped = penstock("stop", "p.yml", cwd=project, env=budget)
         said = ended(runner, workers)
     assert runner.returncode == 4
     assert "not-drained" in said
-    assert "query `numbers`" in said
+    # Who watches the budget says it of the whole run, if the machine is too busy for the query to say it first.
+    assert re.search("(query `numbers`|the run) could not finish a batch within 1 s", said)
     assert "Traceback" not in said
     assert stopped.returncode == 0, stopped.stderr
     assert "a batch was given up" in stopped.stdout
@@ -112,7 +114,7 @@ def test_a_sink_that_never_answers_keeps_nobody_longer_than_the_budget(project: 
     assert begun - committed == {"0"}
 
     server.judge = lambda request: None
-    again = penstock("run", "p.yml", "--once", cwd=project, timeout=300)
+    again = penstock("run", "p.yml", "--once", cwd=project)
     assert again.returncode == 0, again.stderr
     assert {*server.ids} == {*range(10)}
 
@@ -120,7 +122,7 @@ def test_a_sink_that_never_answers_keeps_nobody_longer_than_the_budget(project: 
 def test_who_is_in_a_hurry_does_not_wait_for_the_batch_under_way(project: Path, server: Endpoint) -> None:
     hang_at(server, 3)
     with background("run", "p.yml", cwd=project, env={"PENSTOCK__DRAIN_POLICY": "fast"}) as runner:
-        wait_until(lambda: waits(server), "a request that waits", timeout=300)
+        wait_until(lambda: waits(server), "a request that waits")
         workers = everybody(runner.pid)
         runner.send_signal(signal.SIGTERM)
         said = ended(runner, workers)
@@ -132,15 +134,15 @@ def test_who_is_in_a_hurry_does_not_wait_for_the_batch_under_way(project: Path, 
     assert [query["state"] for query in status["queries"]] == ["stopped"]
 
     server.judge = lambda request: None
-    again = penstock("run", "p.yml", "--once", cwd=project, timeout=300)
+    again = penstock("run", "p.yml", "--once", cwd=project)
     assert again.returncode == 0, again.stderr
     assert {*server.ids} == {*range(10)}
 
 
 def test_a_second_signal_stops_at_once(project: Path, server: Endpoint) -> None:
     hang_at(server, 3)
-    with background("run", "p.yml", cwd=project) as runner:
-        wait_until(lambda: waits(server), "a request that waits", timeout=300)
+    with background("run", "p.yml", cwd=project, env=UNHURRIED) as runner:
+        wait_until(lambda: waits(server), "a request that waits")
         workers = everybody(runner.pid)
         runner.send_signal(signal.SIGINT)
         assert runner.stdout is not None

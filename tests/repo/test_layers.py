@@ -61,7 +61,7 @@ def modules() -> list[str]:
 def watched(body: str, what: list[Any], tmp_path: Path, watch: str = WATCH) -> dict[str, list[str]]:
     report = tmp_path / "report.json"
     command = [sys.executable, "-c", watch + body, str(report), json.dumps(what)]
-    ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=60)
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=300)
     assert ended.returncode == 0, ended.stderr
     return json.loads(report.read_text())  # type: ignore[no-any-return]
 

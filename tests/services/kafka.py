@@ -120,7 +120,7 @@ def produce(cluster: KafkaCluster, topic: str, *records: Any, partition: int = -
         key, value, headers = (*record, None)[:3] if isinstance(record, tuple) else (None, record, None)
         data = json.dumps(value, default=str).encode() if isinstance(value, Mapping) else value
         producer.produce(topic, data, key, partition, headers=headers)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def consume(cluster: KafkaCluster, topic: str) -> list[Record]:
@@ -134,12 +134,12 @@ def consume(cluster: KafkaCluster, topic: str) -> list[Record]:
         }
     )
     try:
-        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        partitions = consumer.list_topics(topic, timeout=60).topics[topic].partitions
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
         found: list[Record] = []
         ended: set[int] = set()
         while len(ended) < len(partitions):
-            message = consumer.poll(30)
+            message = consumer.poll(120)
             assert message is not None, "nothing came"
             if message.error() is not None:
                 assert message.error().code() == KafkaError._PARTITION_EOF, message.error()

@@ -34,7 +34,7 @@ def register(
     body = json.dumps({"schema": json.dumps(schema), "schemaType": kind, "references": references}).encode()
     headers = {"Content-Type": "application/json"}
     request = urllib.request.Request(f"{address}/subjects/{subject}/versions", body, headers)
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         return int(json.load(answer)["id"])
 
 
@@ -53,7 +53,7 @@ def guarded(address: str, user: str, password: str, certificate: Path | None = N
             headers = {"Content-Type": "application/json"}
             request = urllib.request.Request(host + self.path, body, headers, method=self.command)
             try:
-                with urllib.request.urlopen(request, timeout=10) as answer:
+                with urllib.request.urlopen(request, timeout=60) as answer:
                     self._answer(answer.status, answer.read())
             except urllib.error.HTTPError as error:
                 with error:

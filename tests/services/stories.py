@@ -17,7 +17,7 @@ Step: TypeAlias = Callable[[Run], Any]
 """Tried again and again until it is true."""
 
 
-def live(running: Running, *story: Step, within: float = 120) -> None:
+def live(running: Running, *story: Step, within: float = 300) -> None:
     """Run what is written until every step of a story has come true, one after the other."""
     checked = check(running.root / running.entry)
     plan = planned(checked, compiled(checked))

@@ -33,6 +33,7 @@ runtime:
       spark.sql.shuffle.partitions: 2
       spark.cores.max: 2
       spark.scheduler.minRegisteredResourcesRatio: 1
+      spark.scheduler.maxRegisteredResourcesWaitingTime: 300s
       spark.archives: packed.tar.gz#env
       spark.pyspark.python: ./env/bin/python
       spark.eventLog.enabled: true
@@ -90,7 +91,7 @@ def process(log: Path, *arguments: str) -> Iterator[None]:
             yield
         finally:
             started.terminate()
-            started.wait(timeout=30)
+            started.wait(timeout=120)
 
 
 @pytest.fixture
@@ -161,7 +162,7 @@ def test_a_project_runs_on_a_cluster_with_its_own_code(broker: Broker, tmp_path:
     about = {"servers": broker.plain.servers, "master": master[0], "events": events.as_uri(), "to": carried}
     (project / "stream_project.yml").write_text(PROJECT.format(topic=topic, **about), encoding="utf-8")
     known = os.pathsep.join(filter(None, (str(install(tmp_path / "installed")), os.environ.get("PYTHONPATH"))))
-    ended = penstock("run", "--once", cwd=project, timeout=300, env={"PYTHONPATH": known})
+    ended = penstock("run", "--once", cwd=project, timeout=600, env={"PYTHONPATH": known})
     assert ended.returncode == 0, ended.stderr
     assert sorted(row["id"] for row in rows_of(consume(broker.plain, f"{topic}-even"))) == list(range(0, 600, 2))
     counts = {row["kind"]: row["n"] for row in rows_of(consume(broker.plain, f"{topic}-kinds"))}

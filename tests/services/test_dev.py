@@ -4,6 +4,7 @@ import json
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -105,6 +106,21 @@ def test_postgres_ends_in_order_while_somebody_is_connected(tmp_path: Path) -> N
         assert "database system is shut down" in log.read_text(encoding="utf-8")
     finally:
         dev(tmp_path, "down")
+
+
+def test_postgres_is_up_when_it_lets_people_in(tmp_path: Path) -> None:
+    """After a crash it has to put its data in order first, and turns everybody away meanwhile."""
+    login = {"host": "127.0.0.1", "user": dev_postgres.USER, "password": dev_postgres.PASSWORD}
+    try:
+        for _ in range(3):
+            running = dev_postgres.up(tmp_path)
+            with psycopg.connect(**login, port=running.about["port"], dbname=dev_postgres.DATABASE) as db:
+                db.execute("DROP TABLE IF EXISTS numbers")
+                db.execute("CREATE TABLE numbers AS SELECT generate_series(1, 200000) AS n")
+            os.kill(running.pid, signal.SIGQUIT)
+            processes.stop(tmp_path)
+    finally:
+        processes.stop(tmp_path)
 
 
 def test_a_service_that_is_none(tmp_path: Path) -> None:

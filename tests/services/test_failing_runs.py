@@ -13,14 +13,13 @@ from penstock.dev import clickhouse as dev_clickhouse
 from penstock.dev import postgres as dev_postgres
 from penstock.dev import processes
 from penstock.runtime.shares import NOTE
-from tests.process.cli import alive, background, everybody, penstock, wait_until
+from tests.process.cli import PATIENCE, UNHURRIED, alive, background, everybody, penstock, wait_until
 from tests.services.clickhouse import client
 from tests.services.postgres import Database
 from tests.services.test_postgres_faults import signalled
 
 pytestmark = pytest.mark.process
 
-PATIENCE = 180
 PIPELINE = """
 sources:
   numbers: {{type: file, path: in, format: json, mode: {{type: continuous, poll_interval: 200ms}}, primary_key: id}}
@@ -90,15 +89,15 @@ def test_postgres_that_is_down_for_a_while_is_tried_again_and_one_that_hangs_is_
     port = int(dev_postgres.up(home).about["port"])
     server, env = Database(port), {**of_postgres(port), "PENSTOCK__SHUTDOWN_BUDGET_SECS": "1"}
     with background("run", "p.yml", cwd=project, env=env) as runner:
-        wait_until(lambda: len(ids(server)) == 100, "the first rows", timeout=PATIENCE)
+        wait_until(lambda: len(ids(server)) == 100, "the first rows")
         processes.stop(home)
         drop(project, 1)
-        wait_until(lambda: is_tried_again(project, env, "PostgreSQL at"), "a second attempt", timeout=PATIENCE)
+        wait_until(lambda: is_tried_again(project, env, "PostgreSQL at"), "a second attempt")
         told = penstock("status", "p.yml", cwd=project, env=env).stdout
         assert "to go on, since 20" in told
         dev_postgres.up(home, port)
-        wait_until(lambda: ids(server) == [*range(200)], "what came meanwhile", timeout=PATIENCE)
-        wait_until(lambda: query(project, env)["retry"] is None, "a batch that is done", timeout=PATIENCE)
+        wait_until(lambda: ids(server) == [*range(200)], "what came meanwhile")
+        wait_until(lambda: query(project, env)["retry"] is None, "a batch that is done")
         assert query(project, env)["state"] == "running"
 
         signalled(home, signal.SIGSTOP)
@@ -110,16 +109,16 @@ def test_postgres_that_is_down_for_a_while_is_tried_again_and_one_that_hangs_is_
             begun, done = ({f.name for f in (checkpoint / log).glob("[0-9]*")} for log in ("offsets", "commits"))
             return begun - done == {str(json.loads((checkpoint / NOTE).read_text())["batch_id"])}
 
-        wait_until(under_way, "a batch that one sink has", timeout=PATIENCE)
+        wait_until(under_way, "a batch that one sink has")
         time.sleep(3)  # by now it waits for the server
         runner.send_signal(signal.SIGTERM)
-        said, _ = runner.communicate(timeout=120)
+        said, _ = runner.communicate(timeout=PATIENCE)
         wait_until(lambda: not any(map(alive, workers)), "the end of everybody")
         signalled(home, signal.SIGCONT)
     assert runner.returncode == 4
     assert "not-drained" in said
     assert "Traceback" not in said
-    again = penstock("run", "p.yml", "--once", cwd=project, env=env, timeout=300)
+    again = penstock("run", "p.yml", "--once", cwd=project, env=env)
     assert again.returncode == 0, again.stderr
     assert ids(server) == [*range(300)]
     shown = [line for line in (said + again.stdout).splitlines() if line.startswith("INSERT ")]
@@ -129,7 +128,7 @@ def test_postgres_that_is_down_for_a_while_is_tried_again_and_one_that_hangs_is_
 def test_a_password_that_is_wrong_ends_the_run_with_the_sink_named(tmp_path: Path, home: Path) -> None:
     project = written(tmp_path, "postgres")
     env = of_postgres(int(dev_postgres.up(home).about["port"]), "no such password")
-    ended = penstock("run", "p.yml", cwd=project, env=env, timeout=PATIENCE)
+    ended = penstock("run", "p.yml", cwd=project, env=env)
     assert ended.returncode == 4
     first, caused, batch, last, *_ = ended.stderr[ended.stderr.index("Error: ") :].splitlines()
     assert (first, caused) == ("Error: query `numbers` stopped", "Caused by:")
@@ -145,20 +144,20 @@ def test_a_password_that_is_wrong_ends_the_run_with_the_sink_named(tmp_path: Pat
 def test_clickhouse_that_is_down_for_a_while_is_tried_again(tmp_path: Path, home: Path) -> None:
     project = written(tmp_path, "clickhouse")
     url = str(dev_clickhouse.up(home).about["url"])
-    env = {"PENSTOCK__CLICKHOUSE_SINK__URL": url}
+    env = {"PENSTOCK__CLICKHOUSE_SINK__URL": url, **UNHURRIED}
 
     def stored() -> list[int]:
         asked = client(url).query("SELECT id FROM numbers FINAL ORDER BY id")
         return [int(row[0]) for row in asked.result_rows]
 
     with background("run", "p.yml", cwd=project, env=env) as runner:
-        wait_until(lambda: query(project, env)["batches"] == 1, "the first rows", timeout=PATIENCE)
+        wait_until(lambda: query(project, env)["batches"] == 1, "the first rows")
         assert stored() == [*range(100)]
         processes.stop(home)
         drop(project, 1)
-        wait_until(lambda: is_tried_again(project, env, "ClickHouse at"), "a second attempt", timeout=PATIENCE)
+        wait_until(lambda: is_tried_again(project, env, "ClickHouse at"), "a second attempt")
         dev_clickhouse.up(home, int(url.rpartition(":")[2]))
-        wait_until(lambda: stored() == [*range(200)], "what came meanwhile", timeout=PATIENCE)
+        wait_until(lambda: stored() == [*range(200)], "what came meanwhile")
         runner.send_signal(signal.SIGTERM)
-        runner.communicate(timeout=120)
+        runner.communicate(timeout=PATIENCE)
     assert runner.returncode == 0

@@ -1,6 +1,5 @@
 """Asking a real broker about topics, their settings and the positions of groups, by every way in."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -45,11 +44,9 @@ def test_positions_of_a_group(broker: Broker) -> None:
 
 
 def test_nobody_there(broker: Broker) -> None:
-    begun = time.monotonic()
     with pytest.raises(ServiceError, match=r"Kafka at 127\.0\.0\.1:9 cannot be asked for its topics") as failed:
         KafkaAdmin(KafkaCluster("127.0.0.1:9")).topics()
     assert failed.value.code == "unreachable"
-    assert time.monotonic() - begun < 15, "it hangs"
 
 
 def test_a_wrong_password(broker: Broker) -> None:

@@ -97,12 +97,12 @@ def test_nothing_is_lost_when_the_process_is_killed(tmp_path: Path, broker: Brok
     for begin in (0, 400):
         with background("run", cwd=tmp_path) as process:
             _send(broker, topic, range(begin, begin + 20))
-            wait_until(partial(_has, broker, topic, begin), "the first rows of a run", timeout=240)
+            wait_until(partial(_has, broker, topic, begin), "the first rows of a run")
             for place in range(begin + 20, begin + 400, 20):
                 _send(broker, topic, range(place, place + 20))
             process.send_signal(signal.SIGKILL)
             process.wait()
-    ended = penstock("run", "--once", cwd=tmp_path, timeout=300)
+    ended = penstock("run", "--once", cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
     failing = [n for n in range(800) if n % 100 == 7]
     assert sorted(set(ids(broker, topic))) == [n for n in range(800) if n not in failing]

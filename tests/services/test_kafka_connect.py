@@ -110,7 +110,7 @@ def given(
 
 
 def eventually(true: Callable[[], bool]) -> None:
-    ends = time.monotonic() + 60
+    ends = time.monotonic() + 300
     while not true():
         assert time.monotonic() < ends, "it never came true"
         time.sleep(0.5)

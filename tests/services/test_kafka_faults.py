@@ -26,14 +26,14 @@ from tests.spark.running import Running
 PROJECT = """
 project: {{name: faults}}
 runtime:
-  kafka:
-    bootstrap_servers: "{servers}"
-    config: {{default.api.timeout.ms: 5000, request.timeout.ms: 4000, delivery.timeout.ms: 5000, linger.ms: 0}}
+  kafka: {{bootstrap_servers: "{servers}", config: {{{config}}}}}
 sources:
   - {{name: events, topic: events, columns: [{{name: id, type: BIGINT}}]}}
 models:
   - {{name: seen, sql: 'SELECT id FROM {{{{ source("events") }}}}'}}
 """
+IMPATIENT = "default.api.timeout.ms: 5000, request.timeout.ms: 4000, delivery.timeout.ms: 5000, linger.ms: 0"
+"""How long anybody waits for an answer, where none comes."""
 
 
 class Mortal:
@@ -66,8 +66,8 @@ def seen(broker: Mortal) -> set[int]:
     return {row["id"] for row in rows_of(consume(broker.cluster, "seen"))}
 
 
-def written(running: Running, broker: Mortal) -> Running:
-    return running.write({"stream_project.yml": PROJECT.format(servers=broker.cluster.servers)})
+def written(running: Running, broker: Mortal, project: str = PROJECT, config: str = "") -> Running:
+    return running.write({"stream_project.yml": project.format(servers=broker.cluster.servers, config=config)})
 
 
 def sends(broker: Mortal, *ids: int) -> Step:
@@ -77,7 +77,7 @@ def sends(broker: Mortal, *ids: int) -> Step:
 def test_a_broker_that_is_gone_for_a_while_loses_nothing(running: Running, mortal: Mortal) -> None:
     gone: list[float] = []
     live(
-        written(running, mortal),
+        written(running, mortal, config=IMPATIENT),
         sends(mortal, 1, 2),
         lambda run: run.board.snapshot()[0].rows_out >= 2,
         done(mortal.down),
@@ -92,7 +92,7 @@ def test_a_broker_that_is_gone_for_a_while_loses_nothing(running: Running, morta
 def test_a_broker_that_stands_still_for_a_while_loses_nothing(running: Running, mortal: Mortal) -> None:
     since: list[float] = []
     live(
-        written(running, mortal),
+        written(running, mortal, config=IMPATIENT),
         sends(mortal, 1, 2),
         lambda run: run.board.snapshot()[0].rows_out >= 2,
         paused(mortal.home),
@@ -183,14 +183,16 @@ def test_a_topic_that_is_made_anew_stops_the_query(running: Running, mortal: Mor
 
 
 def test_a_topic_that_is_made_anew_between_two_batches_stops_the_query(running: Running, mortal: Mortal) -> None:
-    seldom = PROJECT.rstrip("}\n") + ", advanced: {{spark: {{trigger: {{interval_ms: 20000}}}}}}}}\n"
-    running.write({"stream_project.yml": seldom.format(servers=mortal.cluster.servers)})
+    seldom = PROJECT.rstrip("}\n") + ", advanced: {{spark: {{trigger: {{interval_ms: 120000}}}}}}}}\n"
+    written(running, mortal, seldom)
     produce(mortal.cluster, "events", *({"id": number} for number in range(5)))
-    with pytest.raises(QueryFailed, match="events/0 was made anew since it was read up to 5"):
+    # It may be looked at before it is filled again: then it ends too early.
+    with pytest.raises(QueryFailed, match=r"events/0 (was made anew since it was|ends at \d, and was) read up to 5"):
         live(
             running,
             lambda run: run.board.snapshot()[0].rows_out >= 5,
-            lambda _: time.time() % 20 < 8,  # batches begin at multiples of the interval: none while the topic is away
+            # Batches begin at multiples of the interval: none while the topic is away.
+            lambda _: time.time() % 120 < 80,
             done(lambda: made_anew(mortal, 10)),
             lambda _: seen(mortal) > {*range(5)},
         )
@@ -226,7 +228,7 @@ def test_gaps_that_compaction_leaves_are_passed_over(running: Running, mortal: M
         produce(mortal.cluster, "events", ("same key", {"id": number}))
     time.sleep(0.3)
     produce(mortal.cluster, "events", ("another", {"id": 100}))
-    ends = time.monotonic() + 60
+    ends = time.monotonic() + 300
     while (left := [(r.offset, r.key) for r in consume(mortal.cluster, "events")]) != _COMPACTED:
         assert time.monotonic() < ends, f"the broker never compacts: {left}"
         time.sleep(1)

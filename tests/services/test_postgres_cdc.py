@@ -138,7 +138,6 @@ def test_changes_are_followed_while_they_come(pipeline: Pipeline) -> None:
         lambda run: pipeline.copied(),
         done(lambda: shop.do("UPDATE orders SET id = id + 1000", FILL.format(2000, 2050))),
         lambda run: pipeline.copied() and pipeline.confirmed == pipeline.reached["lsn"],
-        within=300,
     )
 
 
@@ -164,15 +163,14 @@ def _killed_again_and_again(pipeline: Pipeline) -> None:
                 wait_until(
                     lambda before=before, runner=runner: _count(shop) > before + 1 or runner.poll() is not None,
                     "a few batches",
-                    400,
                 )
                 assert runner.poll() is None, runner.communicate()[0]
                 runner.send_signal(signal.SIGKILL)
-                runner.wait(timeout=10)
+                runner.wait()
     finally:
         stop.set()
         writer.join()
-    again = penstock("run", "pipeline.yml", "--once", cwd=root, timeout=400)
+    again = penstock("run", "pipeline.yml", "--once", cwd=root)
     assert again.returncode == 0, again.stderr
     assert pipeline.copied()
     logged = pipeline.taken()

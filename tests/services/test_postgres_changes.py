@@ -383,7 +383,9 @@ def ended(shop: Shop, *, kind: str) -> int:
     """End the connections of one kind that we have to the database; how many there were."""
     ours = "application_name = 'penstock' AND datname = current_database() AND backend_type = %s"
     return len(
-        shop.db.execute(f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE {ours}", [kind]).fetchall()
+        shop.db.execute(
+            f"SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE {ours}", [kind]
+        ).fetchall()
     )
 
 
@@ -399,7 +401,7 @@ def test_a_range_whose_connection_breaks_is_read_again_from_its_begin(
     begin, end = following.at, slots.flushed(shop.db)
     batches = changes.batches(following.followed, begin, end, following.schema)
     assert len(next(batches)) < 40
-    assert ended(shop, kind="client backend") == 1
+    assert ended(shop, kind="client backend") > 0
     with pytest.raises(ServiceError) as caught:
         list(batches)
     assert (caught.value.code, caught.value.retriable) == ("unreachable", True)
@@ -559,11 +561,15 @@ def test_a_slot_that_lost_its_changes_is_an_error(shop: Shop, tmp_path: Path) ->
     shop.do(ORDERS)
     following = Following(shop, tmp_path)
     following.begin()
+    slot = following.followed.slot
     shop.do("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'", "SELECT pg_reload_conf()")
     try:
-        for number in range(4):
+        for number in range(100):
             shop.do(f"INSERT INTO orders VALUES ({number}, 'a')", "SELECT pg_switch_wal()")
-        shop.do("CHECKPOINT")
+            if number % 4 == 3:
+                shop.do("CHECKPOINT")  # by one who may not have heard of the setting yet
+            if shop.rows(f"SELECT wal_status FROM pg_replication_slots WHERE slot_name = '{slot}'") == [("lost",)]:
+                break
         with pytest.raises(ServiceError, match="the server has let go of changes") as caught:
             following.changes()
     finally:

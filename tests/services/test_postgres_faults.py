@@ -93,8 +93,13 @@ def test_connections_that_break_lose_and_double_nothing(pipeline: Running, serve
     files, breaks = 12, 0
 
     def breaking(_: Run) -> bool:
-        nonlocal breaks
-        breaks += broken(server) > 0
+        """Where nobody is connected, another file comes for which somebody has to."""
+        nonlocal files, breaks
+        if broken(server):
+            breaks += 1
+        else:
+            drop(pipeline, files)
+            files += 1
         return breaks == 4
 
     def feeding() -> None:
@@ -130,16 +135,19 @@ def crashed(home: Path, server: Database) -> None:
 
 
 def test_a_server_that_does_not_answer_is_waited_for(pipeline: Running, server: Database, home: Path) -> None:
-    live(
-        pipeline,
-        lambda _: count(server) == 1000,
-        done(lambda: signalled(home, signal.SIGSTOP)),
-        done(lambda: drop(pipeline, 1)),
-        lambda run: run.board.snapshot()[0].state == "retrying",
-        done(lambda: signalled(home, signal.SIGCONT)),
-        lambda _: count(server, "every_number") == 2000,
-        lambda run: run.board.snapshot()[0].state == "running",
-    )
+    try:
+        live(
+            pipeline,
+            lambda _: count(server) == 1000,
+            done(lambda: signalled(home, signal.SIGSTOP)),
+            done(lambda: drop(pipeline, 1)),
+            lambda run: run.board.snapshot()[0].state == "retrying",
+            done(lambda: signalled(home, signal.SIGCONT)),
+            lambda _: count(server, "every_number") == 2000,
+            lambda run: run.board.snapshot()[0].state == "running",
+        )
+    finally:
+        signalled(home, signal.SIGCONT)  # the server is that of other tests too
 
 
 # A table that is followed

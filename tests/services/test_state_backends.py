@@ -139,7 +139,7 @@ def test_one_process_at_a_time_runs_a_pipeline_whose_state_is_in_a_database(in_p
 def test_a_lock_that_is_lost_is_taken_again_unless_somebody_has_it(in_postgres: Kept, database: Database) -> None:
     checked = check(in_postgres.running.root / "pipeline.yml")
     place, store = checked.place, checked.store
-    ended = "SELECT count(pg_terminate_backend(pid)) FROM pg_locks WHERE locktype = 'advisory'"
+    ended = "SELECT count(pg_terminate_backend(pid, 60000)) FROM pg_locks WHERE locktype = 'advisory'"
     with store.held(place.namespace) as still_held:
         still_held()
         assert database.rows(ended) == [("1",)]
@@ -231,7 +231,11 @@ def test_without_a_memory_every_run_begins_afresh(kept: Kept, monkeypatch: pytes
 # Several sinks
 
 
-HOOK = "  hook: {{type: webhook, from: numbers, url: '{url}', retry_for: 100ms, isolate: {alone}, primary_key: id}}\n"
+HOOK = """\
+  hook: {{type: webhook, from: numbers, url: '{url}', retry_for: 100ms, isolate: {alone}, primary_key: id,
+         parallelism: 1}}
+"""
+"""A batch is one request: of several, some may have been taken when the batch is done again for the sake of others."""
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ Visitor = Callable[[Site], Visit]
 def visit(browser: "Browser", tmp_path: Path) -> Iterator[Visitor]:
     """Opens a site from disk; at the end nothing may have gone wrong and nothing but files been asked for."""
     context = browser.new_context(viewport={"width": 1280, "height": 900}, color_scheme="light")
-    context.set_default_timeout(10_000)
+    context.set_default_timeout(60_000)
     heard = Heard()
 
     def start(site: Site) -> Visit:
@@ -254,8 +254,7 @@ def test_the_wheel_and_the_buttons_zoom(visit: Visitor) -> None:
     assert closer < start
     page.locator("svg.view").hover()
     page.mouse.wheel(0, 300)
-    page.wait_for_timeout(100)
-    assert width() > closer
+    page.wait_for_function("closer => document.querySelector('svg.view').viewBox.baseVal.width > closer", arg=closer)
 
 
 def test_the_theme_is_switched_and_remembered(visit: Visitor) -> None:

@@ -44,16 +44,12 @@ class Running:
 
     def write(self, files: Mapping[str, str]) -> "Running":
         for name, text in files.items():
-            path = self.root / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(dedent(text), encoding="utf-8")
+            _put(self.root / name, dedent(text))
         return self
 
     def drop(self, topic: str, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
         """Put a file of JSON Lines into an embedded topic, as a producer would."""
-        folder = self.root / ".penstock" / "topics" / topic
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        _put(self.root / ".penstock" / "topics" / topic / name, "".join(json.dumps(row) + "\n" for row in rows))
 
     def run(self, *, select: Iterable[str] = (), allow_rebuild: Iterable[str] = ()) -> dict[str, QueryProgress]:
         """`run --once`, without a process of its own."""
@@ -101,6 +97,14 @@ class Running:
         checked = check(self.root / self.entry)
         session = self.spark.newSession()
         return peek(compiled(checked), node_id, checked.root, session, limit, checked.environ, checked.clusters)
+
+
+def _put(path: Path, text: str) -> None:
+    """A file that is there as a whole or not at all: somebody may wait for it, and would take it half written."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    whole = path.with_name(f".{path.name}.whole")
+    whole.write_text(text, encoding="utf-8")
+    whole.replace(path)
 
 
 def order(

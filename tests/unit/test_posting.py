@@ -56,7 +56,7 @@ def test_what_may_pass_is_tried_again_under_the_same_key(server: servers.Endpoin
 
 def test_a_server_that_hangs_is_not_waited_for_longer_than_said(server: servers.Endpoint) -> None:
     server.plan = [HANG]
-    assert send(server.url, timeout=0.2) == (None, 1)
+    assert send(server.url, timeout=2) == (None, 1)
 
 
 def test_a_server_that_hangs_for_ever_is_given_up(server: servers.Endpoint) -> None:
@@ -95,7 +95,7 @@ def test_an_answer_may_come_byte_after_byte_and_have_anything_in_it(answer: byte
         server = threading.Thread(target=drip, args=(listening,))
         server.start()
         try:
-            failure, _ = send(f"http://127.0.0.1:{listening.getsockname()[1]}", timeout=0.3, retry=0)
+            failure, _ = send(f"http://127.0.0.1:{listening.getsockname()[1]}", timeout=2, retry=0)
         finally:
             over.set()
             server.join()

@@ -30,7 +30,7 @@ def up(home: Path, bootstrap_servers: str) -> Running:
     ]
     url = f"http://127.0.0.1:{port}"
     ready = f"{url}/connectors"
-    return start("Kafka Connect", home, command, {"url": url}, lambda: responds(ready), seconds=120)
+    return start("Kafka Connect", home, command, {"url": url}, lambda: responds(ready))
 
 
 def _properties(bootstrap_servers: str, port: int) -> str:

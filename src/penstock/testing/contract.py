@@ -26,7 +26,7 @@ from penstock.testing.values import VALUES, same, schema_of
 
 FIRST = BatchRef("contract", "sink.contract", "00000000-0000-0000-0000-000000000000", 0, ('numbers:{"rows":3}',))
 MANY: Final = 10_000
-_PATIENCE_SECS: Final = 90.0
+_PATIENCE_SECS: Final = 300.0
 _JOBS: Final = "penstock contract"
 __all__ = ["FIRST", "LINES", "MANY", "OF_A_PROCESS", "OF_VALUES", "Service", "SinkContract"]
 
