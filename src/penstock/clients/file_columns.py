@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sqlglot import exp
 
-from penstock.clients.column_names import by_case, same_names
+from penstock.clients.column_names import by_case, same_names, wrong_names
 from penstock.clients.formats import Format
 from penstock.errors import ServiceError
+from penstock.keyed.operators import OP
 from penstock.sql.types import data_type
 
 if TYPE_CHECKING:
@@ -42,16 +44,24 @@ def columns_in(
 
     `wanted` has columns and the types that they may be of as well, if values are no more than text.
     """
-    from pyspark.errors import AnalysisException
-
-    try:
-        schema = _found(spark, file_format, root, files, options, wanted)
-    except AnalysisException as error:
-        if error.getCondition() != "COLUMN_ALREADY_EXISTS":
-            raise
-        twice = (error.getMessageParameters() or {})["columnName"]
-        text = f"files at path {root} cannot have two columns {twice}, in whatever case"
-        raise ServiceError("column-names", text, hint=RENAMING) from None
+    lenient = {"inferSchema": "true", "ignoreCorruptFiles": "true", "mode": "DROPMALFORMED", "mergeSchema": "true"}
+    if file_format.name in ("json", "csv"):  # in Parquet and Avro, Spark finds columns again in either case
+        spark = by_case(spark)
+    reader = spark.read.format(file_format.name).options(**{**options, **lenient})
+    with _names_told_apart(root):
+        match file_format.name:
+            case "avro":
+                found = [one for file in files if (one := _of_one(reader, file)) is not None]
+                schema = reduce(widened, found) if found else None
+            case "parquet":
+                schema = _of_parquet(reader, root, files)
+            case "json":
+                exact = any(data_type(kind).this is exp.DataType.Type.DECIMAL for kind in wanted.values())
+                schema = _typed(reader.option("prefersDecimal", str(exact).lower()).load(root).schema, wanted)
+            case "csv":
+                schema = reader.load(root).schema
+                _check_header(reader, schema.names, files[0])
+                schema = _typed(schema, wanted)
     if schema is None or not schema.names:
         text = f"none of the files at path {root} can be read as {file_format.name}"
         raise ServiceError("schema-unknown", text, hint="put a whole file there: columns are found in the files")
@@ -79,32 +89,34 @@ def _structs(kind: DataType) -> Iterator[StructType]:
         yield from _structs(inner)
 
 
-def _found(
-    spark: SparkSession,
-    file_format: Format,
-    root: str,
-    files: Sequence[str],
-    options: Mapping[str, str],
-    wanted: Mapping[str, str],
-) -> StructType | None:
-    """The columns as Spark finds them. In Parquet and Avro it finds them again in either case."""
-    lenient = {"inferSchema": "true", "ignoreCorruptFiles": "true", "mode": "DROPMALFORMED", "mergeSchema": "true"}
-    if file_format.name in ("json", "csv"):
-        spark = by_case(spark)
-    reader = spark.read.format(file_format.name).options(**{**options, **lenient})
-    match file_format.name:
-        case "avro":
-            found = [schema for file in files if (schema := _of_one(reader, file)) is not None]
-            return reduce(widened, found) if found else None
-        case "parquet":
-            return _of_parquet(reader, root, files)
-        case "json":
-            exact = any(data_type(kind).this is exp.DataType.Type.DECIMAL for kind in wanted.values())
-            return _typed(reader.option("prefersDecimal", str(exact).lower()).load(root).schema, wanted)
-        case "csv":
-            schema = reader.load(root).schema
-            _check_header(reader, schema.names, files[0])
-            return _typed(schema, wanted)
+@contextmanager
+def _names_told_apart(root: str) -> Iterator[None]:
+    """Say in our words that a column is there twice."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        yield
+    except AnalysisException as error:
+        if error.getCondition() != "COLUMN_ALREADY_EXISTS":
+            raise
+        twice = (error.getMessageParameters() or {})["columnName"]
+        text = f"files at path {root} cannot have two columns {twice}, in whatever case"
+        raise ServiceError("column-names", text, hint=RENAMING) from None
+
+
+def check_columns(columns: StructType, path: str, taken: Collection[str], elsewhere: Collection[str]) -> None:
+    """Raise an error where rows cannot have the columns of the files at a path.
+
+    `taken` are names that their rows need; some column must be none of those that come from `elsewhere`.
+    """
+    if wrong := wrong_names(columns.names, f"files at path {path}", RENAMING, taken):
+        raise wrong
+    if set(elsewhere).issuperset(columns.names):
+        text = f"files at path {path} have no columns beside those of their directories"
+        raise ServiceError("schema-unknown", text, hint="call directories and columns by different names")
+    if OP in columns.names and columns[OP].dataType.simpleString() != "string":
+        text = f"`{OP}` of the files at path {path} is {columns[OP].dataType.simpleString()}, and no string"
+        raise ServiceError("schema-unknown", text, hint="its values are `i`, `u` and `d`")
 
 
 def _check_header(reader: DataFrameReader, names: Sequence[str], file: str) -> None:

@@ -10,8 +10,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr
 
 from penstock.clients import hadoop, places
 from penstock.clients.batches import BatchRef, PartRead, publish
-from penstock.clients.column_names import wrong_names
-from penstock.clients.file_columns import RENAMING, columns_in, note, noted
+from penstock.clients.file_columns import RENAMING, check_columns, columns_in, note, noted
 from penstock.clients.flat import flat
 from penstock.clients.formats import (
     FORMATS,
@@ -266,15 +265,9 @@ class FileSource(_Files, Source):
         files = [literal(f"{root}/{name}" if name else root) for name in names]
         looking = {**options, "basePath": self._base(spark)}
         columns = columns_in(spark, chosen, literal(self.path), files, looking, self._wanted)
-        if wrong := wrong_names(columns.names, f"files at path {self.path}", self.renaming, (_LINE,)):
-            raise wrong
-        keys = {part.partition("=")[0] for name in names for part in name.split("/")[:-1]}
-        if self.has_records and keys.issuperset(columns.names):
-            text = f"files at path {self.path} have no columns beside those of their directories"
-            raise ServiceError("schema-unknown", text, hint="call directories and columns by different names")
-        if OP in columns.names and columns[OP].dataType.simpleString() != "string":
-            text = f"`{OP}` of the files at path {self.path} is {columns[OP].dataType.simpleString()}, and no string"
-            raise ServiceError("schema-unknown", text, hint="its values are `i`, `u` and `d`")
+        # Spark reads no lines of text without a column of theirs
+        keys = {part.partition("=")[0] for name in names for part in name.split("/")[:-1] if self.has_records}
+        check_columns(columns, self.path, (_LINE,), keys)
         return _Found(columns, options)
 
     def _names(self, spark: SparkSession, chosen: Format) -> list[str]:
