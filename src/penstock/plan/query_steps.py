@@ -1,0 +1,107 @@
+"""What becomes of one query: it starts, resumes, restarts with a changed definition, or must be rebuilt."""
+
+from collections.abc import Collection
+from typing import Any, Final
+
+from penstock.manifest.model import Input, Manifest, Output, QuerySpec
+from penstock.plan.offsets import reader_of, readers
+from penstock.plan.reasons import differences
+from penstock.plan.state import Checkpoint, Deployed
+from penstock.plan.steps import QueryStep, RebuildQuery, RestartQuery, ResumeQuery, StartQuery
+
+
+def query_step(query: QuerySpec, deployed: Deployed, manifest: Manifest, allow_rebuild: Collection[str]) -> QueryStep:
+    before = deployed.queries.get(query.name)
+    checkpoint = deployed.checkpoints.get(query.name)
+    reason = _reason_to_rebuild(query, before, checkpoint, deployed, manifest)
+    asked, known = query.name in allow_rebuild, deployed.offsets | deployed.grouped
+    if reason or (asked and (checkpoint or not known.isdisjoint(readers(query)))):
+        return RebuildQuery(query, reason or "you asked for it", asked)
+    if checkpoint is None and _has_offsets(query, deployed):
+        return RestartQuery(query, _OFFSETS if deployed.offsets.issuperset(readers(query)) else _GROUPED)
+    if before is None:
+        begun = checkpoint is not None and checkpoint.begun
+        return RestartQuery(query, _NO_RECORD) if begun else StartQuery(query)
+    if before.fingerprint == query.fingerprint:
+        return ResumeQuery(query)
+    reasons = [reason for reason, _ in differences(before, query)]
+    return RestartQuery(query, "; ".join(reasons) or "what becomes of rows that it cannot use changed")
+
+
+_OFFSETS: Final = "it has no checkpoint, and goes on by the offsets that were kept"
+_GROUPED: Final = "it has no checkpoint, and goes on by the offsets of its group of consumers"
+_NO_RECORD: Final = "its checkpoint is there, but no record of what it ran"
+
+
+def _reason_to_rebuild(
+    query: QuerySpec,
+    before: QuerySpec | None,
+    checkpoint: Checkpoint | None,
+    deployed: Deployed,
+    manifest: Manifest,
+) -> str | None:
+    """Why going on would lose rows, double them, or not be possible; None if nothing of that kind is so."""
+    if moved := _moved_output(query, before, deployed):
+        return moved
+    if checkpoint is None and _has_offsets(query, deployed):
+        return None
+    if checkpoint is None and before is not None:
+        return "its checkpoint is gone"
+    if checkpoint is None:
+        earlier = _same_target(query, deployed, manifest)
+        filled = any(o.sink.get("topic") in deployed.filled for o in query.outputs)
+        return f"`{earlier}` wrote to the same place before" if earlier else (_FILLED if filled else None)
+    if deployed.moved_from and checkpoint.begun:
+        return f"the project was moved here from {deployed.moved_from}, and its checkpoint knows files by full path"
+    if before is None:
+        return _NO_RECORD if query.stateful and checkpoint.begun else None
+    breaking = [reason for reason, breaks in differences(before, query) if breaks]
+    gone = {i.name for i in before.inputs} - {i.name for i in query.inputs}
+    if gone and checkpoint.unfinished:
+        breaking.append("its last batch is unfinished, and an input of that batch is gone")
+    return "; ".join(breaking) or None
+
+
+_FILLED: Final = "its topic already holds rows of an earlier run"
+
+
+def _has_offsets(query: QuerySpec, deployed: Deployed) -> bool:
+    """Whether everything that the query must know to go on is how far it has read topics, and that is known."""
+    streams = [entry for entry in query.inputs if not entry.static]
+    only_topics = all(entry.topic is not None and _phases_done(query, entry, deployed) for entry in streams)
+    known = deployed.offsets | deployed.grouped
+    return only_topics and not query.stateful and known.issuperset(readers(query))
+
+
+def _phases_done(query: QuerySpec, entry: Input, deployed: Deployed) -> bool:
+    """Whether an input has nothing left to read before its topic, and what it had to read is still the same."""
+    if entry.backfill is None:
+        return True
+    before = deployed.queries.get(query.name)
+    known = {i.name: i.backfill.phases for i in before.inputs if i.backfill} if before else {}
+    done = deployed.phases.get(reader_of(query, entry), frozenset())
+    phases = entry.backfill.phases
+    reached = (reader_of(query, entry), entry.topic) in deployed.offsets
+    return reached and known.get(entry.name, phases) == phases and all(phase.name in done for phase in phases)
+
+
+def _moved_output(query: QuerySpec, before: QuerySpec | None, deployed: Deployed) -> str | None:
+    """Whether another query wrote one of its sinks before: it was somewhere else in its input."""
+    own = {output.node for output in before.outputs} if before is not None else set[str]()
+    others = [q for name, q in deployed.queries.items() if name != query.name and name in deployed.checkpoints]
+    found = ((q.name, o.node) for q in others for o in q.outputs if o.node in {x.node for x in query.outputs} - own)
+    return next((f"`{name}` wrote `{node.partition('.')[2]}` before" for name, node in found), None)
+
+
+def _same_target(query: QuerySpec, deployed: Deployed, manifest: Manifest) -> str | None:
+    """A query that is gone under its name, but wrote where this one is to write: rows would come twice."""
+    present = {q.name for q in manifest.queries}
+    targets = [_target(output) for output in query.outputs]
+    gone = (q for name, q in deployed.queries.items() if name not in present and name in deployed.checkpoints)
+    return next((q.name for q in gone if any(_target(output) in targets for output in q.outputs)), None)
+
+
+def _target(output: Output) -> dict[str, Any]:
+    return {
+        key: value for key, value in output.sink.items() if key not in ("from", "primary_key", "deduplicate", "isolate")
+    }

@@ -1,0 +1,105 @@
+"""Why a plan must not be carried out: consent that is missing, variables that are not set, systems out of reach."""
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+from penstock.connectors import registry
+from penstock.errors import Diagnostic
+from penstock.manifest.model import ConnectorSpec, Input, Manifest, Parameter, QuerySpec
+from penstock.manifest.model import Step as SqlStep
+from penstock.plan.steps import RebuildQuery, Step
+from penstock.project.variables import Environ, references
+
+
+def unallowed_rebuilds(steps: Iterable[Step]) -> Iterator[Diagnostic]:
+    for step in steps:
+        if isinstance(step, RebuildQuery) and not step.allowed:
+            yield Diagnostic(
+                "rebuild-refused",
+                f"`{step.query.name}` must be rebuilt: {step.reason}",
+                hint=f"add `--allow-rebuild {step.query.name}`; rows it has written stay, and are written again",
+                params={"name": step.query.name},
+            )
+
+
+def unset_in_query(query: QuerySpec, environ: Environ) -> Iterator[Diagnostic]:
+    needed = [
+        *(name for parameter in _parameters(query) for name in _variables(parameter)),
+        *(name for o in query.outputs for name, default, _ in references(o.sink) if not default),
+        *(
+            name
+            for i in query.inputs
+            for name, default, _ in references([*i.sources, *_offset_table(i)])
+            if not default
+        ),
+    ]
+    yield from _missing(query.name, needed, environ)
+
+
+def _offset_table(entry: Input) -> list[dict[str, Any]]:
+    said = entry.backfill.offset_table if entry.backfill is not None else None
+    return [said] if said is not None else []
+
+
+def unset_in_connector(connector: ConnectorSpec, environ: Environ) -> Iterator[Diagnostic]:
+    needed = [name for name, default, _ in references(connector.config) if not default]
+    yield from _missing(connector.name, needed, environ)
+
+
+def _missing(of: str, needed: Collection[str], environ: Environ) -> Iterator[Diagnostic]:
+    for name in dict.fromkeys(needed):
+        if not environ.get(name):
+            text = f"`{of}` needs the environment variable `{name}`, which is not set"
+            yield Diagnostic("unset-variable", text, hint="set it, or put it into `.env`", params={"name": name})
+
+
+def _parameters(query: QuerySpec) -> Iterator[Parameter]:
+    for step in query.steps:
+        if isinstance(step, SqlStep):
+            yield from step.parameters.values()
+
+
+def _variables(parameter: Parameter) -> list[str]:
+    if parameter.kind == "text":
+        return [name for name, default, _ in references(parameter.of) if not default]
+    return [parameter.of]
+
+
+def unrunnable_queries(manifest: Manifest, chosen: list[QuerySpec]) -> Iterator[Diagnostic]:
+    for query in chosen:
+        if query.hindrances:
+            text = f"`{query.name}` cannot run as a stream here: {', '.join(query.hindrances)}"
+            hint = "`penstock validate` tells what to do about each; or choose others with --select"
+            params = {"query": query.name, "subject": query.hindrances[0]}
+            yield Diagnostic("sql-unsupported", text, hint=hint, params=params)
+        for asked in query.asks:
+            if asked.content is None:
+                text = f"`{query.name}` asks `{asked.model}`, and its file `{asked.path}` is not there"
+                hint = "put it there, change `runtime.ml`, or choose others with --select"
+                yield Diagnostic(
+                    "ml-model-missing", text, hint=hint, params={"query": query.name, "model": asked.model}
+                )
+    available = {*registry.types("source"), *registry.types("sink")}
+    for query in chosen:
+        types = {
+            *(str(source["type"]) for i in query.inputs for source in i.sources),
+            *(str(o.sink["type"]) for o in query.outputs),
+        }
+        for missing in sorted(types - available):
+            text = f"`{query.name}` needs the connector `{missing}`, which is not available"
+            hint = "choose others with --select"
+            yield Diagnostic("not-runnable-here", text, hint=hint, params={"query": query.name, "connector": missing})
+    if not manifest.spark.master.startswith("local"):
+        yield from _out_of_reach(manifest.spark.master, chosen)
+
+
+def _out_of_reach(master: str, chosen: list[QuerySpec]) -> Iterator[Diagnostic]:
+    """Queries of a cluster that read or write what only this machine has."""
+    for query in chosen:
+        read = [source for entry in query.inputs for source in entry.sources]
+        sources = [(registry.find_source(str(source["type"])), source) for source in read]
+        sinks = [(registry.find_sink(str(output.sink["type"])), output.sink) for output in query.outputs]
+        if any(found is not None and found.stays_here(config) for found, config in (*sources, *sinks)):
+            text = f"`{query.name}` reads or writes directories of this machine, out of reach for `{master}`"
+            hint = "leave `runtime.spark.master` out to run here, or set `runtime.kafka`"
+            yield Diagnostic("not-runnable-here", text, hint=hint, params={"query": query.name, "master": master})
