@@ -39,6 +39,7 @@ class ClickHouseSource(Source):
     """Reads the rows of a table of ClickHouse that are there when the run starts, page by page, and ends."""
 
     type: Literal["clickhouse"] = "clickhouse"
+    located_by = ("table_name",)
     own_labels: ClassVar = frozenset({"table"})
     renaming = "leave it out: `columns` names those that are read"
     table_name: str = Field(min_length=1)

@@ -34,6 +34,7 @@ class ClickHouseSink(Sink):
 
     type: Literal["clickhouse"] = "clickhouse"
     inert: ClassVar[Mapping[str, str]] = {}
+    located_by = ("table",)
     own_labels: ClassVar = frozenset({"table"})
     keyed = True
     takes_wide = True

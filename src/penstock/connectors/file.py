@@ -97,10 +97,18 @@ class FileSource(_Files, Source):
     """Reads the files below a directory. Their columns are found when the run starts."""
 
     type: Literal["file"] = "file"
+    located_by = ("path",)
     own_labels: ClassVar = frozenset({"path"})
     loses_order = True
     has_files = True
     renaming = RENAMING
+
+    @classmethod
+    def is_elsewhere(cls, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+        """A directory inside another one has the same files, and each of them is known by its whole path."""
+        old, new = (str(said["path"]).rstrip("/") + "/" for said in (before, after))
+        return not (old.startswith(new) or new.startswith(old))
+
     mode: Bounded | Continuous = Field(Continuous(type="continuous"), discriminator="type")
     """`{type: bounded}` or `{type: continuous, poll_interval: 5s}`."""
     _found: _Found | None = PrivateAttr(None)
@@ -293,6 +301,7 @@ class FileSink(_Files, Sink):
     """Writes each batch as one directory of files, below the path."""
 
     type: Literal["file"] = "file"
+    located_by = ("path",)
     own_labels: ClassVar = frozenset({"path"})
     waives: ClassVar = NO_SERVICE
     delivery = "exactly once: a replayed batch is recognised by its directory and not written again"

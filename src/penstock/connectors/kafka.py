@@ -57,6 +57,7 @@ class KafkaSource(Source):
     type: Literal["kafka"] = "kafka"
     packages: ClassVar[tuple[Package, ...]] = KAFKA
     has_positions = True
+    located_by = ("topic",)
     own_labels: ClassVar = frozenset({"topic"})
     inert = dict.fromkeys(
         (

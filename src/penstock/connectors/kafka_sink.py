@@ -52,6 +52,7 @@ class KafkaSink(StreamSink):
     type: Literal["kafka"] = "kafka"
     packages: ClassVar[tuple[Package, ...]] = KAFKA
     delivery = "at least once: a batch that was interrupted is written again"
+    located_by = ("topic",)
     own_labels: ClassVar = frozenset({"topic"})
     waives: ClassVar = {
         "a_replayed_batch_leaves_no_duplicates": "it is written again",

@@ -50,6 +50,7 @@ class PostgresSink(TableSink):
     type: Literal["postgres"] = "postgres"
     delivery = "exactly once: rows, and a note of their batch in `penstock_ledger`, are one transaction"
 
+    located_by = ("database", "schema", "table")
     table: str = Field(min_length=1)
     """The table's name."""
     schema_: str = Field("public", alias="schema", min_length=1)
@@ -121,6 +122,7 @@ class JdbcSink(Sink):
     type: Literal["jdbc-sink"] = "jdbc-sink"
     delivery = PostgresSink.delivery
     takes_wide = True
+    located_by = ("table.name.format",)
     own_labels: ClassVar = frozenset({"table"})
     inert: ClassVar[Mapping[str, str]] = dict.fromkeys(
         (

@@ -74,6 +74,7 @@ class PostgresAggregateSink(TableSink):
     )
     wants_key: ClassVar[str | None] = "primary key is required for Postgres aggregation sink"
 
+    located_by = ("database", "schema", "landing_table", "agg_table")
     schema_: str = Field("public", alias="schema", min_length=1)
     """The schema of both tables; made if it is not there."""
     landing_table: str = Field(min_length=1)

@@ -42,6 +42,7 @@ class PostgresCdcSource(Address, Source):
     """
 
     type: Literal["postgres_cdc"] = "postgres_cdc"
+    located_by = ("database", "schema", "table")
     own_labels: ClassVar = frozenset({"table"})
     renaming = "leave it out: `columns` names those that are read"
     table: str = Field(min_length=1)

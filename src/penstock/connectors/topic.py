@@ -64,6 +64,7 @@ class TopicSource(_Topic, Source):
     """Reads the files of an embedded topic as they arrive."""
 
     type: Literal["topic"] = "topic"
+    located_by = ("topic", "directory")
     own_labels: ClassVar = frozenset({"topic"})
     on_this_machine = True
     loses_order = True
@@ -183,6 +184,7 @@ class TopicSink(_Topic, Sink):
 
     takes_wide = True
     type: Literal["topic"] = "topic"
+    located_by = ("topic", "directory")
     own_labels: ClassVar = frozenset({"topic"})
     on_this_machine = True
     waives: ClassVar = NO_SERVICE

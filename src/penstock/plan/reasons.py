@@ -8,7 +8,9 @@ from penstock.config import spoken_duration
 from penstock.keyed.operators import Aggregate
 from penstock.manifest.model import Input, KeyedStep, Phase, QuerySpec, Step
 from penstock.manifest.words import told
+from penstock.plan.locations import is_moved, location
 
+_TOPICS: Final = ("topic", "kafka")
 _OLD_STATE: Final = ", and its state belongs to the old SQL"
 _CONF: Final = {
     "spark.sql.shuffle.partitions": "its parallelism",
@@ -39,8 +41,7 @@ def differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool
     else:
         pairs = zip(before.inputs, after.inputs, strict=True)
         yield from ((_input(old, new), _breaks(old, new, stateful)) for old, new in pairs if old != new)
-    if before.outputs != after.outputs:
-        yield "it is written to another place or in another way", False
+    yield from _outputs(before, after, stateful)
     if before.conf != after.conf:
         changed = [words for name, words in _CONF.items() if before.conf.get(name) != after.conf.get(name)]
         yield f"{' and '.join(changed) or 'a setting of Spark'} changed", stateful
@@ -118,9 +119,29 @@ def _spoken(query: QuerySpec) -> str:
     return ", ".join(spoken_duration(ttl) for ttl in dict.fromkeys(_ttls(query)) if ttl is not None)
 
 
+def _outputs(before: QuerySpec, after: QuerySpec, stateful: bool) -> Iterator[tuple[str, bool]]:
+    """What is other about where rows go. The next place has none of those that were written so far: readers of a topic
+    miss them, and what state has already put out does not come again."""
+    known = {output.node: output.sink for output in before.outputs}
+    pairs = [(o, known[o.node]) for o in after.outputs if o.node in known and o.sink != known[o.node]]
+    moved = [(o, old) for o, old in pairs if is_moved("sink", old, o.sink)]
+    for output, old in moved:
+        name, to = output.node.partition(".")[2], location("sink", output.sink)
+        text = f"`{name}` is written to `{to}` instead of `{location('sink', old)}`"
+        if stateful or output.sink["type"] in _TOPICS:
+            yield f"{text}, which has none of the rows written so far", True
+        else:
+            yield f"{text}; rows written so far stay there", False
+    if before.outputs != after.outputs and not moved:
+        yield "it is written to another place or in another way", False
+
+
 def _input(before: Input, after: Input) -> str:
     """What is other about an input."""
     name = after.node.partition(".")[2]
+    if _is_another(before, after):
+        old, new = (location("source", entry.source) for entry in (before, after))
+        return f"`{name}` is read from `{new}` instead of `{old}`, which is another input"
     if _phases(before) != _phases(after):
         return f"what `{name}` reads before its topic changed"
     if before.event_time != after.event_time:
@@ -131,8 +152,15 @@ def _input(before: Input, after: Input) -> str:
 
 
 def _breaks(before: Input, after: Input, stateful: bool) -> bool:
-    """Whether a checkpoint no longer fits an input: with other phases, rows would be left out or come twice."""
-    return _phases(before) != _phases(after) or (stateful and not _fits(before, after))
+    """Whether a checkpoint no longer fits an input: in another place, or with other phases, rows would be left out or
+    come twice."""
+    other = _is_another(before, after) or _phases(before) != _phases(after)
+    return other or (stateful and not _fits(before, after))
+
+
+def _is_another(before: Input, after: Input) -> bool:
+    """Whether a stream is read from another place. A table that is looked up has no place in a checkpoint."""
+    return not (before.static and after.static) and is_moved("source", before.source, after.source)
 
 
 def _phases(entry: Input) -> tuple[Phase, ...]:

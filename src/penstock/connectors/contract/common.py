@@ -35,6 +35,19 @@ class Connector(PipelineNode, ABC):
     on_this_machine: ClassVar[bool] = False
     """Whether it reads or writes directories of this machine, which those of a cluster do not see."""
 
+    located_by: ClassVar[tuple[str, ...]] = ()
+    """The fields that say which rows it reads, or where it keeps those that it is given; none if it keeps nothing."""
+
+    @classmethod
+    def location(cls, config: Mapping[str, Any]) -> str:
+        """The place that one which is written like this reads or writes, in a few words."""
+        return ".".join(str(config[field]) for field in cls.located_by if config.get(field) is not None)
+
+    @classmethod
+    def is_elsewhere(cls, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+        """Whether one that is written like `after` reads or writes other rows than one written like `before`."""
+        return cls.location(before) != cls.location(after)
+
     @classmethod
     def packages_for(cls, config: Mapping[str, Any]) -> tuple[Package, ...]:
         """What Spark needs for one that is written like this."""
