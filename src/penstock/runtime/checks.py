@@ -9,6 +9,7 @@ from penstock.clients.spark_expressions import tried
 from penstock.manifest.model import Check
 from penstock.runtime.counts import observed
 from penstock.runtime.rescue import MESSAGE
+from penstock.sql.gate import check_expression
 
 _SOUND: Final = "_sound"
 
@@ -39,5 +40,5 @@ def failed_metric(check: Check) -> str:
 
 def _fails(*expressions: str) -> Column:
     """A text if one of the expressions fails over a row, null if none does."""
-    whole = f.struct(*(f.expr(text).alias(f"c{place}") for place, text in enumerate(expressions)))
+    whole = f.struct(*(f.expr(check_expression(text)).alias(f"c{place}") for place, text in enumerate(expressions)))
     return f.when(tried(whole).isNull(), f"it cannot be computed: {', '.join(expressions)}")

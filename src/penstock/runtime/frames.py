@@ -1,6 +1,6 @@
 """A QuerySpec as Spark DataFrames."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -28,6 +28,7 @@ from penstock.runtime.settling import settled
 from penstock.runtime.times import FAULT, converted, is_plain, marked, passed, watermarked
 from penstock.sql.carving.stages import ORDERED
 from penstock.sql.dialects import quoted
+from penstock.sql.gate import check_expression, check_statement
 from penstock.sql.types import Column, Columns
 from penstock.sql.wide_rewriting import rewritten, rewritten_condition
 from penstock.sql.wide_types import mentions_wide
@@ -90,7 +91,7 @@ class Frames:
         source = self._with_columns(self.filling.source(entry.source), entry.node)
         if entry.cast_to:
             source = source.with_columns(tuple(Column(name, kind) for name, kind in entry.cast_to.items()))
-        source = source if entry.condition is None else source.where(entry.condition)
+        source = source if entry.condition is None else source.where(check_expression(entry.condition))
         return source.in_any_order() if entry.any_order else source
 
     def _with_columns(self, source: Source, node_id: str) -> Source:
@@ -222,7 +223,7 @@ class Frames:
         """The rows that an operator may have found late, of a batch of its input that is given once more."""
         entry = next(entry for entry in query.inputs if entry.view == late.input)
         self._once_more(query, entry, rows, late.steps)
-        return rows.sparkSession.sql(late.sql)
+        return rows.sparkSession.sql(_checked(late.sql, query))
 
     def _once_more(
         self, query: QuerySpec, entry: Input, rows: DataFrame, steps: Sequence[str], *, with_records: bool = False
@@ -247,7 +248,7 @@ class Frames:
                 case Step():
                     parameters = self.filling.parameters(step)
                     know_row_functions(session, step.sql)
-                    sql = _with_wide_numbers(step.sql, query, session)
+                    sql = _checked(_with_wide_numbers(step.sql, query, session), query, step.parameters)
                     rows = session.sql(sql, args=parameters) if parameters else session.sql(sql)
                 case KeyedStep():
                     rows = operate(step, [session.table(quoted(view)) for view in step.inputs])
@@ -260,6 +261,13 @@ class Frames:
 def _views(query: QuerySpec, session: SparkSession) -> dict[str, DataFrame]:
     views = {*(i.view for i in query.inputs), *(s.view for s in query.steps)}
     return {view: session.table(quoted(view)) for view in views}
+
+
+def _checked(sql: str, query: QuerySpec, parameters: Collection[str] = ()) -> str:
+    """A statement, if it may be given to Spark."""
+    views = [part.view for part in (*query.inputs, *query.steps)]
+    views += [entry.view + ORDERED for entry in query.inputs if entry.ordered]
+    return check_statement(sql, views, [model.function for model in query.asks], parameters)
 
 
 def _with_wide_numbers(sql: str, query: QuerySpec, session: SparkSession) -> str:
@@ -278,7 +286,7 @@ def wanted(frame: DataFrame, condition: str) -> DataFrame:
     if mentions_wide(condition) or has_wide_numbers(frame):
         know_wide_numbers(frame.sparkSession)
         condition = rewritten_condition(condition, columns_of(frame))
-    return frame.where(condition)
+    return frame.where(check_expression(condition))
 
 
 def _names_in(query: QuerySpec) -> frozenset[str] | None:

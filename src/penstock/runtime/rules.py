@@ -9,6 +9,7 @@ from pyspark.sql import functions as f
 from penstock.errors import QueryFailed
 from penstock.keyed.operators import OP
 from penstock.manifest.model import Output, RowRule
+from penstock.sql.gate import check_expression
 
 BROKEN: Final = "_broken"
 """The first rule that a row breaks, in words."""
@@ -18,7 +19,8 @@ def marked(rows: DataFrame, rules: Sequence[RowRule]) -> DataFrame:
     """The rows with the first rule that each one breaks. A row that is to be deleted breaks none."""
     kept = f.lower(OP) == "d" if OP in rows.columns else f.lit(False)
     checks = [
-        f.when(~f.coalesce(f.expr(rule.condition), f.lit(True)), f.lit(f"{rule.test}: {rule.said}")) for rule in rules
+        f.when(~f.coalesce(f.expr(check_expression(rule.condition)), f.lit(True)), f.lit(f"{rule.test}: {rule.said}"))
+        for rule in rules
     ]
     return rows.withColumn(BROKEN, f.when(~f.coalesce(kept, f.lit(False)), f.coalesce(*checks, f.lit(None))))
 

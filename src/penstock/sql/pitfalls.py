@@ -14,8 +14,6 @@ from penstock.sql.function_names import called_name, is_aggregate, written_name
 from penstock.sql.query import Problem, Query, offset_of, start_of
 from penstock.sql.types import wrong_digits
 
-_OF_JAVA: Final = frozenset({"JAVA_METHOD", "REFLECT", "TRY_REFLECT"})
-
 
 def pitfalls(query: Query) -> Iterator[Problem]:
     rules = {**_RULES, **(_FLINK_RULES if query.dialect is PROJECT else {})}
@@ -30,9 +28,6 @@ def pitfalls(query: Query) -> Iterator[Problem]:
 
 def _called(node: exp.Expr) -> Iterator[Problem]:
     name = called_name(node).upper()
-    if name in _OF_JAVA:
-        hint = "use a function of SQL; docs/sql.md tells which there are"
-        yield Problem("sql-unsupported", f"{name} calls Java from SQL, which is not allowed", _start(node), hint, name)
     if name in _PATTERNS and len(given := _given(node)) > 1:
         yield from _pattern(node, given[1])
     if is_aggregate(node) and not isinstance(node, exp.Count) and any(isinstance(a, exp.Star) for a in _given(node)):

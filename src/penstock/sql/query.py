@@ -12,6 +12,7 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from penstock.sql.dialects import quoted
+from penstock.sql.forms import Refusal, refusals
 from penstock.sql.function_names import class_name
 from penstock.sql.window_tables import BadWindowTableError
 
@@ -81,6 +82,7 @@ class TableName:
 
 
 def parse(text: str, dialect: Dialect) -> Query | Problem:
+    """The query that people wrote, if it is made of nothing but forms that may reach Spark."""
     try:
         statements = list(_statements(text, dialect))
     except RecursionError:
@@ -103,7 +105,19 @@ def parse(text: str, dialect: Dialect) -> Query | Problem:
         kind = tree.key.upper()
         message = f"expected a SELECT statement, found {kind}"
         return Problem("sql-statement", message, offset_of(tree), "begin with SELECT or WITH")
+    if (refused := next(refusals(tree), None)) is not None:
+        place = _place_of_refusal(refused, text, dialect)
+        return Problem("sql-unsupported", refused.message, place, refused.hint, refused.subject)
     return Query(text, dialect, tree=tree)
+
+
+def _place_of_refusal(refused: Refusal, text: str, dialect: Dialect) -> int:
+    """Where a refused part stands: at its own word, if the text has that."""
+    if isinstance(start := refused.node.meta.get("start"), int):
+        return start
+    words = refused.subject.upper().split()[:1]
+    found = [token.start for token in dialect.tokenize(text) if [token.text.upper().partition(" ")[0]] == words]
+    return found[0] if found else start_of(refused.node)
 
 
 def _statements(text: str, dialect: Dialect) -> Iterator[exp.Expr]:
@@ -165,16 +179,26 @@ def has_subqueries(query: Query) -> bool:
 
 def _outer_tables(tree: exp.Query) -> list[exp.Table]:
     """The tables that are no CTEs where they stand, in the order of the text."""
-    if tree.find(exp.CTE) is None:
-        found = [table for table in tree.find_all(exp.Table) if table.find_ancestor(exp.Hint) is None]
-    else:
-        found = [
-            source
-            for scope in traverse_scope(tree)
-            for source in scope.sources.values()
-            if isinstance(source, exp.Table) and (source.db or not _names_cte(source.name, scope))
-        ]
+    found = [table for table in tree.find_all(exp.Table) if table.find_ancestor(exp.Hint) is None]
+    if tree.find(exp.CTE) is not None:
+        found = _without_ctes(tree, found)
     return sorted({id(table): table for table in found}.values(), key=offset_of)
+
+
+def _without_ctes(tree: exp.Query, found: list[exp.Table]) -> list[exp.Table]:
+    """The tables that name no CTE. One that stands in no scope is an outer table unless any CTE has its name."""
+    scoped = [
+        (source, scope)
+        for scope in traverse_scope(tree)
+        for source in scope.sources.values()
+        if isinstance(source, exp.Table)
+    ]
+    seen = {id(source) for source, _ in scoped}
+    names = {cte.alias.casefold() for cte in tree.find_all(exp.CTE)}
+    return [
+        *(source for source, scope in scoped if source.db or not _names_cte(source.name, scope)),
+        *(table for table in found if id(table) not in seen and (table.db or table.name.casefold() not in names)),
+    ]
 
 
 def _names_cte(name: str, scope: Scope) -> bool:
