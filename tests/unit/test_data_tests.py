@@ -71,31 +71,40 @@ NAMED = [
     "{not_null: {columns: 'id, WORD'}}",
     "{accepted_values: {column: WORD, values: [1]}}",
     "{accepted_types: {types: {id: bigint, WORD: string}}}",
-    "{range: {column: WORD, min: 0}}",
     "{unique_key: {key: WORD}}",
     "{unique_key: {key: [id, WORD]}}",
     "{foreign_key: {column: WORD, ref_model: m, ref_key: id}}",
     "{max_lag: {column: WORD, max_seconds: 5}}",
-    "{distribution: {column: WORD, buckets: [{expected_ratio: 1}]}}",
-    "{positive: {columns: WORD}}",
-    "{positive: {column: WORD}}",
     "{freshness: {max_seconds: 5, column: WORD}}",
     "{custom_sql: {where: id > 1, detail_column: WORD}}",
 ]
 
 
-@pytest.mark.parametrize("assertion", NAMED)
-def test_a_column_that_an_assertion_names_must_be_there(project: Findings, assertion: str) -> None:
-    assert project(with_test(assertion.replace("WORD", "NAME"))) == ()
-    text = with_test("{not_null: {columns: id}}", assertion.replace("WORD", "nmae"))
+OF_NUMBERS = [
+    "{range: {column: WORD, min: 0}}",
+    "{distribution: {column: WORD, buckets: [{expected_ratio: 1}]}}",
+    "{positive: {columns: WORD}}",
+    "{positive: {column: WORD}}",
+]
+
+
+@pytest.mark.parametrize(
+    ("assertion", "name", "typo"),
+    [*((a, "Name", "nmae") for a in NAMED), *((a, "price", "prcie") for a in OF_NUMBERS)],
+)
+def test_a_column_that_an_assertion_names_must_be_there(
+    project: Findings, assertion: str, name: str, typo: str
+) -> None:
+    assert project(with_test(assertion.replace("WORD", name.upper()))) == ()
+    text = with_test("{not_null: {columns: id}}", assertion.replace("WORD", typo))
     found = only(project(text))
-    assert (found.code, found.params, found.hint) == ("contract-broken", {"column": "nmae"}, "did you mean `Name`?")
+    assert (found.code, found.params, found.hint) == ("contract-broken", {"column": typo}, f"did you mean `{name}`?")
     assert found.path.startswith("tests.t.assertions.1.")
     assert found.origin is not None
-    assert found.origin.line == spot(MAIN, text, "nmae").line
+    assert found.origin.line == spot(MAIN, text, typo).line
 
 
-@pytest.mark.parametrize("assertion", NAMED)
+@pytest.mark.parametrize("assertion", [*NAMED, *OF_NUMBERS])
 def test_where_columns_are_not_known_nothing_is_claimed(project: Findings, assertion: str) -> None:
     assert project(with_test(assertion, model="open")) == ()
 
@@ -103,6 +112,104 @@ def test_where_columns_are_not_known_nothing_is_claimed(project: Findings, asser
 def test_the_key_of_the_other_model_must_be_there(project: Findings) -> None:
     text = with_test("{foreign_key: {column: id, ref_model: m, ref_key: nope}}")
     assert codes(project(text)) == ["contract-broken"]
+
+
+# Values
+
+
+def rules_of(check: Check, *assertions: str, model: str = "m", columns: str = "id, Name") -> list[str]:
+    """The conditions that rows of a model must meet."""
+    text = with_test(*assertions, kind="continuous", model=model, more=", on_failure: [{dlq: {}}]")
+    graph, found = check({MAIN: text.replace("SELECT id, Name", f"SELECT {columns}")})
+    assert graph is not None, found
+    (query,) = compile(graph).queries
+    return [rule.condition for output in query.outputs for rule in output.rules]
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "condition"),
+    [
+        ("Name", "[DE, NO, on, 1.10, 0x10, 2026-01-01]", "`Name` IN ('DE', 'NO', 'on', '1.10', '0x10', '2026-01-01')"),
+        ("Name", '["NO", \'y\']', "`Name` IN ('NO', 'y')"),
+        ("id", "[1, 0x10, '7', 1_000]", "`id` IN (1, 16, 7, 1000)"),
+        ("price", "[1.50, 2]", "`price` IN (1.50, 2)"),
+        ("ok", "[yes, 'false']", "`ok` IN (TRUE, FALSE)"),
+        ("day", "[2026-01-31, '2026-02-01']", "`day` IN (CAST('2026-01-31' AS DATE), CAST('2026-02-01' AS DATE))"),
+        ("at", "[2026-01-31 10:00:00]", "`at` IN (CAST('2026-01-31 10:00:00' AS TIMESTAMP))"),
+    ],
+)  # fmt: skip
+def test_values_are_those_of_the_column_s_type(check: Check, column: str, values: str, condition: str) -> None:
+    rule = f"{{accepted_values: {{column: {column}, values: {values}}}}}"
+    assert rules_of(check, rule, columns="id, Name, price, ok, day, `at`") == [condition]
+
+
+def test_values_for_a_column_of_an_unknown_type_are_compared_as_texts(check: Check) -> None:
+    lists = ("{accepted_values: {column: x, values: [DE, NO]}}", "{accepted_values: {column: x, values: [1, 2]}}")
+    text = with_test(*lists, kind="continuous", model="m", more=", on_failure: [{dlq: {}}]")
+    graph, _ = check(
+        {MAIN: text.replace('SELECT id, Name FROM {{ source("s") }}', 'SELECT x FROM {{ source("open") }}')}
+    )
+    assert graph is not None
+    (query,) = compile(graph).queries
+    found = [rule.condition for output in query.outputs for rule in output.rules]
+    assert found == ["CAST(`x` AS STRING) IN ('DE', 'NO')", "`x` IN (1, 2)"]
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "word"),
+    [
+        ("id", "[1, a, 2]", "a"),
+        ("id", "[1, NO]", "NO"),
+        ("price", "[.inf]", ".inf"),
+        ("ok", "[true, maybe]", "maybe"),
+        ("day", "[2026-02-30]", "2026-02-30"),
+        ("at", "[2026-01-01, garbage]", "garbage"),
+        ("Name", "[a, null]", "null"),
+        ("Name", "[a, ~]", "~"),
+    ],
+)
+def test_a_value_that_the_column_cannot_have_is_found_where_it_stands(
+    project: Findings, column: str, values: str, word: str
+) -> None:
+    text = with_test(f"{{accepted_values: {{column: {column}, values: {values}}}}}")
+    found = only(project(text))
+    assert (found.code, found.params) == ("contract-broken", {"column": column})
+    at = text.index(f"values: {values}")
+    assert found.origin is not None
+    assert found.origin.column == at + len("values: ") + values.index(word) - text.rindex("\n", 0, at)
+    types = {"id": "BIGINT", "price": "DOUBLE", "ok": "BOOLEAN", "day": "DATE", "at": "TIMESTAMP", "Name": "STRING"}
+    beside = f"{{name: {column}, type: {types[column]}, tests: [{{accepted_values: {{values: {values}}}}}]}}"
+    source = f"project: {{name: p}}\nsources: [{{name: s, topic: t, columns: [{beside}]}}]\n"
+    assert codes(project(source)) == ["contract-broken"]
+
+
+@pytest.mark.parametrize(
+    ("assertion", "column"),
+    [
+        *((a, column) for a in OF_NUMBERS for column in ("Name", "at", "ok", "xs")),
+        ("{accepted_values: {column: WORD, values: [a]}}", "xs"),
+    ],
+)
+def test_a_test_of_numbers_needs_a_column_of_numbers(project: Findings, assertion: str, column: str) -> None:
+    found = only(project(with_test(assertion.replace("WORD", column))))
+    assert (found.code, found.params) == ("contract-broken", {"column": column})
+
+
+@pytest.mark.parametrize(
+    ("where", "code"),
+    [
+        ("idd = 1", "sql-unknown-column"),
+        ("id = 'a'", "sql-argument"),
+        ("uper(Name) = 'x'", "sql-unknown-function"),
+        ("java_method('a', 'b') = 'x'", "sql-unsupported"),
+        ("id > 1 GROUP BY id", "sql-statement"),
+        ("id IN (SELECT 1 FROM x)", "sql-statement"),
+        ("id >", "sql-syntax"),
+    ],
+)
+def test_the_condition_of_a_test_is_checked_like_any_sql(project: Findings, where: str, code: str) -> None:
+    text = with_test(f'{{custom_sql: {{where: "{where}"}}}}', kind="continuous")
+    assert codes(errors(project(text))) == [code]
 
 
 # Types

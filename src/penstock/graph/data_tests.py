@@ -5,11 +5,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
 from penstock.errors import Diagnostic, Severity, did_you_mean
+from penstock.graph.assertion_values import typed_checks, typed_test
 from penstock.graph.graph import DataTest, Node
 from penstock.graph.names import unknown
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
 from penstock.project.template import Templates
+from penstock.sql.row_conditions import wrong_condition
 from penstock.sql.types import TYPE_NAMES, Columns, spark_type
 
 _KINDS: Final[Mapping[str, frozenset[str]]] = {
@@ -49,24 +51,44 @@ def data_test(
     diagnostics.extend(_unknown_keys(declared, nodes))
     if node_id not in nodes:
         return None, diagnostics
-    diagnostics.extend(_against_columns(declared, nodes[node_id].columns))
-    return DataTest(test.name, node_id, test, declared.origin), diagnostics
+    columns = nodes[node_id].columns
+    typed, wrong = typed_test(declared, columns)
+    diagnostics.extend((*_against_columns(declared, columns), *wrong, *_wrong_conditions(declared, nodes[node_id])))
+    return DataTest(test.name, node_id, typed, declared.origin), diagnostics
 
 
-def column_tests(node: Node) -> Iterator[DataTest]:
+def column_tests(
+    declared: Declared[written.Source] | Declared[written.Model], node: Node
+) -> tuple[list[DataTest], list[Diagnostic]]:
     """The checks that stand beside a column, as tests of their own."""
-    element = node.element
-    if not isinstance(element, written.Source | written.Model):
-        return
-    for column in element.columns:
-        for check in column.tests:
+    lists, diagnostics = typed_checks(declared, node.columns)
+    tests: list[DataTest] = []
+    for column in declared.value.columns:
+        for place, check in enumerate(column.tests):
             kind = next(iter(check.model_fields_set))
             name = f"{node.name}.{column.name}.{kind}"
             body = _ASSERTIONS[kind](check, column.name)
+            if (column.name, place) in lists:
+                body["accepted_values"]["values"] = lists[column.name, place]
             test = written.DataTest.model_validate(
                 {"name": name, "model": node.name, "type": "sample", "assertions": [body]}
             )
-            yield DataTest(name, node.id, test, node.origin)
+            tests.append(DataTest(name, node.id, test, node.origin))
+    return tests, diagnostics
+
+
+def _wrong_conditions(declared: Declared[written.DataTest], node: Node) -> Iterator[Diagnostic]:
+    """Conditions that are no SQL, or are not about single rows of the tested model."""
+    for position, assertion in enumerate(declared.value.assertions):
+        custom = assertion.custom_sql
+        if custom is None or custom.where is None:
+            continue
+        problems = wrong_condition(custom.where, node.columns)
+        place = ("assertions", position, "custom_sql", "where")
+        origin, path = declared.origin_of(*place), declared.label_of(*place)
+        for problem in problems:
+            params = {"subject": problem.subject}
+            yield Diagnostic(problem.code, problem.message, origin, path, problem.hint, params=params)
 
 
 _ASSERTIONS: Final[Mapping[str, Callable[[Any, str], dict[str, Any]]]] = {

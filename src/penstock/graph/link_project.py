@@ -19,7 +19,9 @@ from penstock.graph.sources import source_node, unreadable_formats
 from penstock.graph.times import idle_lateness
 from penstock.graph.topics import schema_clashes, topic_clashes
 from penstock.graph.virtual_topics import virtual_clashes
+from penstock.project.declared import Declared
 from penstock.project.parse_project import StreamProject
+from penstock.project.stream_project import Model, Source
 from penstock.sql.types import Columns
 
 
@@ -35,8 +37,8 @@ def link_project(
     known = {*nodes, *(f"model.{m.value.name}" for m in project.models), *project.refused}
     models: dict[str, ReadModel] = {}
     for declared in project.models:
-        model, notes = read_model(declared, known, project.templates)
-        models[f"model.{declared.value.name}"] = model
+        read, notes = read_model(declared, known, project.templates)
+        models[f"model.{declared.value.name}"] = read
         diagnostics.extend(notes)
     ordered, cycles = topological({node_id: model.inputs for node_id, model in models.items()})
     diagnostics.extend(cycle_diagnostics(cycles, lambda node_id: models[node_id].declared))
@@ -44,7 +46,15 @@ def link_project(
         node, notes = model_node(models[node_id], nodes, project.runtime, project.defaults, memory)
         nodes[node_id] = node
         diagnostics.extend(notes)
-    tests: list[DataTest] = [test for node in nodes.values() for test in column_tests(node)]
+    tests: list[DataTest] = []
+    elements: dict[str, Declared[Source] | Declared[Model]] = {
+        **{f"source.{source.value.name}": source for source in project.sources},
+        **{f"model.{model.value.name}": model for model in project.models},
+    }
+    for node_id, node in nodes.items():
+        beside, notes = column_tests(elements[node_id], node)
+        tests.extend(beside)
+        diagnostics.extend(notes)
     for exposure in project.exposures:
         node, notes = exposure_node(exposure, nodes, known)
         nodes[node.id] = node

@@ -1,17 +1,18 @@
 """What continuous tests ask of single rows, where rows that fail are to go elsewhere (`on_failure: {dlq: …}`)."""
 
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import Any, Final
 
 from penstock.graph.graph import Graph, Node
 from penstock.manifest.model import RowRule
 from penstock.project.stream_project import Model
 from penstock.project.stream_project import tests as asked
-from penstock.sql.clauses import spark_condition, spark_literal
-from penstock.sql.dialects import PROJECT, quoted
-from penstock.sql.query import Problem, bind, parse
+from penstock.sql.clauses import spark_literal
+from penstock.sql.dialects import quoted
+from penstock.sql.row_conditions import row_condition
 
-_ROWS: Final = "SELECT * FROM rows_ WHERE "
+_TIMES: Final = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
 
 
 def row_rules(graph: Graph, node: Node) -> tuple[RowRule, ...]:
@@ -43,18 +44,34 @@ def _conditions(body: Any, node: Node) -> Iterator[tuple[str, str]]:
             for column in columns:
                 yield f"`{column}` is null", f"{quoted(column)} IS NOT NULL"
         case asked.AcceptedValuesOf(column=column, values=values):
-            listed = ", ".join(map(spark_literal, values))
-            yield f"`{column}` is none of {listed}", f"{quoted(column)} IN ({listed})"
+            shown = ", ".join(map(spark_literal, values))
+            yield f"`{column}` is none of {shown}", _is_one_of(column, values, _type_of(column, node))
         case asked.RangeOf(column=column, min=low, max=high):
             if low is not None:
-                yield f"`{column}` is below {low:g}", f"{quoted(column)} >= {low!r}"
+                yield f"`{column}` is below {low:g}", f"{quoted(column)} >= {_number(low)}"
             if high is not None:
-                yield f"`{column}` is above {high:g}", f"{quoted(column)} <= {high!r}"
+                yield f"`{column}` is above {high:g}", f"{quoted(column)} <= {_number(high)}"
         case asked.Positive(columns=columns, allow_zero=allow_zero):
             for column in columns:
                 yield f"`{column}` is not positive", f"{quoted(column)} {'>=' if allow_zero else '>'} 0"
         case asked.CustomSql(name=name, where=str(where)):
-            parsed = parse(_ROWS + where, PROJECT)
-            if not isinstance(parsed, Problem):
-                condition = spark_condition(bind(parsed, {"rows_": node.id}))
+            if (condition := row_condition(where)) is not None:
                 yield name, f"NOT coalesce(({condition}), false)"
+
+
+def _is_one_of(column: str, values: Sequence[Any], type_: str | None) -> str:
+    """A column of an unknown type is compared as a text with texts: that cannot fail, whatever it turns out to be."""
+    listed = ", ".join(map(spark_literal, values))
+    if type_ in _TIMES:
+        listed = ", ".join(f"CAST({spark_literal(value)} AS {type_})" for value in values)
+    is_open = type_ is None and any(isinstance(value, str) for value in values)
+    return f"{f'CAST({quoted(column)} AS STRING)' if is_open else quoted(column)} IN ({listed})"
+
+
+def _type_of(column: str, node: Node) -> str | None:
+    return next((c.type for c in node.columns or () if c.name.casefold() == column.casefold()), None)
+
+
+def _number(bound: float) -> str:
+    """A bound without an exponent, which would be a DOUBLE to Spark."""
+    return f"{Decimal(repr(bound)):f}"

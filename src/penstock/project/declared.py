@@ -43,6 +43,13 @@ class Declared(Generic[T]):
             return self.texts[field].origin(offset)
         return self.document.inside((*self.path, *self._written((field,))), offset)
 
+    def source_text(self, *steps: Step) -> str | None:
+        """A scalar as it is written in the document, before YAML makes a value of it."""
+        return self.document.source_text(*self.path, *self._written(steps))
+
+    def is_mapping(self, *steps: Step) -> bool:
+        return self.document.is_mapping(*self.path, *self._written(steps))
+
     def says(self, *steps: str) -> bool:
         """Whether the field was written at all."""
         return has(self.raw, steps)

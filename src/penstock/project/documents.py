@@ -50,12 +50,24 @@ class Document:
             node = pair[1]
         return len(path)
 
-    def origin_of_text(self, path: tuple[Step, ...], text: str) -> Origin:
-        """Where a piece of the text at `path` begins; where the value begins, if it is no text that has it."""
+    def source_text(self, *path: Step) -> str | None:
+        """The scalar at `path` as it is written: `NO`, where YAML reads false. None for anything else."""
+        node = self._node(path)
+        return str(node.value) if isinstance(node, yaml.ScalarNode) else None
+
+    def is_mapping(self, *path: Step) -> bool:
+        return isinstance(self._node(path), yaml.MappingNode)
+
+    def _node(self, path: tuple[Step, ...]) -> yaml.Node | None:
         node = self.root
         for step in path:
             pair = _child(node, step)
             node = pair[1] if pair else None
+        return node
+
+    def origin_of_text(self, path: tuple[Step, ...], text: str) -> Origin:
+        """Where a piece of the text at `path` begins; where the value begins, if it is no text that has it."""
+        node = self._node(path)
         found = node.value.find(text) if isinstance(node, yaml.ScalarNode) else -1
         return self.inside(path, found) if found >= 0 else self.origin(*path)
 
@@ -64,10 +76,7 @@ class Document:
 
         Folding and indentation only ever change white space, so the two texts are aligned by everything else.
         """
-        node = self.root
-        for step in path:
-            pair = _child(node, step)
-            node = pair[1] if pair else None
+        node = self._node(path)
         if not isinstance(node, yaml.ScalarNode):
             return self.origin(*path)
         ahead = sum(not c.isspace() for c in node.value[:offset])

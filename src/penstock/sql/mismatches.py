@@ -1,6 +1,6 @@
 """Operators, conditions and unions whose types do not go together, and those that read texts as numbers."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Final
 
@@ -9,6 +9,7 @@ from sqlglot import exp
 from penstock.errors import did_you_mean
 from penstock.sql.function_names import written_name
 from penstock.sql.known_types import Family, KnownTypes, family_of_type
+from penstock.sql.literals import is_date, is_number, is_timestamp, is_truth
 from penstock.sql.query import Problem, offset_of, start_of
 from penstock.sql.types import type_text
 
@@ -80,10 +81,32 @@ def _compared(node: exp.Expr, one: exp.Expr, other: exp.Expr, types: KnownTypes)
     families = types.family_of(one), types.family_of(other)
     found = frozenset(families)
     if None in found or len(found) == 1 or found in _LOOSE or ("text" in found and "nested" not in found):
-        yield from _as_number(node, [one, other], types)
+        unreadable = list(_unreadable(node, one, other, types))
+        yield from unreadable or _as_number(node, [one, other], types)
         return
     shown = " and ".join(type_text(types.type_of(side)) or "a value" for side in (one, other))
     yield Problem("sql-argument", f"{shown} cannot be compared", start_of(node), _way_out(found), "comparison")
+
+
+_READ_AS: Final[Mapping[str, tuple[Callable[[str], bool], str, str]]] = {
+    "number": (is_number, "a number", "write a number, or CAST(… AS STRING) around the other side"),
+    "time": (is_timestamp, "a time", "write it like '2026-01-31 12:00:00'"),
+    "date": (is_date, "a day", "write it like '2026-01-31'"),
+    "truth": (is_truth, "TRUE or FALSE", "write TRUE or FALSE"),
+}
+
+
+def _unreadable(node: exp.Expr, one: exp.Expr, other: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
+    """A text that is written out and cannot be read as what it is compared with: Spark would stop at it."""
+    for text, compared in ((one, other), (other, one)):
+        wanted = _READ_AS.get(types.family_of(compared) or "")
+        literal = text.this if isinstance(text, exp.Cast) and text.is_type(*exp.DataType.TEXT_TYPES) else text
+        if wanted is None or not isinstance(literal, exp.Literal) or not literal.is_string:
+            continue
+        can_read, kind, hint = wanted
+        if not can_read(literal.name):
+            shown = f"{_shown(compared)} is {type_text(types.type_of(compared))}, and {literal.sql()} is not {kind}"
+            yield Problem("sql-argument", shown, start_of(node), hint, literal.name)
 
 
 def _way_out(found: frozenset[Family | None]) -> str:
@@ -118,14 +141,15 @@ def _as_number(node: exp.Expr, sides: list[exp.Expr], types: KnownTypes) -> Iter
     if {types.family_of(side) for side in sides} != {"text", "number"}:
         return
     text, number = sorted(sides, key=lambda side: types.family_of(side) != "text")
-    if isinstance(text, exp.Literal) and _is_number(text.name):
+    if isinstance(text, exp.Literal) and is_number(text.name):
         return
     shown, name = _shown(text), _shown(text).strip("`")
     as_text, as_number = f"write CAST({_shown(number).strip('`')} AS STRING)", f"TRY_CAST({name} AS DOUBLE)"
     message = f"{shown} is a text, and is read as a number here: rows whose text is none fail"
     if isinstance(text, exp.Literal):
-        message, hint = f"{shown} is read as a number here, and is none: rows fail", as_text
-    elif isinstance(node, _ARITHMETIC):
+        yield Problem("sql-argument", f"{shown} is read as a number here, and is none", start_of(node), as_text, name)
+        return
+    if isinstance(node, _ARITHMETIC):
         hint = f"write {as_number}, which is null for what is no number"
     else:
         hint = f"{as_text}, or {as_number}"
@@ -142,14 +166,6 @@ def _shown(node: exp.Expr) -> str:
             return str(node.this.sql())
         case _:
             return "…"
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _condition(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
