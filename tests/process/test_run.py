@@ -149,6 +149,28 @@ def test_a_killed_runner_takes_its_jvm_with_it_and_frees_the_lock(quickstart: Pa
     assert "running" not in {q["state"] for q in status["queries"]}
 
 
+def test_a_jvm_that_outlives_its_runner_keeps_the_next_one_waiting(quickstart: Path) -> None:
+    with background("run", cwd=quickstart) as runner:
+        wait_until(lambda: len(ids(quickstart, "orders.clean.v1")) > 0, "the first rows")
+        (jvm,) = children(runner.pid)
+        os.kill(jvm, signal.SIGSTOP)
+        runner.send_signal(signal.SIGKILL)
+        runner.wait(timeout=PATIENCE)
+        try:
+            status = json.loads(penstock("status", "--format", "json", cwd=quickstart).stdout)
+            assert (status["running"], status["spark_pid"]) == (False, jvm)
+            with background("run", "--once", cwd=quickstart) as second:
+                assert second.stdout is not None
+                waits = f"Waiting for Spark process {jvm} of a run that was killed (process {runner.pid}) to end."
+                assert any(waits in line for line in second.stdout)
+                assert not children(second.pid)
+                os.kill(jvm, signal.SIGCONT)
+                assert second.wait(timeout=PATIENCE) == 0
+        finally:
+            os.kill(jvm, signal.SIGKILL) if alive(jvm) else None
+    assert ids(quickstart, "orders.clean.v1") == paid_ids(quickstart)
+
+
 def test_an_interrupt_while_spark_starts_leaves_no_jvm(quickstart: Path) -> None:
     with background("run", cwd=quickstart) as runner:
         wait_until(lambda: bool(children(runner.pid)), "a JVM")

@@ -140,15 +140,15 @@ def test_a_lock_that_is_lost_is_taken_again_unless_somebody_has_it(in_postgres: 
     checked = check(in_postgres.running.root / "pipeline.yml")
     place, store = checked.place, checked.store
     ended = "SELECT count(pg_terminate_backend(pid, 60000)) FROM pg_locks WHERE locktype = 'advisory'"
-    with store.held(place.namespace) as still_held:
-        still_held()
+    with store.held(place.namespace) as hold:
+        hold.check()
         assert database.rows(ended) == [("1",)]
-        still_held()
+        hold.check()
         with pytest.raises(PlanRefused), store.held(place.namespace):
             pytest.fail("two hold one lock")
         assert database.rows(ended) == [("1",)]
         with store.held(place.namespace), pytest.raises(PlanRefused) as refused:
-            still_held()
+            hold.check()
     assert refused.value.code == "already-running"
 
 

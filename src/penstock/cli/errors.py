@@ -1,7 +1,7 @@
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
@@ -29,6 +29,15 @@ NodeOption = Annotated[
 LimitOption = Annotated[
     int | None, typer.Option("--limit", min=1, help="How many at most. Default: 100, and all of them as JSON.")
 ]
+
+
+class Locks(NamedTuple):
+    """What Spark's process is to inherit, and who is told of it."""
+
+    descriptors: tuple[int, ...]
+    note_spark: Callable[[int], None]
+
+
 _SHOWN: Final = 100
 _AT_ONCE: Final = 10_000
 _LEFT: Final = "`penstock errors discard --node NODE` lets records go that cannot be delivered"
@@ -92,9 +101,9 @@ def replay(
 ) -> None:
     """Deliver the records that wait once more, each of them once. What fails again waits again."""
     checked = check(target(path, directory, env, config=config))
-    with _alone(checked):
+    with _alone(checked) as locks:
         found = waiting(checked, node)
-        result = _replayed(checked, found) if found else []
+        result = _replayed(checked, found, locks) if found else []
     whys = {row["why"] for each in result for row in each["left"]}
     if whys and not any(row["records"] for row in result):
         raise PlanRefused("not-runnable-here", "; ".join(sorted(whys)), hint=_LEFT)
@@ -137,17 +146,17 @@ def discard(
 
 
 @contextmanager
-def _alone(checked: Checked) -> Iterator[None]:
-    """Nobody else delivers these letters meanwhile: they would come twice."""
+def _alone(checked: Checked) -> Iterator[Locks]:
+    """Nobody else replays these dead letters meanwhile: they would come twice."""
     from penstock.runtime.lock import run_lock
 
     place, busy = checked.place, "the letters of this project are already being delivered"
     held = checked.marks.held(f"{place.namespace} letters", busy)
-    with run_lock(place.letters_lock, busy, "wait until that is done"), held:
-        yield
+    with run_lock(place.letters_lock, busy, "wait until that is done", say=output.say) as lock, held as hold:
+        yield Locks((lock.descriptor, *hold.descriptors), lock.note_spark)
 
 
-def _replayed(checked: Checked, found: Waiting) -> list[dict[str, Any]]:
+def _replayed(checked: Checked, found: Waiting, locks: Locks) -> list[dict[str, Any]]:
     from penstock.clients.java import find_java
 
     manifest = compiled(checked)
@@ -159,7 +168,8 @@ def _replayed(checked: Checked, found: Waiting) -> list[dict[str, Any]]:
 
     store = checked.marks
     result = []
-    with spark_session(manifest.spark, checked.place.logs, jars) as spark:
+    logs, inherited = checked.place.logs, locks.descriptors
+    with spark_session(manifest.spark, logs, jars, inherited=inherited, note_pid=locks.note_spark) as spark:
         for name in dict.fromkeys(found.nodes.values()):
             some = found.of(name)
             done = replayed(manifest, name, some, spark, checked.place, store, checked.environ, checked.clusters)

@@ -77,7 +77,7 @@ def _host(checked: Checked, plan: Plan, *, once: bool, quiet: bool) -> dict[str,
 
     place = checked.place
     store = checked.store
-    with run_lock(place.lock_file), store.held(place.namespace) as still_held:
+    with run_lock(place.lock_file, say=output.say) as lock, store.held(place.namespace) as hold:
         find_java()
         jars = fetched(packages_of(plan.manifest, checked.environ))
         output.say("Starting Spark …")
@@ -87,10 +87,13 @@ def _host(checked: Checked, plan: Plan, *, once: bool, quiet: bool) -> dict[str,
         from penstock.runtime.start import start
 
         board = ProgressBoard([query.name for query in plan.queries])
-        heartbeat = _Heartbeat(board, store, still_held, place, plan.manifest.revision)
+        heartbeat = _Heartbeat(board, store, hold.check, place, plan.manifest.revision)
         heartbeat.write()
 
-        with spark_session(plan.manifest.spark, place.logs, jars) as spark:
+        inherited = (lock.descriptor, *hold.descriptors)
+        with spark_session(
+            plan.manifest.spark, place.logs, jars, inherited=inherited, note_pid=lock.note_spark
+        ) as spark:
             clusters, said = checked.clusters, output.warn
             run = start(plan, spark, place, store, board, checked.environ, clusters=clusters, say=said)
             signals = Signals(run.stop, lambda: kill_jvm(spark), checked.settings.shutdown_budget_secs).listen()

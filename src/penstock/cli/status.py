@@ -25,11 +25,12 @@ def command(
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Show whether the project runs, and how far each query is."""
-    from penstock.runtime.lock import running_pid
+    from penstock.runtime.lock import lock_holder
 
     checked = check(target(path, directory, env, config=config))
     recorded = read_recorded(checked.store, checked.place)
-    pid = running_pid(checked.place.lock_file)
+    holder = lock_holder(checked.place.lock_file)
+    pid = holder.pid if holder is not None and holder.is_alive else None
     queries = [_settled(progress, pid) for progress in recorded.progress.values()]
     if lag:
         behind = _behind(checked)
@@ -40,6 +41,7 @@ def command(
                 "project": checked.graph.name,
                 "running": pid is not None,
                 "pid": pid,
+                "spark_pid": None if holder is None else holder.spark_pid,
                 "revision": recorded.revision,
                 "heartbeat_at": recorded.run.get("heartbeat_at"),
                 "queries": queries,
@@ -51,6 +53,8 @@ def command(
         return
     state = f"runs in process {pid}" if pid else "does not run"
     output.put(f"{checked.graph.name} {state}; revision {recorded.revision}.")
+    if holder is not None and pid is None:
+        output.put(f"Spark process {holder.spark_pid} of a run that was killed has not ended: `penstock stop` ends it.")
     width = max((len(q["query"]) for q in queries), default=0)
     for query in queries:
         batches = f"{query['batches']:,} batch{'' if query['batches'] == 1 else 'es'}"

@@ -30,16 +30,18 @@ def command(
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Stop the process that runs the project, and wait until it has. Batches under way are finished first."""
-    from penstock.runtime.lock import running_pid
+    from penstock.runtime.lock import lock_holder
 
     checked = check(target(path, directory, env, config=config))
-    pid = running_pid(checked.place.lock_file)
+    holder = lock_holder(checked.place.lock_file)
+    left_behind = holder is not None and not holder.is_alive
+    pid = None if holder is None else holder.spark_pid if left_behind else holder.pid
     if pid is not None:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM)
+            os.kill(pid, signal.SIGKILL if left_behind else signal.SIGTERM)
         timeout = timeout or math.ceil(checked.settings.shutdown_budget_secs) + SPARE_SECS
         deadline = time.monotonic() + timeout
-        while running_pid(checked.place.lock_file) == pid:
+        while lock_holder(checked.place.lock_file) == holder:
             if time.monotonic() > deadline:
                 text = f"process {pid} did not end within {timeout} s"
                 raise ServiceError(
@@ -52,5 +54,7 @@ def command(
         output.put_json({"project": checked.graph.name, "stopped": pid is not None, "pid": pid, "ended": ended})
     elif pid is None:
         output.put(f"{checked.graph.name} does not run.")
+    elif left_behind:
+        output.put(f"Ended process {pid}, Spark of a run that was killed; the next start replays its last batch.")
     else:
         output.put(f"Stopped process {pid}{SAID.get(ended or '', '')}.")

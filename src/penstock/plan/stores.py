@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -22,6 +23,16 @@ if TYPE_CHECKING:
 RUNNING: Final = "this pipeline is already running"
 
 
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """The lock of a store, held."""
+
+    check: Callable[[], None]
+    """To be called now and then: it raises if somebody else runs the same after all."""
+    descriptors: tuple[int, ...] = ()
+    """To be inherited by the process of Spark, which then holds the lock too."""
+
+
 class StateStore(Protocol):
     """Documents by key. A namespace keeps projects apart that share a store."""
 
@@ -32,11 +43,8 @@ class StateStore(Protocol):
     def get(self, namespace: str, prefix: str) -> Mapping[str, Any]: ...
     def put(self, namespace: str, documents: Mapping[str, Any]) -> None: ...
     def remove(self, namespace: str, keys: list[str]) -> None: ...
-    def held(self, namespace: str, busy: str = RUNNING) -> AbstractContextManager[Callable[[], None]]:
-        """Keep others who share the store from running the same as long as the block lasts; they are told `busy`.
-
-        What it gives is to be called now and then: it raises if somebody else runs the same after all.
-        """
+    def held(self, namespace: str, busy: str = RUNNING) -> AbstractContextManager[Hold]:
+        """Keep others who share the store from running the same as long as the block lasts; they are told `busy`."""
 
 
 class SqliteStore:
@@ -78,8 +86,8 @@ class SqliteStore:
                 f"DELETE FROM {self._table} WHERE namespace = ? AND key = ?", [(namespace, k) for k in keys]
             )
 
-    def held(self, namespace: str, busy: str = RUNNING) -> AbstractContextManager[Callable[[], None]]:
-        return nullcontext(_nothing)
+    def held(self, namespace: str, busy: str = RUNNING) -> AbstractContextManager[Hold]:
+        return nullcontext(Hold(_nothing))
 
     def _make_directory(self) -> None:
         try:
@@ -163,8 +171,8 @@ class PostgresStore:
             )
 
     @contextmanager
-    def held(self, namespace: str, busy: str = RUNNING) -> Iterator[Callable[[], None]]:
-        """The lock is the database's, so it dies with the process that holds it, on whatever machine that was.
+    def held(self, namespace: str, busy: str = RUNNING) -> Iterator[Hold]:
+        """The lock is the database's, so it dies with the processes that hold its connection, on whatever machine.
 
         It dies with the database, too: then it is taken again, unless somebody else has it by now.
         """
@@ -180,7 +188,7 @@ class PostgresStore:
                     connections.close()
                     db = self._locked(namespace, busy, connections)
 
-            yield still
+            yield Hold(still, (db.fileno(),))
 
     def _locked(self, namespace: str, busy: str, connections: ExitStack) -> Database:
         """A new connection that holds the lock."""
@@ -213,8 +221,8 @@ class MemoryStore:
         for key in keys:
             self._documents.pop((namespace, key), None)
 
-    def held(self, namespace: str, busy: str = RUNNING) -> AbstractContextManager[Callable[[], None]]:
-        return nullcontext(_nothing)
+    def held(self, namespace: str, busy: str = RUNNING) -> AbstractContextManager[Hold]:
+        return nullcontext(Hold(_nothing))
 
 
 def state_store(said: StateBackend, place: Place) -> StateStore:

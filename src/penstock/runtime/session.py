@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -89,8 +89,19 @@ def _for_one_machine() -> dict[str, str]:
 
 
 @contextmanager
-def spark_session(spec: SparkSpec, logs: Path, jars: Sequence[Path] = ()) -> Iterator[SparkSession]:
-    """A session with all output of Spark in a file below `logs`, and with these libraries. Ends with its JVM."""
+def spark_session(
+    spec: SparkSpec,
+    logs: Path,
+    jars: Sequence[Path] = (),
+    *,
+    inherited: Sequence[int] = (),
+    note_pid: Callable[[int], None] = lambda _: None,
+) -> Iterator[SparkSession]:
+    """A session with all output of Spark in a file below `logs`, and with these libraries. Ends with its JVM.
+
+    The JVM gets the `inherited` file descriptors: locks of ours are then held as long as it lives. `note_pid` hears of
+    its process.
+    """
     java = find_java()
     log = _new_log(logs)
     logging.getLogger().addHandler(logging.FileHandler(log))  # py4j tells the root logger about closed connections
@@ -112,8 +123,10 @@ def spark_session(spec: SparkSpec, logs: Path, jars: Sequence[Path] = ()) -> Ite
             with log.open("ab") as sink:
                 # A session of its own: Ctrl-C is ours to answer. Its stdin is a pipe: it ends when we do.
                 gateway = launch_gateway(  # type: ignore[no-untyped-call]
-                    conf, {"stdout": sink, "stderr": sink, "start_new_session": True}
+                    conf,
+                    {"stdout": sink, "stderr": sink, "start_new_session": True, "pass_fds": tuple(inherited)},
                 )
+            note_pid(gateway.proc.pid)
             session = _started(conf, gateway, log)
             if code is not None:
                 session.sparkContext.addPyFile(str(code))
