@@ -116,11 +116,15 @@ class Fault:
     message: str
     internal: bool
     retriable: bool
+    code: str | None = None
+    hint: str | None = None
 
     def to_json(self) -> dict[str, object]:
         return {
             "node": self.node,
+            "code": self.code,
             "message": self.message,
+            "hint": self.hint,
             "internal": self.internal,
             "retriable": self.retriable,
         }
@@ -130,7 +134,7 @@ class PenstockError(Exception):
     """Base of all errors that a person is meant to read.
 
     `context` grows outwards: each level that catches and re-raises says what did not come about because of it, and
-    which node that was, if it knows.
+    which node that was, if it knows. `others` failed beside it; one that is `reported` need not be shown again.
     """
 
     exit_code: ClassVar[int] = 70
@@ -148,6 +152,8 @@ class PenstockError(Exception):
         self.internal = internal
         self.context: list[str] = []
         self.node: str | None = None
+        self.others: list[PenstockError] = []
+        self.reported = False
 
     def during(self, what: str, *, node: str | None = None) -> Self:
         """The error, with what it stopped. Of nodes the innermost counts."""
@@ -162,7 +168,7 @@ class PenstockError(Exception):
 
     @property
     def fault(self) -> Fault:
-        return Fault(self.node, ": ".join(self.chain), self.internal, self.retriable)
+        return Fault(self.node, ": ".join(self.chain), self.internal, self.retriable, self.code, self.hint)
 
     def to_json(self) -> dict[str, object]:
         return {

@@ -261,6 +261,8 @@ class Settings(Frozen):
     clickhouse_source: ClickHouseSourceSettings = ClickHouseSourceSettings()
     clickhouse_sink: ClickHouseSinkSettings = ClickHouseSinkSettings()
     log_format: Literal["text", "json"] = "text"
+    """How `run` writes its lines to stderr: as text, with a time and a level where that is not a terminal, or one JSON
+    object a line."""
     record_batch_size: int = Field(1000, ge=1)
     record_batch_interval_ms: int = Field(100, ge=0)
     internal_buffer_size: int = Field(10, ge=1)
@@ -287,7 +289,6 @@ class Settings(Frozen):
 
 
 INERT: Final[Mapping[str, str]] = {
-    "log_format": "the log is Spark's, below `.penstock/logs`",
     "record_batch_size": "a batch is what is there when it begins",
     "record_batch_interval_ms": "a batch begins when the last one is done, or as `batch_flush_interval` of a sink says",
     "internal_buffer_size": "Spark hands rows on by itself",

@@ -130,15 +130,16 @@ def test_a_password_that_is_wrong_ends_the_run_with_the_sink_named(tmp_path: Pat
     env = of_postgres(int(dev_postgres.up(home).about["port"]), "no such password")
     ended = penstock("run", "p.yml", cwd=project, env=env)
     assert ended.returncode == 4
-    first, caused, batch, last, *_ = ended.stderr[ended.stderr.index("Error: ") :].splitlines()
-    assert (first, caused) == ("Error: query `numbers` stopped", "Caused by:")
-    assert batch == "    batch 0 was not written to sink `kept`"
-    assert last.startswith("    database-refused  PostgreSQL at 127.0.0.1:")
+    first, caused, batch, last, *_ = ended.stderr[ended.stderr.index(" ERROR query") :].splitlines()
+    assert (first, caused) == (" ERROR query `numbers` stopped", "    Caused by:")
+    assert batch == "        batch 0 was not written to sink `kept`"
+    assert last.startswith("        database-refused  PostgreSQL at 127.0.0.1:")
     assert "password authentication failed" in last
     assert "no such password" not in ended.stderr
     found = query(project, env)
     assert (found["state"], found["retry"]) == ("failed", None)
-    assert {**found["error"], "message": ""} == {"node": "kept", "message": "", "internal": False, "retriable": False}
+    told = {name: found["error"][name] for name in ("node", "code", "internal", "retriable")}
+    assert told == {"node": "kept", "code": "database-refused", "internal": False, "retriable": False}
 
 
 def test_clickhouse_that_is_down_for_a_while_is_tried_again(tmp_path: Path, home: Path) -> None:

@@ -105,6 +105,8 @@ def test_a_fault_says_which_node_what_and_the_two_flags() -> None:
     error = QueryFailed("query-failed", "KeyError: 'x'", internal=True).during("sink `kept` failed", node="kept")
     assert error.fault.to_json() == {
         "node": "kept",
+        "code": "query-failed",
+        "hint": None,
         "message": "sink `kept` failed: KeyError: 'x'",
         "internal": True,
         "retriable": False,

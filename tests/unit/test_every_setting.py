@@ -145,7 +145,6 @@ WITHOUT_EFFECT: Final = [
     "kafka_source.stall_watchdog_timeout_sec",
     "live_data_inspect",
     "live_data_inspect_enabled",
-    "log_format",
     "open_telemetry_metrics",
     "plugin",
     "plugin_drain_budget_secs",

@@ -37,6 +37,28 @@ def test_a_query_that_is_tried_again_says_how_often_and_why() -> None:
     assert lines_of(*notes((*ROWS, RETRYING))) == ["kept: attempt 4 since 01:01:01Z: no answer"]
 
 
+def test_a_query_that_failed_while_others_run_is_shown_with_its_hint() -> None:
+    failed = QueryProgress("kept", "failed", error=Fault("kept", "no table", False, False, "table-mismatch", "make it"))
+    assert lines_of(*notes((*ROWS, failed))) == ["kept: failed: no table", "    hint: make it"]
+
+
+def test_a_table_and_a_log_say_what_queries_wait_for(capsys: pytest.CaptureFixture[str]) -> None:
+    cut_off = replace(ROWS[1], query="a", broker_unreachable_since=3661.0)
+    waiting = QueryProgress("b", "waiting", waiting_for=("a",))
+    states = [re.split(r"\s{2,}", line)[1] for line in lines_of(table((cut_off, waiting), 110))[1:]]
+    assert states == ["broker unreachable since 01:01:01Z", "waiting for upstream"]
+    shown = [cut_off]
+    with LiveTable(lambda: shown, quiet=False, data_on_stdout=False) as live:
+        live.refresh()
+        live.refresh()
+        shown[0] = replace(cut_off, broker_unreachable_since=None)
+        live.refresh()
+    assert capsys.readouterr().err.splitlines()[:2] == [
+        "a: broker unreachable since 01:01:01Z",
+        "a: the broker answers again",
+    ]
+
+
 def test_batches_that_are_done_are_told_one_after_the_other_and_not_too_often() -> None:
     epochs, done = Epochs(every_secs=5), replace(ROWS[1], batches=2)
     assert epochs.told([replace(ROWS[1], batches=0)], 100) is None
@@ -66,7 +88,7 @@ def test_a_log_is_told_what_keeps_a_query_back_and_when_nothing_does(capsys: pyt
         for row in (RETRYING, replace(RETRYING, retry=Retry(5, 3661.0, 3670.0)), replace(ROWS[1], query="kept")):
             shown[0] = row
             live.refresh()
-    assert capsys.readouterr().err.splitlines()[:2] == ["kept: tried again until it works: no answer", "kept: goes on"]
+    assert capsys.readouterr().err.splitlines()[:2] == ["kept: retrying: no answer", "kept: running again"]
 
 
 def test_a_query_that_comes_to_an_end_has_a_bar_with_rows_rate_and_the_time_that_is_left() -> None:
@@ -131,10 +153,19 @@ def test_late_and_rejected_are_shown_only_if_there_are_any() -> None:
             ("m: 7 rows rejected; kept in m.errors: see `penstock errors list`", False),
         ),
         (
-            QueryProgress("m", "finished", rows_in=9, rejected=1, late=2, kept_in=("s.errors", "m.errors")),
+            QueryProgress(
+                "m", "finished", rows_in=9, rejected=1, late=2, kept_in=("s.errors", "m.errors"), late_kept=True
+            ),
             ("m: 1 row rejected, 2 rows too late; kept in s.errors and m.errors: see `penstock errors list`", False),
         ),
-        (QueryProgress("m", "failed", rows_in=9, late=1), ("m: at least 1 row too late; not kept", False)),
+        (QueryProgress("m", "failed", rows_in=9, late=1), ("m: at least 1 row too late; dropped", False)),
+        (
+            QueryProgress("m", "finished", rows_in=9, rejected=1, late=92, kept_in=("s.errors",)),
+            (
+                "m: 1 row rejected; kept in s.errors: see `penstock errors list`; at least 92 rows too late; dropped",
+                False,
+            ),
+        ),
         (
             QueryProgress("m", "finished", rows_in=7, rejected=7, kept_in=("m.errors",)),
             ("m: all 7 rows rejected; kept in m.errors: see `penstock errors list`", True),

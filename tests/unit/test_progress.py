@@ -25,7 +25,9 @@ def test_a_query_that_is_tried_again_stays_so_until_a_batch_is_done() -> None:
     assert (second.attempt, second.since) == (2, first.since)
     assert row(board).to_json()["error"] == {
         "node": "kept",
+        "code": None,
         "message": "no answer",
+        "hint": None,
         "internal": False,
         "retriable": True,
     }
@@ -49,3 +51,57 @@ def test_what_is_over_has_no_time_left() -> None:
     assert (row(board).part, row(board).left_secs) == (0.5, 12.0)
     board.ended("q", "finished")
     assert (row(board).part, row(board).rows_under_way, row(board).left_secs) == (1.0, 0, None)
+
+
+def test_rows_count_once_however_often_their_batch_is_tried() -> None:
+    """The first attempt writes to `a` and fails at `b`; the second one finds the batch at `a`, and writes to `b`."""
+    board = ProgressBoard(["q"])
+    board.started("q")
+    for output, rows in (("a", 10), ("b", 7)):
+        board.begin_batch("q", 0)
+        board.rejected("q", 3, "s", batch_id=0)
+        board.written("q", rows, output, batch_id=0)
+    assert (row(board).rows_out, row(board).rejected) == (0, 0)
+    board.begin_batch("q", 1)
+    board.written("q", 100, "a", batch_id=1)
+    board.batch("q", 0, 20, 1, 1.0)
+    assert (row(board).rows_out, row(board).rejected) == (17, 3)
+    assert (board.committed("q", "a"), board.committed("q", "b")) == (10, 7)
+    board.batch("q", 1, 100, 1, 1.0)
+    assert (row(board).rows_out, row(board).rejected) == (117, 3)
+
+
+def test_no_rows_a_second_go_through_a_query_without_rows() -> None:
+    board = ProgressBoard(["q"])
+    board.started("q")
+    board.batch("q", 0, 20, 1, 1234.5)
+    assert row(board).rows_per_second == 1234.5
+    board.idle("q")
+    assert row(board).rows_per_second == 0
+
+
+def test_a_query_waits_for_those_that_it_reads_from() -> None:
+    board = ProgressBoard(["a", "b"], {"b": ("a",)})
+
+    def waits() -> tuple[str, ...]:
+        return board.snapshot()[1].waiting_for
+
+    board.started("a")
+    assert waits() == ("a",)
+    board.started("b")
+    assert waits() == ()
+    board.put_off("a", DOWN, 1, 0.1)
+    assert waits() == (), "it may still have rows of before"
+    board.idle("b")
+    assert waits() == ("a",)
+    board.ended("a", "finished")
+    assert waits() == ()
+
+
+def test_a_broker_that_does_not_answer_is_told_until_it_does() -> None:
+    board = ProgressBoard(["q"])
+    board.started("q")
+    board.note_broker(["q"], 12.0)
+    assert row(board).to_json()["broker_unreachable_since"] == 12.0
+    board.note_broker(["q"], None)
+    assert row(board).broker_unreachable_since is None

@@ -342,11 +342,11 @@ def test_every_setting_without_effect_is_a_setting_and_none_is_told_that_was_not
             {
                 "STREAMLING__STATE_BACKEND__SQLITE__MAX_CONNECTIONS": "3",
                 "PENSTOCK__JOB_MODE": "1",
-                "PENSTOCK__LOG_FORMAT": "text",
+                "PENSTOCK__PREVIEW_TOLERANT_MODE": "1",
             }
         )
     )
-    assert [name for name, _ in told] == ["log_format", "state_backend.sqlite.max_connections"]
+    assert [name for name, _ in told] == ["preview_tolerant_mode", "state_backend.sqlite.max_connections"]
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from penstock.cli import output
+from penstock.cli.query_states import StateChanges, clock_time, state_text, summary_line
+
 if TYPE_CHECKING:
     from penstock.runtime.progress import QueryProgress
 
@@ -69,12 +72,12 @@ class LiveTable:
     ) -> None:
         self._rows = rows
         self._epochs = epochs
-        self._kept_back: dict[str, str] = {}
+        self._changes = StateChanges()
         limited = sys.stderr.isatty() or environ.get("COLUMNS")
         self._console = Console(stderr=True, width=None if limited else WIDE)
         self._quiet = quiet
         shares_terminal = data_on_stdout and sys.stdout.isatty()
-        moving = self._console.is_terminal and not quiet and not shares_terminal
+        moving = self._console.is_terminal and not quiet and not shares_terminal and output.log_format is None
         self._live = Live(console=self._console, auto_refresh=False) if moving else None
 
     def __enter__(self) -> Self:
@@ -96,27 +99,28 @@ class LiveTable:
             self._live.stop()
         elif not self._quiet:
             self._tell(math.inf)
+            self._sum_up()
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether a person sees the table change."""
+        return self._live is not None
+
+    def _sum_up(self) -> None:
+        if output.log_format is None:
             self._console.print(self._table())
+            return
+        for row in self._rows():
+            output.say(summary_line(row), level="ERROR" if row.state == "failed" else "INFO", **row.to_json())
 
     def _tell(self, now: float) -> None:
-        if self._quiet or self._console.is_terminal:
+        if self._quiet or (self._console.is_terminal and output.log_format is None):
             return
         rows = self._rows()
-        for line in self._changed(rows):
-            self._console.print(line, highlight=False, markup=False)
+        for level, query, text in self._changes.lines(rows):
+            output.say(f"{query}: {text}", level=level, query=query)
         if self._epochs and (told := self._epochs.told(rows, now)) is not None:
-            self._console.print(told, highlight=False)
-
-    def _changed(self, rows: "Sequence[QueryProgress]") -> Iterator[str]:
-        """What keeps queries back now that did not at the last time, and who goes on again."""
-        before = self._kept_back
-        self._kept_back = {r.query: r.error.message for r in rows if r.error is not None and r.retry is not None}
-        for query, why in self._kept_back.items():
-            if before.get(query) != why:
-                yield f"{query}: tried again until it works: {why}"
-        for row in rows:
-            if row.query in before and row.query not in self._kept_back and row.state == "running":
-                yield f"{row.query}: goes on"
+            output.say(told)
 
     def _table(self) -> Table:
         return table(self._rows(), self._console.width)
@@ -136,7 +140,10 @@ def table(rows: "Sequence[QueryProgress]", width: int) -> Table:
         "batch ms": [f"{row.batch_ms:,}" for row in rows],
         "batches": [f"{row.batches:,}" for row in rows],
     }
-    fixed: dict[str, list[str]] = {"query": [row.query for row in rows], "state": [row.state for row in rows]}
+    fixed: dict[str, list[str]] = {
+        "query": [row.query for row in rows],
+        "state": [state_text(row.to_json()) for row in rows],
+    }
     for least in SPARE:
         if _needed({**fixed, **columns}) <= width:
             break
@@ -147,16 +154,24 @@ def table(rows: "Sequence[QueryProgress]", width: int) -> Table:
     for heading in columns:
         drawn.add_column(heading, justify="right", no_wrap=True)
     for row, *cells in zip(rows, *columns.values(), strict=True):
-        drawn.add_row(Text(row.query), Text(row.state, style=STATES[row.state]), *cells)
+        hindered = row.broker_unreachable_since is not None
+        style = "yellow" if hindered else STATES[row.state]
+        drawn.add_row(Text(row.query), Text(state_text(row.to_json()), style=style), *cells)
     return drawn
 
 
 def notes(rows: "Sequence[QueryProgress]") -> Iterator[Text]:
-    """What keeps queries from going on, one after the other."""
+    """What keeps queries from going on, one after the other, each with its hint."""
     for row in rows:
         if row.error is not None and row.retry is not None:
-            tries = f"attempt {row.retry.attempt:,} since {time.strftime('%H:%M:%SZ', time.gmtime(row.retry.since))}"
-            yield Text.assemble((f"{row.query}: {tries}: ", "yellow"), row.error.message)
+            tries = f"attempt {row.retry.attempt:,} since {clock_time(row.retry.since)}"
+            yield Text.assemble((f"{row.query}: {tries}: ", "yellow"), row.error.message, _hint_of(row))
+        elif row.error is not None and row.state == "failed":
+            yield Text.assemble((f"{row.query}: failed: ", "red"), row.error.message, _hint_of(row))
+
+
+def _hint_of(row: "QueryProgress") -> str:
+    return f"\n    hint: {row.error.hint}" if row.error is not None and row.error.hint else ""
 
 
 def bars(rows: "Sequence[QueryProgress]", width: int) -> Iterator[RenderableType]:
@@ -190,16 +205,22 @@ def _needed(columns: Mapping[str, Sequence[str]]) -> int:
 def left_aside(row: "QueryProgress") -> tuple[str, bool] | None:
     """A line about the rows of a query that did not take part, and whether none did; None if all have.
 
-    Late rows that are not kept may have been counted by Spark, which puts rows together before it counts.
+    Late rows that are dropped may have been counted by Spark, which puts rows together before it counts.
     """
-    counts = [f"{row.rejected:,} row{'' if row.rejected == 1 else 's'} rejected"] if row.rejected else []
-    sure = "" if row.kept_in else "at least "
-    counts += [f"{sure}{row.late:,} row{'' if row.late == 1 else 's'} too late"] if row.late else []
-    if not counts:
-        return (f"{row.query}: letters were {_kept(row)}", False) if row.kept_in else None
+    rejected, late = _rows(row.rejected, "rejected"), _rows(row.late, "too late")
+    if not (rejected or late):
+        return (f"{row.query}: dead letters were {_kept(row)}", False) if row.kept_in else None
+    if late and not row.late_kept:
+        dropped = f"at least {late}; dropped"
+        said = f"{rejected}; {_kept(row)}; {dropped}" if rejected else dropped
+        return f"{row.query}: {said}", False
     none_taken = bool(row.rejected) and row.rejected >= row.rows_in > 0 and not row.rows_out
-    said = f"all {counts[0]}" if none_taken and row.rejected > 1 else ", ".join(counts)
+    said = f"all {rejected}" if none_taken and row.rejected > 1 else ", ".join(filter(None, (rejected, late)))
     return f"{row.query}: {said}; {_kept(row)}", none_taken
+
+
+def _rows(count: int, what: str) -> str:
+    return f"{count:,} row{'' if count == 1 else 's'} {what}" if count else ""
 
 
 def _kept(row: "QueryProgress") -> str:

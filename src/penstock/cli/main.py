@@ -1,17 +1,18 @@
 """The entry point: finds the command, runs it, and turns errors into messages and exit codes."""
 
+import errno
 import gc
 import io
 import sys
 import traceback
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from penstock.cli import output
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, ServiceError
 
 BUG: Final = 70
 COMMANDS: Final = (
@@ -81,7 +82,17 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            _report_bug()
+        full = ServiceError("disk-full", f"cannot write {error.filename or 'a file'}: {error.strerror}")
+        output.fail(full)
+        sys.exit(full.exit_code)
     except Exception:  # noqa: BLE001 - whatever was not foreseen is a bug, and says so
-        traceback.print_exc()
-        output.say("\nThis is a bug in Penstock. Please report it with the lines above.")
-        sys.exit(BUG)
+        _report_bug()
+
+
+def _report_bug() -> NoReturn:
+    traceback.print_exc()
+    output.say("\nThis is a bug in Penstock. Please report it with the lines above.")
+    sys.exit(BUG)

@@ -2,11 +2,12 @@
 
 import json
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from textwrap import indent
-from typing import Any
+from typing import Any, Final, Literal
 
 from penstock.errors import Diagnostic, PenstockError, ProjectInvalid, Severity
 
@@ -14,13 +15,45 @@ json_mode = False
 """Whether `--format json` was given; set while the arguments are read."""
 
 
-def say(text: str = "") -> None:
+log_format: Literal["text", "json"] | None = None
+"""How a run writes its lines where nobody watches on a terminal: with a time and a level. None for other commands."""
+
+Level = Literal["INFO", "WARN", "ERROR"]
+_LEVELS: Final[Mapping[Severity, Level]] = {
+    Severity.ERROR: "ERROR",
+    Severity.WARNING: "WARN",
+    Severity.INFO: "INFO",
+}
+
+
+def begin_log(wanted: str | None = None) -> None:
+    """Write lines as a log from here on, unless they go to a terminal and JSON is not wanted."""
+    global log_format
+    log_format = "json" if wanted == "json" else None if sys.stderr.isatty() else "text"
+
+
+def log_line(text: str, level: Level, fields: Mapping[str, Any], at: float) -> str:
+    """A line of the log. Further lines of a text are indented; `fields` are for JSON only."""
+    moment = f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(at))}.{int(at % 1 * 1000):03}Z"
+    if log_format == "json":
+        return json.dumps({"time": moment, "level": level, "message": text, **fields}, ensure_ascii=False)
+    first, *rest = text.splitlines() or [""]
+    return "\n".join((f"{moment} {level:<5} {first}", *(f"    {line}" for line in rest)))
+
+
+def say(text: str = "", *, level: Level = "INFO", **fields: Any) -> None:
     """A line for the person who watches."""
-    sys.stderr.write(text + "\n")
+    if log_format is None:
+        sys.stderr.write(text + "\n")
+    elif text.strip():
+        sys.stderr.write(log_line(text.strip(), level, fields, time.time()) + "\n")
 
 
-def warn(text: str) -> None:
+def warn(text: str, **fields: Any) -> None:
     """A line that the person should not overlook."""
+    if log_format is not None:
+        say(text, level="WARN", **fields)
+        return
     text = f"warning: {text}"
     say(_coloured(text, Severity.WARNING) if sys.stderr.isatty() else text)
 
@@ -79,6 +112,11 @@ def _enclosed(start: str, items: list[str], end: str, indent: int | None, lead: 
 def show_diagnostics(diagnostics: Iterable[Diagnostic]) -> None:
     colour = sys.stderr.isatty()
     for diagnostic in diagnostics:
+        if log_format is not None:
+            about = {name: value for name, value in diagnostic.to_json().items() if name not in ("message", "severity")}
+            text = str(diagnostic) if log_format == "text" else diagnostic.message
+            say(text, level=_LEVELS[diagnostic.severity], **about)
+            continue
         text = _with_severity(diagnostic)
         say(_coloured(text, diagnostic.severity) if colour else text)
 
@@ -104,12 +142,30 @@ def fail(error: PenstockError) -> None:
             else:
                 show_diagnostics(diagnostics)
                 count = sum(d.severity is Severity.ERROR for d in diagnostics)
-                say(f"\n{count} error{'s' if count != 1 else ''}.")
+                say(f"\n{count} error{'s' if count != 1 else ''}.", level="ERROR")
         case _:
+            every = [error, *error.others]
             if json_mode:
-                put_json({"success": False, "error": error.to_json()})
-            else:
-                say(f"Error: {error}")
+                whole = {"success": False, "error": error.to_json()}
+                put_json({**whole, "errors": [each.to_json() for each in every]} if error.others else whole)
+                return
+            if all(each.reported for each in every):
+                text = f"{len(every)} quer{'y' if len(every) == 1 else 'ies'} failed, for the reasons above"
+                say(f"Error: {text}" if log_format is None else text, level="ERROR")
+            for each in every:
+                report_failure(each)
+
+
+def report_failure(error: PenstockError) -> None:
+    """Show an error, with its hint, unless that was done."""
+    if error.reported:
+        return
+    error.reported = True
+    if log_format == "json":
+        about = {name: value for name, value in error.to_json().items() if name != "message"}
+        say(": ".join(error.chain), level="ERROR", **about)
+    else:
+        say(f"{'Error: ' if log_format is None else ''}{error}", level="ERROR")
 
 
 def report(diagnostics: Iterable[Diagnostic], *, as_texts: bool = False) -> dict[str, Any]:

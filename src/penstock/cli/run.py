@@ -27,6 +27,7 @@ from penstock.plan.place import Place
 from penstock.plan.state import record_progress
 from penstock.plan.steps import Plan
 from penstock.plan.stores import StateStore
+from penstock.plan.waves import upstream
 
 if TYPE_CHECKING:
     from penstock.cli.live import Epochs
@@ -54,7 +55,9 @@ def command(
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Run the project until Ctrl-C. Creates what must exist, then starts every query."""
+    output.begin_log(os.environ.get("PENSTOCK__LOG_FORMAT"))
     checked = check(replace(target(path, directory, env, var, config=config), ask_keys=True))
+    output.begin_log(checked.settings.log_format)
     plan = planned(checked, compiled(checked), select=select or (), allow_rebuild=allow_rebuild or (), once=once)
     if plan.refusals:
         raise PlanRefused.because(plan.refusals)
@@ -86,7 +89,7 @@ def _host(checked: Checked, plan: Plan, *, once: bool, quiet: bool) -> dict[str,
         from penstock.runtime.session import kill_jvm, spark_session
         from penstock.runtime.start import start
 
-        board = ProgressBoard([query.name for query in plan.queries])
+        board = ProgressBoard([query.name for query in plan.queries], upstream(plan.queries))
         heartbeat = _Heartbeat(board, store, hold.check, place, plan.manifest.revision)
         heartbeat.write()
 
@@ -124,13 +127,14 @@ def _watch(
             def idle() -> None:
                 heartbeat.tick()
                 table.refresh()
+                for failure in () if table.is_moving else run.failures:
+                    output.report_failure(failure)
                 time.sleep(0.1)
 
             try:
                 run.run_once(idle) if once else run.run_on(idle)
             except PenstockError as failure:
                 _settle(run, signals, policy, idle, failure)
-                raise
             else:
                 if signals.heard:
                     announced(signals.budget_secs)
@@ -140,6 +144,7 @@ def _watch(
             heartbeat.ended("drained" if signals.heard else "finished")
     except PenstockError as failure:
         heartbeat.ended("given up" if failure.code == "not-drained" else "failed")
+        failure.others = [other for other in run.failures if other is not failure]
         raise
     finally:
         heartbeat.write()
@@ -160,15 +165,18 @@ def _settle(
     idle: Callable[[], None],
     because: PenstockError | None = None,
 ) -> None:
-    """Finish what is under way, within the budget. What is not done then is given up, and raised unless the run failed
-    for another reason already."""
+    """Finish what is under way, within the budget. Raise why the run failed, or that something was not done then."""
     if because is not None and because.code in ("spark-lost", "already-running"):
-        return
+        raise because
     undone = run.drain(idle, signals.until, policy)
+    if because is None and run.failures:
+        because = run.failures[0]
     if any(failure.code == "not-drained" for failure in undone.values()):
         run.abandon()
         signals.kill()
-    if undone and because is None:
+    if because is not None:
+        raise because
+    if undone:
         raise given_up(undone, signals.budget_secs)
 
 

@@ -7,6 +7,7 @@ import typer
 from penstock.cli import output
 from penstock.cli.line import Checked, check, compiled
 from penstock.cli.options import ConfigOption, DirectoryOption, EnvOption, Format, FormatOption, PathArgument, target
+from penstock.cli.query_states import LIVE_STATES, state_text
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.lag import lag_of
 from penstock.manifest.model import QuerySpec
@@ -56,12 +57,13 @@ def command(
     if holder is not None and pid is None:
         output.put(f"Spark process {holder.spark_pid} of a run that was killed has not ended: `penstock stop` ends it.")
     width = max((len(q["query"]) for q in queries), default=0)
+    wide = max((9, *(len(state_text(q)) for q in queries)))
     for query in queries:
         batches = f"{query['batches']:,} batch{'' if query['batches'] == 1 else 'es'}"
         aside = "".join(f", {query[word]:,} {word}" for word in ("late", "rejected") if query.get(word))
         numbers = f"{query['rows_in']:,} rows in, {query['rows_out']:,} out{aside}, {batches}"
         phase = f", phase {query['phase']}" if query.get("phase") else ""
-        output.put(f"  {query['query']:<{width}}  {query['state']:<9} {numbers}{phase}{_since(query)}")
+        output.put(f"  {query['query']:<{width}}  {state_text(query):<{wide}} {numbers}{phase}{_since(query)}")
         for line in _trouble(query):
             output.put(f"  {'':<{width}}  {line}")
         for place in query.get("lag", ()):
@@ -102,9 +104,10 @@ def _place_line(place: Mapping[str, Any]) -> str:
 
 
 def _settled(document: Mapping[str, Any], pid: int | None) -> dict[str, Any]:
-    """A runner that was killed could not write that it had ended."""
-    dead = pid is None and document["state"] in ("running", "waiting", "retrying", "stopping")
-    return {**document, "state": "killed"} if dead else dict(document)
+    """A runner that was killed could not write that it had ended. A query that never began did not run then."""
+    if pid is not None or document["state"] not in LIVE_STATES:
+        return dict(document)
+    return {**document, "state": "not started" if document["state"] == "waiting" else "killed"}
 
 
 def _trouble(query: Mapping[str, Any]) -> Iterator[str]:
@@ -113,6 +116,10 @@ def _trouble(query: Mapping[str, Any]) -> Iterator[str]:
         yield f"attempt {retry['attempt']:,} to go on, since {_moment(retry['since'])}"
     if error := query.get("error"):
         yield error["message"] if isinstance(error, Mapping) else str(error)
+        if isinstance(error, Mapping) and error.get("hint"):
+            yield f"    hint: {error['hint']}"
+    if names := query.get("waiting_for"):
+        yield f"waiting for {', '.join(f'`{name}`' for name in names)}"
 
 
 def _moment(at: float) -> str:

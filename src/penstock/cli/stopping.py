@@ -60,7 +60,8 @@ class Signals:
         """End the process now, whatever its threads wait for. Locks and the JVM go with it."""
         self.kill()
         shown = _CURSOR if sys.stderr.isatty() else ""
-        os.write(2, f"{shown}\n{text}\n".encode())
+        line = f"\n{text}" if output.log_format is None else output.log_line(text, "ERROR", {}, time.time())
+        os.write(2, f"{shown}{line}\n".encode())
         os._exit(exit_code)
 
 

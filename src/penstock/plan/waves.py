@@ -5,12 +5,18 @@ from collections.abc import Collection
 from penstock.manifest.model import QuerySpec
 
 
+def upstream(queries: Collection[QuerySpec]) -> dict[str, tuple[str, ...]]:
+    """The queries that each query reads from."""
+    writer = {output.node: query.name for query in queries for output in query.outputs}
+    read = {query.name: (writer[entry.node] for entry in query.inputs if entry.node in writer) for query in queries}
+    return {name: tuple(dict.fromkeys(writers)) for name, writers in read.items()}
+
+
 def waves(queries: Collection[QuerySpec]) -> list[list[QuerySpec]]:
     """Queries in groups: each group reads only from those before it."""
-    writer = {output.node: query.name for query in queries for output in query.outputs}
+    before = upstream(queries)
     depth: dict[str, int] = {}
     for query in queries:
-        upstream = [writer[i.node] for i in query.inputs if i.node in writer]
-        depth[query.name] = 1 + max((depth[name] for name in upstream), default=-1)
+        depth[query.name] = 1 + max((depth[name] for name in before[query.name]), default=-1)
     deepest = max(depth.values(), default=-1)
     return [[q for q in queries if depth[q.name] == level] for level in range(deepest + 1)]

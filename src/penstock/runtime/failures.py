@@ -13,6 +13,7 @@ from pyspark.sql import functions as f
 from penstock.clients.kafka.records import FAULTS
 from penstock.codes import CODES
 from penstock.errors import PenstockError, QueryFailed, ServiceError
+from penstock.runtime.spark_process import MORE_MEMORY, OUT_OF_MEMORY, OomKills
 
 SPARK_ERRORS: Final = (PySparkException, Py4JError)
 """What a call into Spark can raise. Errors that pyspark has no class for arrive as those of py4j."""
@@ -59,13 +60,37 @@ def failure_of(error: PySparkException | Py4JError) -> PenstockError:
         return QueryFailed("query-failed", text, hint=hint)
     named = [message for message in said if message.startswith("[")]
     beneath = [*_causes(error), *_beneath(error)]
-    passing = _PASSING.search("\n".join((str(error), *beneath))) is not None
+    whole = "\n".join((str(error), *beneath))
+    if found := _passing_failure(whole):
+        return found
+    passing = _PASSING.search(whole) is not None
     plain = [*said[:1], *map(_plain, beneath[-1:])] if passing else said[:1]
     text = ": ".join((named or list(dict.fromkeys(plain)))[:3]) or "Spark gave no reason"
     shown = text if len(text) <= _LONGEST else text[:_LONGEST] + " …"
     return QueryFailed("query-failed", shown, retriable=passing, internal=not (named or passing))
 
 
+def _passing_failure(text: str) -> QueryFailed | None:
+    """What the operating system did to a query and may not do again, in our words; None if it was something else."""
+    if full := _FULL.search(text):
+        hint = "free some space where `.penstock` and Spark's `spark.local.dir` are"
+        return QueryFailed("disk-full", f"the disk is full: {full[0]}", hint=hint, retriable=True)
+    if lost := _WORKER_LOST.search(text):
+        killed = OomKills.since_start()
+        why = OUT_OF_MEMORY if killed else lost[0]
+        hint = (
+            MORE_MEMORY if killed else "it was killed or crashed; a process that is out of memory is killed like that"
+        )
+        return QueryFailed("worker-lost", f"a Python worker of Spark ended: {why}", hint=hint, retriable=True)
+    return None
+
+
+_FULL: Final = re.compile(r"No space left on device|Disk quota exceeded")
+_WORKER_LOST: Final = re.compile(
+    r"Python worker exited unexpectedly|Python worker process terminated"
+    r"|^(?:Stream closed|Broken pipe)$|(?<=java\.io\.IOException: )(?:Stream closed|Broken pipe)",
+    re.MULTILINE,
+)
 _NOT_STARTED: Final = re.compile(r'Cannot run program "([^"]+)".*No such file or directory')
 
 
@@ -126,10 +151,11 @@ _PASSING: Final = re.compile(
     r"LeaderNotAvailable|CoordinatorNotAvailable|CoordinatorLoadInProgress|NotEnoughReplicas\w*|KafkaStorage|"
     r"UnknownTopicOrPartition)Exception"
     r"|No resolvable bootstrap urls|Python worker failed to connect back"
+    r"|java\.lang\.InterruptedException|java\.nio\.channels\.ClosedByInterruptException"
 )
 """What Kafka's client says of things that pass by themselves: a broker that restarts, whose name may be gone meanwhile,
 a network that is gone. And what Spark says of a machine that is so busy that a process of Python did not begin within
-ten seconds."""
+ten seconds, or of a thread that is told to end while it works."""
 
 
 _LOST: Final = re.compile(

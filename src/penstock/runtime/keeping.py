@@ -102,11 +102,11 @@ class Keeping:
             entry = self._entry(step.late.input)
             found = self.frames.late_rows(self.spec, step.late, rows)
             letters = rejects.late(found, step, entry, batch.time.watermark_ms)
-            self.keep(entry.node, letters, batch.ref, f"{step.view} late")
+            self.keep(entry.node, letters, batch.ref, f"{step.view} late", late=True)
 
-    def keep(self, node: str, letters: DataFrame, ref: BatchRef, kind: str) -> None:
+    def keep(self, node: str, letters: DataFrame, ref: BatchRef, kind: str, *, late: bool = False) -> None:
         if self.errors.write(node, letters, replace(ref, output=kind)):
-            self.board.kept(self.spec.name, error_topic(node))
+            self.board.kept(self.spec.name, error_topic(node), late=late)
 
     def _entry(self, view: str) -> Input:
         return next(entry for entry in self.spec.inputs if entry.view == view)

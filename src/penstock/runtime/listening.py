@@ -109,7 +109,7 @@ class QueryListener:
         if self._committed is not None:
             self._committed(batch)
         if self._counts:
-            self._board.written(self._query, batch.rows_out)
+            self._board.written(self._query, batch.rows_out, batch_id=batch.batch_id)
         self._board.batch(self._query, batch.batch_id, batch.rows_in, batch.batch_ms, batch.rows_per_second, batch.late)
         if self._tell is not None:
             self._tell(farthest_back(map(positions_of, batch.ends)))

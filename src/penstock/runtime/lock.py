@@ -8,7 +8,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -29,7 +29,8 @@ class RunLock:
 
     def note_spark(self, pid: int) -> None:
         """Write down the process that holds the lock together with this one."""
-        os.pwrite(self.descriptor, f"{os.getpid()}\n{pid}\n".encode(), 0)
+        with suppress(OSError):  # a disk that is full: the lock is held all the same
+            os.pwrite(self.descriptor, f"{os.getpid()}\n{pid}\n".encode(), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,8 @@ def run_lock(
     try:
         _take(handle, busy, hint, say, patience_secs)
         os.ftruncate(handle, 0)
-        os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
+        with suppress(OSError):
+            os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
         yield RunLock(handle)
         os.ftruncate(handle, 0)
     finally:

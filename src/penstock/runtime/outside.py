@@ -1,13 +1,15 @@
 """The systems around the queries of a run: where topics are, who is told how far they are read, who knows schemas."""
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from penstock.clients.clickhouse.offsets import next_offsets
 from penstock.clients.clusters import Clusters
 from penstock.clients.kafka.admin import KafkaAdmin, TopicState
+from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.connectors.hybrid import OffsetTable
 from penstock.errors import QueryFailed, ServiceError
 from penstock.manifest.model import Backfill, ConnectorSpec, GatewayRule, Input, QuerySpec, SchemaSpec, TopicSpec
@@ -24,6 +26,24 @@ from penstock.runtime.checkpoint import begun_at, last_number, last_offsets
 from penstock.runtime.error_output import DirectoryErrors, ErrorOutput, KafkaErrors
 from penstock.runtime.positions import Positions, PositionTeller, farthest_back, gone_records, positions_in
 from penstock.runtime.topic_ids import made_anew, note_ids, noted_ids, topics_of
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A Kafka cluster that queries of a run need, and topics of theirs that it can be asked for."""
+
+    kafka: KafkaCluster
+    topics: frozenset[str]
+    queries: tuple[str, ...]
+
+    @classmethod
+    def of(cls, kafka: KafkaCluster, topics: Mapping[str, frozenset[str]]) -> Self:
+        """The cluster with these topics, by query."""
+        return cls(kafka, frozenset().union(*topics.values()), tuple(name for name, of in topics.items() if of))
+
+
+def _written_topics(query: QuerySpec) -> frozenset[str]:
+    return frozenset(str(o.sink["topic"]) for o in query.outputs if o.sink["type"] == "kafka" and "topic" in o.sink)
 
 
 class Outside:
@@ -142,6 +162,17 @@ class Outside:
     def read_topics(self, names: Iterable[str]) -> dict[str, TopicState]:
         """Topics of the Kafka that is read, as they are now."""
         return self._source_admin.described(names)
+
+    def brokers(self, queries: Collection[QuerySpec]) -> list[Broker]:
+        """The clusters that these queries read from or write to, each once."""
+        source, sink = self._clusters.source, self._clusters.sink
+        read = {query.name: frozenset(topics_of(query)) for query in queries}
+        written = {query.name: _written_topics(query) for query in queries}
+        if source is not None and sink is not None and source.kafka == sink.kafka:
+            read, written = {name: topics | written[name] for name, topics in read.items()}, {}
+        asked = ((source, read), (sink, written))
+        brokers = [Broker.of(cluster.kafka, topics) for cluster, topics in asked if cluster is not None]
+        return [broker for broker in brokers if broker.topics]
 
     def earliest(self, topics: Iterable[str]) -> Positions:
         """Where what topics still hold begins, of the Kafka that is read."""

@@ -2,10 +2,12 @@
 
 import threading
 import time
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from penstock.errors import Fault
+from penstock.runtime.batch_counts import BatchCounts
 
 State: TypeAlias = Literal["waiting", "running", "retrying", "stopping", "finished", "stopped", "failed"]
 
@@ -47,7 +49,13 @@ class QueryProgress:
     error: Fault | None = None
     retry: Retry | None = None
     """As long as it has not gone on since it was put off."""
+    waiting_for: tuple[str, ...] = ()
+    """The queries that it reads from and that keep it waiting."""
+    broker_unreachable_since: float | None = None
+    """Since when a broker that it reads or writes does not answer, in seconds since 1970."""
     kept_in: tuple[str, ...] = ()
+    late_kept: bool = False
+    """Whether late rows are among those that were kept; otherwise they are dropped."""
     phase: str | None = None
     """Of a query that reads one source after the other: which one, as `1 of 3`."""
 
@@ -73,7 +81,10 @@ class QueryProgress:
             "last_batch_at": self.last_batch_at,
             "error": self.error and self.error.to_json(),
             "retry": self.retry and self.retry.to_json(),
+            "waiting_for": list(self.waiting_for),
+            "broker_unreachable_since": self.broker_unreachable_since,
             "kept_in": list(self.kept_in),
+            "late_kept": self.late_kept,
             "phase": self.phase,
             "part": None if self.part is None else round(self.part, 4),
             "left_secs": None if self.left_secs is None else round(self.left_secs, 1),
@@ -83,22 +94,37 @@ class QueryProgress:
 class ProgressBoard:
     """The latest progress of every query. Written by Spark's threads, read by ours."""
 
-    def __init__(self, queries: list[str]) -> None:
+    def __init__(self, queries: list[str], upstream: Mapping[str, Collection[str]] | None = None) -> None:
+        """`upstream` are the queries that a query reads from."""
         self._changed = threading.Condition()
         self._rows = {name: QueryProgress(name) for name in queries}
+        self._upstream = upstream or {}
+        self._idle: set[str] = set()
         self._started: dict[str, float] = {}
         self._last_batch = dict.fromkeys(queries, -1)
         self._read: dict[str, tuple[int, int]] = {}
-        self._written: dict[tuple[str, str], int] = {}
+        self._counts = {name: BatchCounts() for name in queries}
         self._committed: dict[tuple[str, str], int] = {}
 
     def snapshot(self) -> list[QueryProgress]:
         with self._changed:
-            now = time.monotonic()
-            return [
-                replace(row, seconds=now - self._started[name]) if row.state in ("running", "stopping") else row
-                for name, row in self._rows.items()
-            ]
+            return [replace(row, waiting_for=self._waiting_for(row)) for row in map(self._timed, self._rows.values())]
+
+    def _timed(self, row: QueryProgress) -> QueryProgress:
+        if row.state not in ("running", "stopping"):
+            return row
+        return replace(row, seconds=time.monotonic() - self._started[row.query])
+
+    def _waiting_for(self, row: QueryProgress) -> tuple[str, ...]:
+        """Those upstream that are not done, of a query that has not begun; of an idle one, those that stand still."""
+        if row.state == "waiting":
+            hindering: tuple[State, ...] = ("waiting", "running", "retrying", "stopping", "failed")
+        elif row.state == "running" and row.query in self._idle:
+            hindering = ("retrying", "failed")
+        else:
+            return ()
+        known = [name for name in self._upstream.get(row.query, ()) if name in self._rows]
+        return tuple(name for name in known if self._rows[name].state in hindering)
 
     def started(self, query: str, phase: str | None = None) -> None:
         with self._changed:
@@ -107,22 +133,32 @@ class ProgressBoard:
             tried = row if row.retry else replace(row, state="running", error=None)
             self._rows[query] = replace(tried, phase=phase)
 
-    def written(self, query: str, rows: int, output: str = "") -> None:
+    def begin_batch(self, query: str, batch_id: int) -> None:
+        """Note that an attempt at a batch begins: what an earlier one counted does not count beside it."""
         with self._changed:
-            row = self._rows[query]
-            self._written[query, output] = self._written.get((query, output), 0) + rows
-            self._rows[query] = replace(row, rows_out=row.rows_out + rows)
+            self._idle.discard(query)
+            self._counts[query].begin(batch_id)
 
-    def rejected(self, query: str, rows: int) -> None:
+    def written(self, query: str, rows: int, output: str = "", *, batch_id: int) -> None:
+        """Count rows that an output has got of a batch. They are shown when it is committed."""
         with self._changed:
-            row = self._rows[query]
-            self._rows[query] = replace(row, rejected=row.rejected + rows)
+            self._counts[query].add(batch_id, ("written", output), rows)
 
-    def kept(self, query: str, topic: str) -> None:
-        """Note that rows were written to a topic for errors."""
+    def rejected(self, query: str, rows: int, where: str = "", *, batch_id: int | None = None) -> None:
+        """Count rows that could not be used; of a batch that is under way, when it is committed."""
+        with self._changed:
+            if batch_id is not None:
+                self._counts[query].add(batch_id, ("rejected", where), rows)
+            else:
+                row = self._rows[query]
+                self._rows[query] = replace(row, rejected=row.rejected + rows)
+
+    def kept(self, query: str, topic: str, *, late: bool = False) -> None:
+        """Note that rows were written to a topic for errors, and whether because they came late."""
         with self._changed:
             row = self._rows[query]
-            self._rows[query] = replace(row, kept_in=tuple(dict.fromkeys((*row.kept_in, topic))))
+            topics = tuple(dict.fromkeys((*row.kept_in, topic)))
+            self._rows[query] = replace(row, kept_in=topics, late_kept=row.late_kept or late)
 
     def read_otherwise(self, query: str, batch_id: int, rows: int) -> None:
         """Note the rows of a batch that was read in a way that Spark does not count."""
@@ -138,11 +174,17 @@ class ProgressBoard:
             if noted_batch == batch_id and noted > rows_in:
                 rows_in, rows_per_second = noted, noted * 1000 / max(batch_ms, 1)
             self._last_batch[query] = batch_id
-            self._committed |= {key: rows for key, rows in self._written.items() if key[0] == query}
+            self._idle.discard(query)
+            counted = self._counts[query].commit(batch_id)
+            written = {output: rows for (what, output), rows in counted.items() if what == "written"}
+            for output, rows in written.items():
+                self._committed[query, output] = self._committed.get((query, output), 0) + rows
             self._rows[query] = replace(
                 row,
                 batches=row.batches + 1,
                 rows_in=row.rows_in + rows_in,
+                rows_out=row.rows_out + sum(written.values()),
+                rejected=row.rejected + counted.total() - sum(written.values()),
                 late=row.late + late,
                 batch_ms=batch_ms,
                 rows_per_second=rows_per_second,
@@ -175,9 +217,17 @@ class ProgressBoard:
             self._rows[query] = replace(row, state="retrying", error=error, retry=retry)
 
     def idle(self, query: str) -> None:
-        """Note that a query has nothing to do: whatever kept it from going on is over."""
+        """Note that a query has nothing to do: no rows go through it, and whatever kept it from going on is over."""
         with self._changed:
-            self._rows[query] = replace(self._rows[query], **self._recovered(self._rows[query]))
+            self._idle.add(query)
+            row = replace(self._rows[query], rows_per_second=0.0)
+            self._rows[query] = replace(row, **self._recovered(row))
+
+    def note_broker(self, queries: Collection[str], unreachable_since: float | None) -> None:
+        """Note whether the broker of these queries answers: None if it does."""
+        with self._changed:
+            for name in queries:
+                self._rows[name] = replace(self._rows[name], broker_unreachable_since=unreachable_since)
 
     @staticmethod
     def _recovered(row: QueryProgress) -> dict[str, Any]:
@@ -203,4 +253,4 @@ class ProgressBoard:
             seconds = now - self._started.get(query, now)
             row = replace(self._rows[query], state=state, seconds=seconds, error=error, retry=None)
             part = 1.0 if state == "finished" and row.part is not None else row.part
-            self._rows[query] = replace(row, part=part, rows_under_way=0, left_secs=None)
+            self._rows[query] = replace(row, part=part, rows_under_way=0, left_secs=None, broker_unreachable_since=None)

@@ -7,13 +7,14 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, Literal, TypeAlias
 
-from penstock.errors import PenstockError, QueryFailed, ServiceError
+from penstock.errors import PenstockError, QueryFailed
 from penstock.manifest.model import QuerySpec
 from penstock.plan.place import Place
 from penstock.plan.state import record_query
 from penstock.plan.steps import Plan
 from penstock.plan.stores import StateStore
 from penstock.plan.waves import waves
+from penstock.runtime.broker_watch import BrokerWatch
 from penstock.runtime.draining import begin_no_other, is_at_rest
 from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_lost_records, is_for_writing
 from penstock.runtime.frames import Frames
@@ -22,6 +23,7 @@ from penstock.runtime.outside import Outside
 from penstock.runtime.progress import ProgressBoard
 from penstock.runtime.renewing import Renewals
 from penstock.runtime.retries import Retries
+from penstock.runtime.spark_process import is_spark_gone, lost_spark
 from penstock.runtime.topic_watch import TopicWatch
 
 AT_ONCE: Final = max(2, os.cpu_count() or 2)
@@ -43,12 +45,14 @@ class Run:
         self._frames = frames
         self._launcher = Launcher(frames, outside, place, board)
         self._topics = TopicWatch(plan, outside, place)
+        self._brokers = BrokerWatch(plan.queries, outside, board)
         self._live: dict[str, Live] = {}
         self._retries = Retries()
         self._recorded: set[str] = set()
         self._begun: set[str] = set()
         self._renewals = Renewals()
-        self._failed_alone: list[PenstockError] = []
+        self.failures: list[PenstockError] = []
+        """Why queries failed for good, in that order."""
         self._stopping = threading.Event()
         self._abandoned = False
         self._until: float | None = None
@@ -71,7 +75,7 @@ class Run:
                     self._fail(query, failure, failures)
             self._wait(idle, failures)
         if failures:
-            raise next(iter(failures.values()))
+            raise self.failures[0]
 
     def _reads_from(self, query: QuerySpec, failures: Collection[str]) -> bool:
         """Whether a query reads what one of these was to write, by whatever way."""
@@ -81,14 +85,15 @@ class Run:
 
     def _fail(self, spec: QuerySpec, failure: PenstockError, failures: dict[str, PenstockError] | None = None) -> None:
         """Close the books of a query that failed. It is raised at once where nobody collects failures, unless
-        the others are to go on without it."""
+        the others are to go on without it, or if nothing can go on."""
+        if is_spark_gone(failure.__cause__ or failure):
+            raise lost_spark() from failure
         failure.during(f"query `{spec.name}` stopped", node=spec.name)
         self.board.ended(spec.name, "failed", error=failure.fault)
+        self.failures.append(failure)
         if failures is not None:
             failures[spec.name] = failure
-        elif spec.isolated:
-            self._failed_alone.append(failure)
-        else:
+        elif not spec.isolated:
             raise failure
 
     def run_on(self, idle: Callable[[], None]) -> None:
@@ -112,9 +117,10 @@ class Run:
             else:
                 self._fail(query, why)
         self._topics.begin()
+        self._brokers.begin()
         self._wait(idle)
-        if self._failed_alone:
-            raise self._failed_alone[0]
+        if self.failures:
+            raise self.failures[0]
 
     def stop(self) -> None:
         """Let `run_once` or `run_on` come to an end. What is under way stays so until `drain` or `close`."""
@@ -123,8 +129,8 @@ class Run:
     def drain(self, idle: Callable[[], None], until: float, policy: DrainPolicy = "auto") -> dict[str, PenstockError]:
         """Finish the batches that are under way, and begin no others. Those that were not done in time, and why.
 
-        `until` is a moment of the monotonic clock. A batch that fails for a reason that does not pass is raised, when
-        the others are done. Queries that are not to be waited for are left to `close`.
+        `until` is a moment of the monotonic clock. A batch that fails for a reason that does not pass is among the
+        `failures`. Queries that are not to be waited for are left to `close`.
         """
         self._until = until
         undone = self._retries.failures()
@@ -142,8 +148,6 @@ class Run:
             idle()
         for name in waited_for:
             undone[name] = QueryFailed("not-drained", "its batch was not done in time", retriable=True)
-        if failures:
-            raise next(iter(failures.values()))
         return undone
 
     def _rest(self, live: Live, undone: dict[str, PenstockError], failures: dict[str, PenstockError]) -> None:
@@ -174,6 +178,7 @@ class Run:
     def close(self) -> None:
         """End whatever still runs. A batch that is under way is thrown away and done again next time."""
         self._topics.close()
+        self._brokers.close()
         for live in self._live.values():
             for output in live.spec.outputs:
                 self._frames.filling.sink(output.sink, output.node).let_go()
@@ -225,8 +230,9 @@ class Run:
             record_query(self._store, self._place, self.plan.manifest.revision, spec)
 
     def _settle(self, live: Live, failures: dict[str, PenstockError] | None) -> None:
-        live.stop()
-        error = live.query.exception() or next(iter(live.failures), None)
+        with _spark_lives():
+            live.stop()
+            error = live.query.exception() or next(iter(live.failures), None)
         if error is None:
             record_query(self._store, self._place, self.plan.manifest.revision, live.spec)
             if not live.phases.next():
@@ -295,7 +301,9 @@ class Run:
         while True:
             try:
                 return self._launcher.launch(spec, drain=drain)
-            except SPARK_ERRORS as error:
+            except (*SPARK_ERRORS, ConnectionError) as error:
+                if is_spark_gone(error) or not isinstance(error, SPARK_ERRORS):
+                    raise lost_spark() from error
                 if not self._outside.learned(str(error)):
                     raise failure_of(error) from error
 
@@ -317,5 +325,6 @@ def _spark_lives() -> Iterator[None]:
     try:
         yield
     except (*SPARK_ERRORS, OSError) as error:
-        text = "Spark ended while queries ran"
-        raise ServiceError("spark-lost", text, hint="its log is in .penstock/logs", internal=True) from error
+        if isinstance(error, SPARK_ERRORS) and not is_spark_gone(error):
+            raise failure_of(error) from error
+        raise lost_spark() from error

@@ -19,10 +19,11 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from penstock.clients.java import find_java
-from penstock.errors import ServiceError
+from penstock.errors import PenstockError, ServiceError
 from penstock.manifest.model import SparkSpec
 from penstock.runtime.failures import SPARK_ERRORS, failure_of
 from penstock.runtime.shipping import packed
+from penstock.runtime.spark_process import OomKills, is_spark_gone, lost_spark
 
 KEPT_LOGS: Final = 10
 
@@ -45,6 +46,8 @@ DEFAULTS: Final[Mapping[str, str]] = {
     ),
     # How long a query that is stopped is waited for. Without a limit, a sink that hangs would keep us for ever.
     "spark.sql.streaming.stopTimeout": "10s",
+    # How soon a query without rows says so.
+    "spark.sql.streaming.noDataProgressEventInterval": "2s",
     # Guards an operation that we never start, and fails on a checkpoint whose first batches lack a setting.
     "spark.sql.streaming.checkUnfinishedRepartitionOnRestart": "false",
     # Without Kafka in it: by its older way of writing, rows that are written are not counted.
@@ -104,6 +107,7 @@ def spark_session(
     """
     java = find_java()
     log = _new_log(logs)
+    logging.raiseExceptions = False  # a disk that is full is told by those who must write to it
     logging.getLogger().addHandler(logging.FileHandler(log))  # py4j tells the root logger about closed connections
     for chatter in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(chatter).disabled = True  # an error of a query is ours to report
@@ -111,6 +115,7 @@ def spark_session(
     for key, value in settings(spec, logs.parent.absolute(), jars).items():
         conf.set(key, value)
     gateway = None
+    OomKills.start()
     try:
         # A signal now would leave a JVM behind that nobody knows; it is answered when the JVM is ours.
         # Python workers are to be of this very Python: another one on the PATH has other packages.
@@ -122,10 +127,8 @@ def spark_session(
         with _later_signals(), _environment(**environ):
             with log.open("ab") as sink:
                 # A session of its own: Ctrl-C is ours to answer. Its stdin is a pipe: it ends when we do.
-                gateway = launch_gateway(  # type: ignore[no-untyped-call]
-                    conf,
-                    {"stdout": sink, "stderr": sink, "start_new_session": True, "pass_fds": tuple(inherited)},
-                )
+                process = _ProcessSettings(stdout=sink, stderr=sink, start_new_session=True, pass_fds=tuple(inherited))
+                gateway = launch_gateway(conf, process)  # type: ignore[no-untyped-call]
             note_pid(gateway.proc.pid)
             session = _started(conf, gateway, log)
             if code is not None:
@@ -133,12 +136,30 @@ def spark_session(
         yield session
     except PySparkRuntimeError as error:
         if gateway is not None:
-            raise
+            raise (lost_spark() if is_spark_gone(error) else error) from error
         text = f"Spark did not start: {_last_error(log) or error}"
         raise ServiceError("spark-start", text, hint=f"the whole log is in {log}") from error
+    except Exception as error:
+        is_ours = isinstance(error, PenstockError) and not error.internal
+        if is_ours or gateway is None or not is_spark_gone(error):
+            raise
+        raise lost_spark() from error
     finally:
         if gateway is not None:
             _close(gateway.proc)
+
+
+class _ProcessSettings(dict[str, Any]):
+    """How the JVM is started. It does not hear SIGTERM: who stops all processes of a service at once stops ours, which
+    lets the JVM finish its batches."""
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, _ignore_signals if name == "preexec_fn" else value)
+
+
+def _ignore_signals() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _started(conf: SparkConf, gateway: Any, log: Path) -> SparkSession:

@@ -72,6 +72,7 @@ class Writing:
         self.unsure = set() if begun is None else {begun}
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        self.board.begin_batch(self.spec.name, batch_id)
         try:
             ref = self._ref(batch_id)
             if any(source.has_files for source in self.keeping.sources):
@@ -147,7 +148,7 @@ class Writing:
     def _keep_unread(self, read: Batch) -> None:
         for entry in self.spec.inputs:
             if files := self.broken.get(read.ref.batch_id, {}).get(entry.view):
-                self.board.rejected(self.spec.name, len(files))
+                self._count_rejected(len(files), f"{entry.view} files", read.ref)
                 if entry.on_error == "dead_letter":
                     self.keeping.unread(entry, {unquote(file): why for file, why in files.items()}, read)
 
@@ -159,7 +160,7 @@ class Writing:
             for output, frame in rows:
                 if output.node not in had:
                     written = self._write(output, frame, replace(ref, output=output.node))
-                    self.board.written(self.spec.name, written, output.node)
+                    self.board.written(self.spec.name, written, output.node, batch_id=ref.batch_id)
                     had |= {output.node}
                     if not had.issuperset(every):
                         shares.note(self.checkpoint, ref, had)
@@ -212,7 +213,7 @@ class Writing:
             if found and output.on_error == "stop":
                 raise rules.failure(rows, output)
             written = self._handed(output, rules.meeting(rows), ref)
-            self.board.rejected(self.spec.name, found)
+            self._count_rejected(found, f"{output.node} rules", ref)
             if found and output.on_error == "dead_letter" and not (whole and self._keep_breaking(output, ref, found)):
                 letters = rejects.breaking(rules.breaking(rows), output.node)
                 self.keeping.keep(output.node, letters, ref, f"{output.view} rules")
@@ -232,7 +233,7 @@ class Writing:
             self.keeping.keep(output.node, rejects.refused(letters, output.node), ref, f"{output.view} refused")
 
         written = self.sinks[output.node].deliver(rows, ref, keep)
-        self.board.rejected(self.spec.name, written.refused)
+        self._count_rejected(written.refused, f"{output.node} refused", ref)
         return written.rows
 
     def _rescue(self, output: Output, ref: BatchRef) -> int | None:
@@ -253,7 +254,7 @@ class Writing:
         for view, counts in done.read.items():
             self.rescued[ref.batch_id, view] = counts.faults
         self.board.read_otherwise(self.spec.name, ref.batch_id, sum(counts.rows for counts in done.read.values()))
-        self.board.rejected(self.spec.name, done.found)
+        self._count_rejected(done.found, f"{output.node} isolated", ref)
         return done.written
 
     def _keep_unreadable(self, ref: BatchRef) -> None:
@@ -265,7 +266,7 @@ class Writing:
             found = self.rescued.pop((ref.batch_id, entry.view), None)
             if found is None:
                 found = unreadable_records(self.session, self.spec.name, entry, alone=alone)
-            self.board.rejected(self.spec.name, found)
+            self._count_rejected(found, f"{entry.view} unreadable", ref)
             if entry.on_error == "dead_letter" and (found or ref.batch_id in self.unsure):
                 self.keeping.unreadable(entry, self._batch(ref))
 
@@ -281,7 +282,7 @@ class Writing:
         else:
             found = {entry.view: unusable_rows(self.session, self.spec.name, entry) for entry in timed}
             together = sum(found.values())
-        self.board.rejected(self.spec.name, together)
+        self._count_rejected(together, "untimed", ref)
         for entry in timed:
             if entry.on_error == "dead_letter" and (found[entry.view] or ref.batch_id in self.unsure):
                 self.keeping.untimed(entry, self._batch(ref))
@@ -290,7 +291,7 @@ class Writing:
         """Deal with the rows of a batch that were kept out because the SQL would have failed over them."""
         for check in self.spec.checks:
             found = failed_rows(self.session, self.spec.name, check)
-            self.board.rejected(self.spec.name, found)
+            self._count_rejected(found, f"{check.view} fails", ref)
             if self.spec.outputs[0].on_error == "dead_letter" and (found or ref.batch_id in self.unsure):
                 self.keeping.failing(check, self._batch(ref))
 
@@ -303,6 +304,10 @@ class Writing:
             none_late = row is None or row.isNullAt(0) or row.getLong(0) == 0
             if not none_late or ref.batch_id in self.unsure:
                 self.keeping.late(step, self._batch(ref))
+
+    def _count_rejected(self, rows: int, where: str, ref: BatchRef) -> None:
+        if rows:
+            self.board.rejected(self.spec.name, rows, where, batch_id=ref.batch_id)
 
     def _batch(self, ref: BatchRef) -> Batch:
         read = Batch(ref, batch_parts(self.checkpoint, ref.batch_id), batch_time(self.checkpoint, ref.batch_id))

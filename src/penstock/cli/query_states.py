@@ -1,0 +1,67 @@
+"""What a query is doing, in the words of the live table, of the log and of `status`."""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.cli.output import Level
+    from penstock.runtime.progress import QueryProgress
+
+LIVE_STATES = ("waiting", "running", "retrying", "stopping")
+
+
+def state_text(query: Mapping[str, Any]) -> str:
+    """The state of a query, with what it waits for, of its progress as JSON."""
+    since = query.get("broker_unreachable_since")
+    if since and query["state"] in LIVE_STATES:
+        return f"broker unreachable since {clock_time(since)}"
+    if query.get("waiting_for") and query["state"] in LIVE_STATES:
+        return "waiting for upstream"
+    return str(query["state"])
+
+
+def clock_time(at: float) -> str:
+    return time.strftime("%H:%M:%SZ", time.gmtime(at))
+
+
+def summary_line(row: "QueryProgress") -> str:
+    """How far a query has come, for a log."""
+    aside = "".join(f", {count:,} {word}" for word, count in (("late", row.late), ("rejected", row.rejected)) if count)
+    batches = f"{row.batches:,} batch{'' if row.batches == 1 else 'es'}"
+    return f"{row.query}: {row.state}: {row.rows_in:,} rows in, {row.rows_out:,} out{aside}, {batches}"
+
+
+class StateChanges:
+    """Tells what keeps queries from going on when it begins, and that nothing does when it is over."""
+
+    def __init__(self) -> None:
+        self._retrying: dict[str, str] = {}
+        self._unreachable: dict[str, float] = {}
+
+    def lines(self, rows: "Sequence[QueryProgress]") -> "Iterator[tuple[Level, str, str]]":
+        """What is new since the last time: a level, the query, and a text."""
+        yield from self._broker_lines(rows)
+        yield from self._retry_lines(rows)
+
+    def _retry_lines(self, rows: "Sequence[QueryProgress]") -> "Iterator[tuple[Level, str, str]]":
+        before = self._retrying
+        self._retrying = {r.query: r.error.message for r in rows if r.error is not None and r.retry is not None}
+        for row in rows:
+            why = self._retrying.get(row.query)
+            if why is not None and row.error is not None and before.get(row.query) != why:
+                hint = f"\nhint: {row.error.hint}" if row.error.hint else ""
+                yield "WARN", row.query, f"retrying: {why}{hint}"
+            if why is None and row.query in before and row.state == "running":
+                yield "INFO", row.query, "running again"
+
+    def _broker_lines(self, rows: "Sequence[QueryProgress]") -> "Iterator[tuple[Level, str, str]]":
+        before = self._unreachable
+        self._unreachable = {
+            r.query: r.broker_unreachable_since for r in rows if r.broker_unreachable_since is not None
+        }
+        for row in rows:
+            if row.query in self._unreachable and row.query not in before:
+                yield "WARN", row.query, f"broker unreachable since {clock_time(self._unreachable[row.query])}"
+            if row.query not in self._unreachable and row.query in before and row.state in LIVE_STATES:
+                yield "INFO", row.query, "the broker answers again"

@@ -1,0 +1,35 @@
+"""What the batches of a query have counted so far, until they are committed.
+
+A batch that fails is tried again, and counts its rows again. Of several attempts the one that counted most counts: an
+output that has a batch already is not written again.
+"""
+
+from collections import Counter
+from typing import Literal, TypeAlias
+
+CountKey: TypeAlias = tuple[Literal["written", "rejected"], str]
+"""What was counted, and where: at an output, or at an input."""
+
+
+class BatchCounts:
+    """The counts of batches that are under way, by their numbers."""
+
+    def __init__(self) -> None:
+        self._attempt: dict[int, Counter[CountKey]] = {}
+        self._best: dict[int, Counter[CountKey]] = {}
+
+    def begin(self, batch_id: int) -> None:
+        """Note that an attempt at a batch begins."""
+        self._best[batch_id] = self._best.get(batch_id, Counter()) | self._attempt.pop(batch_id, Counter())
+
+    def add(self, batch_id: int, key: CountKey, rows: int) -> None:
+        """Count rows of the attempt that is under way."""
+        self._attempt.setdefault(batch_id, Counter())[key] += rows
+
+    def commit(self, batch_id: int) -> Counter[CountKey]:
+        """The counts of a batch that is committed, and of those before it that nobody heard of. They are forgotten."""
+        done = [number for number in {*self._attempt, *self._best} if number <= batch_id]
+        total: Counter[CountKey] = Counter()
+        for number in done:
+            total += self._best.pop(number, Counter()) | self._attempt.pop(number, Counter())
+        return total

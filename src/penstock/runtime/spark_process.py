@@ -1,0 +1,82 @@
+"""The process of Spark: whether it is gone, and what the operating system knows of processes that it has ended."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import SparkContext
+
+from penstock.errors import ServiceError
+
+_END_SECS: Final = 2.0
+"""How long a process that closes its connections may take to be gone."""
+
+
+def is_spark_gone(error: BaseException) -> bool:
+    """Whether a call into Spark failed because its process has ended."""
+    gateway: Any = SparkContext._gateway
+    process = None if gateway is None else gateway.proc
+    if process is None:
+        return False
+    if isinstance(error, OSError | EOFError | Py4JError) and not isinstance(error, Py4JJavaError):
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=_END_SECS)
+    return process.poll() is not None
+
+
+def lost_spark() -> ServiceError:
+    """The error of a run whose Spark process has ended."""
+    text = "Spark ended while queries ran" + (f": {OUT_OF_MEMORY}" if OomKills.since_start() else "")
+    hint = MORE_MEMORY if OomKills.since_start() else "its log is in .penstock/logs"
+    return ServiceError("spark-lost", text, hint=hint, internal=True)
+
+
+OUT_OF_MEMORY: Final = "the operating system killed a process for want of memory (OOM)"
+MORE_MEMORY: Final = (
+    "give the machine or the container more memory, or Spark less of it: `runtime.spark.config`, `spark.driver.memory`"
+)
+
+
+class OomKills:
+    """How many processes the operating system has killed for want of memory: in our control group, or at all."""
+
+    _before: int | None = None
+
+    @classmethod
+    def start(cls) -> None:
+        """Count from here on."""
+        cls._before = oom_kills()
+
+    @classmethod
+    def since_start(cls) -> bool:
+        """Whether one was killed since then."""
+        count = oom_kills()
+        return cls._before is not None and count is not None and count > cls._before
+
+
+def oom_kills(proc: Path = Path("/proc"), groups: Path = Path("/sys/fs/cgroup")) -> int | None:
+    """The kernel's count, of our control group where it has one; None where it tells none."""
+    counts = map(_count, (*_group_files(proc, groups), proc / "vmstat"))
+    return next((count for count in counts if count is not None), None)
+
+
+def _group_files(proc: Path, groups: Path) -> Iterator[Path]:
+    """Where control groups count, in both of their versions. A container may see its own as the root."""
+    with suppress(OSError):
+        for line in (proc / "self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if not controllers:
+                yield from (groups / path.lstrip("/") / "memory.events", groups / "memory.events")
+            elif "memory" in controllers.split(","):
+                memory = groups / "memory"
+                yield from (memory / path.lstrip("/") / "memory.oom_control", memory / "memory.oom_control")
+
+
+def _count(file: Path) -> int | None:
+    with suppress(OSError, ValueError):
+        lines = file.read_text().splitlines()
+        return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), None)
+    return None
