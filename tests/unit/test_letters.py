@@ -146,6 +146,28 @@ def test_no_more_are_shown_than_somebody_would_read_and_all_are_counted(tmp_path
     assert len(json.loads("\n".join(lines))) == 150
 
 
+def test_a_list_has_the_reason_and_who_rejected_and_moves_no_cursor(tmp_path: Path) -> None:
+    write(tmp_path, {"stream_project.yml": PROJECT})
+    about = {"node": "model.m", "code": "field-mismatch", "message": "`amount`: `abc\x1b[2J` is not a DOUBLE"}
+    row = {
+        **dict.fromkeys(FIELDS),
+        **about,
+        "topic": "orders",
+        "value": '{"amount": "abc\x1b[2J\u202e"}\r\n',
+        "owner": None,
+    }
+    folder = tmp_path / ".penstock" / "topics" / "m.errors" / "batch-0"
+    folder.mkdir(parents=True)
+    columns = {name: pyarrow.array([value], pyarrow.string()) for name, value in row.items()}
+    pyarrow.parquet.write_table(pyarrow.table(columns), folder / "1.parquet")
+    (heading, line), _ = said("list")
+    assert heading.split() == ["record", "code", "reason", "rejected", "by", "time", "value"]
+    assert "field-mismatch  `amount`: `abc\\x1b[2J` is not a DOUBLE  model.m" in line
+    assert line.endswith('{"amount": "abc\\x1b[2J\\u202e"}\\r\\n')
+    shown, _ = said("show", "1")
+    assert 'value      {"amount": "abc\\x1b[2J\\u202e"}\\r\\n' in shown
+
+
 def test_letters_are_those_of_their_owner_and_may_be_let_go_by_code(tmp_path: Path) -> None:
     write(tmp_path, {"stream_project.yml": PROJECT})
     ours, other = "project.p/default", "project.p/prod"

@@ -9,7 +9,9 @@ from penstock.cli import output
 from penstock.cli.line import Checked, check, compiled, node_named
 from penstock.cli.options import ConfigOption, DirectoryOption, EnvOption, Format, FormatOption, PathArgument, target
 from penstock.cli.packages import fetched, packages_of
+from penstock.cli.printable import escape_controls
 from penstock.cli.table import lines
+from penstock.cli.values import ValueReader
 from penstock.clients.clusters import Clusters
 from penstock.clients.letters import Letter, Waiting, in_directories, outstanding
 from penstock.clients.topic_names import error_topic
@@ -53,13 +55,15 @@ def list_(
     limit: LimitOption = None,
     form: FormatOption = Format.TEXT,
 ) -> None:
-    """List the records that wait: where they came from, and what was wrong."""
-    found = waiting(check(target(path, directory, env, config=config)), node)
+    """List the records that wait: where they came from, who rejected them, and why."""
+    checked = check(target(path, directory, env, config=config))
+    found = waiting(checked, node)
+    reader = ValueReader(checked.clusters)
     if form is Format.JSON:
-        output.put_json_items(letter.to_json() for letter in islice(found, limit))
+        output.put_json_items(reader.to_json(letter) for letter in islice(found, limit))
         return
     shown = min(len(found), limit or _SHOWN)
-    rows = [_row(number, letter) for number, letter in enumerate(islice(found, shown), 1)]
+    rows = [_row(number, letter, reader) for number, letter in enumerate(islice(found, shown), 1)]
     for line in lines(rows, None):
         output.put(line)
     more = f" The first {shown:,} are shown; `--limit` shows more." if shown < len(found) else ""
@@ -82,12 +86,13 @@ def show(
     if number > len(found):
         text = f"there is no record {number}: {len(found)} wait"
         raise ProjectInvalid([Diagnostic("unknown-node", text, hint="see `penstock errors list`")])
-    letter = found[number - 1].to_json()
+    letter = ValueReader(checked.clusters).to_json(found[number - 1])
     if form is Format.JSON:
         output.put_json(letter)
         return
     for name, value in letter.items():
-        output.put(f"{name:<10} {'' if value is None else value}")
+        shown = "" if value is None else value if isinstance(value, str) else output.exact_json(value)
+        output.put(f"{name:<10} {escape_controls(shown)}")
 
 
 @app.command("replay")
@@ -209,15 +214,19 @@ def _kept(topics: Collection[str], clusters: Clusters, place: Place) -> Iterator
     return in_topics(clusters.sink.kafka, topics)
 
 
-def _row(number: int, letter: Letter) -> dict[str, Any]:
+def _row(number: int, letter: Letter, reader: ValueReader) -> dict[str, Any]:
     about = letter.about
     place = about["topic"] if about["offset"] is None else f"{about['topic']}/{about['partition']}/{about['offset']}"
-    value = str(about["value"] or "")
     return {
         "": number,
         "record": place,
         "code": about["code"],
-        "node": letter.node,
+        "reason": _cut(str(about["message"] or ""), 100),
+        "rejected by": letter.node,
         "time": about["time"],
-        "value": value if len(value) <= 40 else value[:39] + "…",
+        "value": _cut(reader.text(letter), 40),
     }
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

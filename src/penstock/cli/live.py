@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from penstock.cli import output
+from penstock.cli.printable import escape_controls, escape_lines
 from penstock.cli.query_states import StateChanges, clock_time, state_text, summary_line
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class LiveTable:
             return
         rows = self._rows()
         for level, query, text in self._changes.lines(rows):
-            output.say(f"{query}: {text}", level=level, query=query)
+            output.say(f"{query}: {escape_lines(text)}", level=level, query=query)
         if self._epochs and (told := self._epochs.told(rows, now)) is not None:
             output.say(told)
 
@@ -165,9 +166,11 @@ def notes(rows: "Sequence[QueryProgress]") -> Iterator[Text]:
     for row in rows:
         if row.error is not None and row.retry is not None:
             tries = f"attempt {row.retry.attempt:,} since {clock_time(row.retry.since)}"
-            yield Text.assemble((f"{row.query}: {tries}: ", "yellow"), row.error.message, _hint_of(row))
+            yield Text.assemble(
+                (f"{row.query}: {tries}: ", "yellow"), escape_controls(row.error.message), _hint_of(row)
+            )
         elif row.error is not None and row.state == "failed":
-            yield Text.assemble((f"{row.query}: failed: ", "red"), row.error.message, _hint_of(row))
+            yield Text.assemble((f"{row.query}: failed: ", "red"), escape_controls(row.error.message), _hint_of(row))
 
 
 def _hint_of(row: "QueryProgress") -> str:

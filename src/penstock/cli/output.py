@@ -9,6 +9,7 @@ from decimal import Decimal
 from textwrap import indent
 from typing import Any, Final, Literal
 
+from penstock.cli.printable import escape_lines
 from penstock.errors import Diagnostic, PenstockError, ProjectInvalid, Severity
 
 json_mode = False
@@ -165,7 +166,7 @@ def report_failure(error: PenstockError) -> None:
         about = {name: value for name, value in error.to_json().items() if name != "message"}
         say(": ".join(error.chain), level="ERROR", **about)
     else:
-        say(f"{'Error: ' if log_format is None else ''}{error}", level="ERROR")
+        say(f"{'Error: ' if log_format is None else ''}{escape_lines(str(error))}", level="ERROR")
 
 
 def report(diagnostics: Iterable[Diagnostic], *, as_texts: bool = False) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import typer
 from penstock.cli import output
 from penstock.cli.line import Checked, check, compiled
 from penstock.cli.options import ConfigOption, DirectoryOption, EnvOption, Format, FormatOption, PathArgument, target
+from penstock.cli.printable import escape_controls
 from penstock.cli.query_states import LIVE_STATES, state_text
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.lag import lag_of
@@ -115,7 +116,7 @@ def _trouble(query: Mapping[str, Any]) -> Iterator[str]:
     if retry := query.get("retry"):
         yield f"attempt {retry['attempt']:,} to go on, since {_moment(retry['since'])}"
     if error := query.get("error"):
-        yield error["message"] if isinstance(error, Mapping) else str(error)
+        yield escape_controls(error["message"] if isinstance(error, Mapping) else str(error))
         if isinstance(error, Mapping) and error.get("hint"):
             yield f"    hint: {error['hint']}"
     if names := query.get("waiting_for"):

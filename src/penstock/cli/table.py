@@ -8,6 +8,7 @@ from typing import Any, Final
 from rich.cells import cell_len, set_cell_size
 
 from penstock.cli.output import exact_json
+from penstock.cli.printable import escape_controls
 
 LEAST: Final = 16
 """Texts are cut to no less than this."""
@@ -70,9 +71,9 @@ def _cell(value: Any) -> str:
     if value is None:
         return "∅"
     if not isinstance(value, str):
-        return exact_json(value)
+        return escape_controls(exact_json(value))
     time = _TIME.fullmatch(value)
-    return f"{time[1]}{time[2] or ''}Z" if time else value.replace("\n", "\\n")
+    return f"{time[1]}{time[2] or ''}Z" if time else escape_controls(value)
 
 
 def _is_number(value: Any) -> bool:

@@ -1,0 +1,56 @@
+"""The values of dead letters, as a person reads them."""
+
+from typing import Any
+
+from penstock.cli.output import exact_json
+from penstock.clients.clusters import Clusters
+from penstock.clients.kafka.avro_values import decode_avro, schema_number
+from penstock.clients.letters import Letter
+from penstock.errors import ServiceError
+
+
+class ValueReader:
+    """Decodes values of Avro by the schemas that the registry has. It is asked once for each."""
+
+    def __init__(self, clusters: Clusters) -> None:
+        book = None if clusters.source is None else clusters.source.schemas
+        self._registry = None if book is None else book.registry
+        self._schemas: dict[int, str | None] = {}
+
+    def text(self, letter: Letter) -> str:
+        """The value as text."""
+        found = self.decoded(letter)
+        return str(letter.about["value"] or "") if found is None else exact_json(found)
+
+    def to_json(self, letter: Letter) -> dict[str, Any]:
+        """The dead letter, with its value decoded where that is Avro."""
+        found = self.decoded(letter)
+        return letter.to_json() if found is None else {**letter.to_json(), "decoded": found}
+
+    def decoded(self, letter: Letter) -> Any:
+        """The value of a record of Avro; None if it is none, or cannot be decoded."""
+        number = None if letter.value is None else schema_number(letter.value)
+        schema = None if number is None else self._schema(number)
+        if schema is None or letter.value is None:
+            return None
+        try:
+            return decode_avro(schema, letter.value)
+        except ValueError:
+            return None
+
+    def _schema(self, number: int) -> str | None:
+        if number not in self._schemas:
+            self._schemas[number] = self._asked(number)
+        return self._schemas[number]
+
+    def _asked(self, number: int) -> str | None:
+        if self._registry is None:
+            return None
+        try:
+            found = self._registry.schema(number)
+        except (LookupError, ValueError):
+            return None
+        except ServiceError:
+            self._registry = None
+            return None
+        return found.text if found.kind == "AVRO" else None

@@ -1,0 +1,155 @@
+"""Avro bytes as plain values, for people who look at single records. Rows are read by Spark."""
+
+import json
+import struct
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal, localcontext
+from io import BytesIO
+from itertools import repeat
+from typing import Any, Final
+
+from penstock.clients.kafka.wire import HEAD, ZERO
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_PER_SECOND: Final = {"timestamp-millis": 1_000, "timestamp-micros": 1_000_000}
+
+
+def schema_number(value: bytes) -> int | None:
+    """The number of the schema that a registry has put before bytes; None if there is none."""
+    return int.from_bytes(value[1:HEAD], "big") if value.startswith(ZERO) and len(value) >= HEAD else None
+
+
+def decode_avro(schema: str, value: bytes) -> Any:
+    """The value behind its head, with what JSON has for its types; raise ValueError if the bytes do not fit."""
+    stream = BytesIO(value[HEAD:])
+    try:
+        found = _Reader(stream).read(json.loads(schema))
+    except (IndexError, KeyError, OverflowError, RecursionError, struct.error, UnicodeDecodeError) as error:
+        raise ValueError(f"its bytes do not fit its schema: {error}") from error
+    if stream.read(1):
+        raise ValueError("its bytes do not fit its schema: some are left")
+    return _plain(found)
+
+
+def _plain(value: Any) -> Any:
+    """Bytes in base 64: JSON has none."""
+    match value:
+        case bytes():
+            return "base64:" + b64encode(value).decode()
+        case dict():
+            return {name: _plain(item) for name, item in value.items()}
+        case list():
+            return [_plain(item) for item in value]
+    return value
+
+
+class _Reader:
+    """Reads one value. Types that have a name may be referred to by it."""
+
+    def __init__(self, stream: BytesIO) -> None:
+        self._stream = stream
+        self._named: dict[str, Any] = {}
+
+    def read(self, schema: Any, space: str = "") -> Any:
+        if isinstance(schema, list):
+            return self.read(schema[self._index(len(schema))], space)
+        if isinstance(schema, str):
+            return _PLAIN[schema](self) if schema in _PLAIN else self.read(*self._known(schema, space))
+        kind = schema["type"]
+        if kind in ("record", "error", "enum", "fixed"):
+            return self._read_named(schema, space)
+        match kind:
+            case "array":
+                return [self.read(schema["items"], space) for _ in self._items()]
+            case "map":
+                return {self.text(): self.read(schema["values"], space) for _ in self._items()}
+        return _logical(schema, self.read(kind, space))
+
+    def _read_named(self, schema: Mapping[str, Any], space: str) -> Any:
+        space = schema.get("namespace", schema["name"].rpartition(".")[0] or space)
+        self._named[f"{space}.{schema['name'].rpartition('.')[2]}".lstrip(".")] = (schema, space)
+        match schema["type"]:
+            case "enum":
+                return schema["symbols"][self._index(len(schema["symbols"]))]
+            case "fixed":
+                return _logical(schema, self._take(schema["size"]))
+        return {each["name"]: self.read(each["type"], space) for each in schema["fields"]}
+
+    def _known(self, name: str, space: str) -> tuple[Any, str]:
+        found: tuple[Any, str] = self._named[name if name in self._named else f"{space}.{name}"]
+        return found
+
+    def _items(self) -> Iterator[None]:
+        """Once for every item that comes. They stand in blocks, and the last one is empty."""
+        while size := self.long():
+            if size < 0:
+                self.long()  # how many bytes the block has
+            if abs(size) > self._stream.getbuffer().nbytes:
+                raise IndexError("a block has more items than the record has bytes")
+            yield from repeat(None, abs(size))
+
+    def _index(self, size: int) -> int:
+        number = self.long()
+        if not 0 <= number < size:
+            raise IndexError(f"there is no choice {number}")
+        return number
+
+    def long(self) -> int:
+        shift = number = 0
+        while True:
+            (byte,) = self._take(1)
+            number |= (byte & 0x7F) << shift
+            if not byte & 0x80:
+                return (number >> 1) ^ -(number & 1)
+            shift += 7
+
+    def data(self) -> bytes:
+        return self._take(self.long())
+
+    def text(self) -> str:
+        return self.data().decode()
+
+    def boolean(self) -> bool:
+        return self._take(1) != ZERO
+
+    def number(self, form: str) -> float:
+        (found,) = struct.unpack(form, self._take(struct.calcsize(form)))
+        return float(found)
+
+    def _take(self, size: int) -> bytes:
+        data = self._stream.read(size) if size >= 0 else b""
+        if len(data) != size:
+            raise IndexError("they end too early")
+        return data
+
+
+_PLAIN: Final[Mapping[str, Callable[[_Reader], Any]]] = {
+    "null": lambda _: None,
+    "boolean": _Reader.boolean,
+    "int": _Reader.long,
+    "long": _Reader.long,
+    "float": lambda reader: reader.number("<f"),
+    "double": lambda reader: reader.number("<d"),
+    "bytes": _Reader.data,
+    "string": _Reader.text,
+}
+
+
+def _logical(schema: Mapping[str, Any], value: Any) -> Any:
+    """A value as a person reads it: a time, or a number with its fraction."""
+    kind = schema.get("logicalType")
+    if kind in _PER_SECOND:
+        moment = _EPOCH + timedelta(microseconds=value * 1_000_000 // _PER_SECOND[kind])
+        return moment.isoformat().replace("+00:00", "Z")
+    if kind == "date":
+        return (date(1970, 1, 1) + timedelta(days=value)).isoformat()
+    if kind == "decimal":
+        return _decimal(value, int(schema.get("scale", 0)))
+    return value
+
+
+def _decimal(data: bytes, scale: int) -> str:
+    with localcontext(prec=len(data) * 3 + abs(scale) + 1):
+        return f"{Decimal(int.from_bytes(data, 'big', signed=True)).scaleb(-scale):f}"
