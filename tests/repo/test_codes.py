@@ -51,6 +51,8 @@ ELSEWHERE = {
     "dev-not-started": "tests/services/test_dev.py",
     "spark-start": "tests/unit/test_codes_elsewhere.py",
     "spark-lost": "tests/process/test_run.py",
+    "worker-lost": "tests/unit/test_spark_process.py",
+    "disk-full": "tests/unit/test_spark_process.py",
     "unreachable": "tests/unit/test_codes_elsewhere.py",
     "state-unreadable": "tests/unit/test_state.py",
     "database-refused": "tests/services/test_postgres_sink.py",
