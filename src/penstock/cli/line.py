@@ -22,10 +22,11 @@ from penstock.plan.cores import cores_of
 from penstock.plan.diff import diff
 from penstock.plan.gateways import NO_GATEWAY, ask_gateway
 from penstock.plan.groups import ChosenGroups
-from penstock.plan.place import Place
+from penstock.plan.place import HOME, Place
 from penstock.plan.schemas import NO_SUBJECTS, ask_subjects
+from penstock.plan.slots import DEFAULT, Adoption, TopicsPlace, adoption, slot_of
 from penstock.plan.state import read_deployed
-from penstock.plan.steps import Plan
+from penstock.plan.steps import AdoptState, Plan
 from penstock.plan.stores import SqliteStore, StateStore, state_store
 from penstock.plan.workers import NO_WORKERS, ask_workers
 from penstock.project.clusters import pipeline_clusters
@@ -67,6 +68,8 @@ class Checked:
     digests: Mapping[str, str]
     """What the files of `runtime.ml` hold."""
     settings: Settings = field(default_factory=Settings, repr=False)
+    adopts_state: bool = False
+    """Whether its environment may go on with the state of runs without one."""
 
     @property
     def clusters(self) -> Clusters:
@@ -83,12 +86,27 @@ class Checked:
 
     @property
     def place(self) -> Place:
-        environment = self.environment.name if self.environment else "default"
+        environment = self.environment.name if self.environment else DEFAULT
         name = f"{self.graph.format}.{self.graph.name}"
         if self.graph.format != "pipeline":
-            return Place(self.root, name, environment)
+            found = Place(self.root, name, environment)
+            adopted = self.adoption if self.adopts_state else None
+            slot = adopted.slot if adopted else slot_of(SqliteStore(found.state_file), found, self._topics)
+            return found.in_slot(slot)
         lasts = self.settings.state_backend.backend_type != "InMemory"
         return Place(self.root, name, environment, self.settings.application_id, lasts)
+
+    @property
+    def adoption(self) -> Adoption | None:
+        """The state that its environment can go on with, if it has none of its own."""
+        if self.environment is None:
+            return None
+        own = Place(self.root, f"{self.graph.format}.{self.graph.name}", self.environment.name)
+        return adoption(SqliteStore(own.state_file), own, self._topics)
+
+    @property
+    def _topics(self) -> TopicsPlace:
+        return "embedded" if self.graph.runtime.kafka is None else "kafka"
 
     @property
     def store(self) -> StateStore:
@@ -96,7 +114,7 @@ class Checked:
         another place."""
         if self.graph.format == "pipeline":
             return state_store(self.settings.state_backend, self.place)
-        return SqliteStore(self.place.state_file)
+        return SqliteStore(self.root / HOME / "state.db")
 
     @property
     def marks(self) -> StateStore:
@@ -168,9 +186,11 @@ def planned(
         if name not in names:
             text = f"there is no query `{name}` in this project"
             raise PlanRefused("unknown-node", text, hint=did_you_mean(name, names))
-    deployed = read_deployed(checked.store, checked.place)
+    found = None if allow_rebuild and not checked.adopts_state else checked.adoption
+    place = checked.place if found is None else checked.place.in_slot(found.slot)
+    deployed = read_deployed(checked.store, place)
     new = [query for query in manifest.queries if query.name not in deployed.checkpoints]
-    deployed = replace(deployed, grouped=ChosenGroups(checked.clusters, checked.place).known(new))
+    deployed = replace(deployed, grouped=ChosenGroups(checked.clusters, place).known(new))
     brokers = ask_brokers(manifest, checked.clusters)
     workers = NO_WORKERS if select else ask_workers(manifest, checked.clusters, deployed.connectors, checked.environ)
     return diff(
@@ -184,6 +204,7 @@ def planned(
         gateways=NO_GATEWAY if select else ask_gateway(manifest, checked.clusters, deployed.virtual_topics),
         subjects=NO_SUBJECTS if select else ask_subjects(manifest, checked.clusters),
         cores=None if once else cores_of(manifest.spark.master),
+        adopt=None if found is None else AdoptState(found, checked.adopts_state),
     )
 
 

@@ -23,6 +23,9 @@ RebuildOption = Annotated[
     list[str] | None,
     typer.Option("--allow-rebuild", metavar="NAME", help="Let this query begin again; may be given again."),
 ]
+AdoptOption = Annotated[
+    bool, typer.Option("--adopt-state", help="Let the environment go on with the state of runs without one.")
+]
 
 
 def command(
@@ -33,10 +36,12 @@ def command(
     var: VarOption = None,
     select: SelectOption = None,
     allow_rebuild: RebuildOption = None,
+    adopt_state: AdoptOption = False,
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Show what `run` would create, start, change and retire."""
     checked = check(replace(target(path, directory, env, var, config=config), ask_keys=True))
+    checked = replace(checked, adopts_state=adopt_state)
     plan = planned(checked, compiled(checked), select=select or (), allow_rebuild=allow_rebuild or ())
     if form is Format.JSON:
         output.put_json(to_json(plan))

@@ -8,10 +8,16 @@ from penstock.plan.brokers import NO_BROKERS, Brokers
 from penstock.plan.cores import missing_cores
 from penstock.plan.gateways import NO_GATEWAY, Gateways, virtual_topic_refusals, virtual_topic_steps
 from penstock.plan.query_steps import query_step
-from penstock.plan.refusals import unallowed_rebuilds, unrunnable_queries, unset_in_connector, unset_in_query
+from penstock.plan.refusals import (
+    unadopted_state,
+    unallowed_rebuilds,
+    unrunnable_queries,
+    unset_in_connector,
+    unset_in_query,
+)
 from penstock.plan.schemas import NO_SUBJECTS, Subjects, schema_refusals, schema_steps
 from penstock.plan.state import Deployed
-from penstock.plan.steps import Plan, RetireQuery, Step
+from penstock.plan.steps import AdoptState, Plan, RetireQuery, Step
 from penstock.plan.topics import missing_topics, topic_steps
 from penstock.plan.workers import NO_WORKERS, Workers, connector_refusals, connector_steps
 from penstock.project.variables import Environ
@@ -29,22 +35,25 @@ def diff(
     gateways: Gateways = NO_GATEWAY,
     subjects: Subjects = NO_SUBJECTS,
     cores: int | None = None,
+    adopt: AdoptState | None = None,
 ) -> Plan:
     """The steps from what is deployed to what the manifest says. `select` restricts them to queries by name.
 
     With `environ`, queries that need a variable which is not in it are refused. `brokers` are what Kafka holds, and
     `workers`, `gateways` and `subjects` what Kafka Connect, the gateway and the schema registry do. With `cores`,
-    queries that hold cores for as long as they run must get by with so many.
+    queries that hold cores for as long as they run must get by with so many. With `adopt`, `deployed` is the state that
+    the environment is to go on with.
     """
     chosen = [q for q in manifest.queries if not select or q.name in select]
-    steps: list[Step] = [] if select else [*schema_steps(manifest, subjects)]
+    steps: list[Step] = [] if adopt is None else [adopt]
+    steps += [] if select else schema_steps(manifest, subjects)
     steps += [
         step
         for topic in manifest.topics
         if _wanted(topic.node, chosen, manifest, bool(select))
         for step in topic_steps(topic, deployed.topics, brokers.sink or {})
     ]
-    deployed = replace(deployed, filled=deployed.filled | brokers.filled)
+    deployed = replace(deployed, filled_on_kafka=brokers.filled)
     steps += [query_step(query, deployed, manifest, allow_rebuild) for query in chosen]
     if not select:
         present = {q.name for q in manifest.queries}
@@ -53,7 +62,7 @@ def diff(
         steps += virtual_topic_steps(manifest, deployed.virtual_topics, gateways)
     own = [topic.name for topic in manifest.topics]
     missing = missing_topics(chosen, own, brokers.source)
-    refusals = [*unrunnable_queries(manifest, chosen), *missing, *unallowed_rebuilds(steps)]
+    refusals = [*unrunnable_queries(manifest, chosen), *missing, *unallowed_rebuilds(steps), *unadopted_state(adopt)]
     if not select:
         refusals += [*schema_refusals(manifest, subjects), *connector_refusals(manifest, deployed.connectors, workers)]
         refusals += virtual_topic_refusals(manifest, gateways)

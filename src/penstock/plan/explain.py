@@ -6,6 +6,7 @@ from typing import Any, Final, assert_never
 
 from penstock.manifest.model import QuerySpec
 from penstock.plan.steps import (
+    AdoptState,
     ChangeConnector,
     ChangeTopic,
     ChangeVirtualTopic,
@@ -47,6 +48,9 @@ class Line:
 
 def explain(step: Step) -> Line:
     match step:
+        case AdoptState(adoption):
+            reason = f"the project ran without an environment before; goes on with its {adoption.queries} queries"
+            return Line("~", "adopt", "state", adoption.environment, reason)
         case PutSchema(schema, reason, new):
             return Line("+" if new else "~", "register" if new else "change", "schema", schema.subject, reason)
         case CreateTopic(topic):

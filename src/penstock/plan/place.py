@@ -1,7 +1,7 @@
 """Where a project keeps what it must remember: everything below `.penstock`, beside its documents."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import unquote
@@ -16,7 +16,8 @@ HOME: Final = ".penstock"
 @dataclass(frozen=True, slots=True)
 class Place:
     """`name` tells a project and a pipeline of one name apart: `project.shop`, `pipeline.shop`; `application` tells
-    deployments of one pipeline apart. What does not `last` is of one run, and has checkpoints of its own: those of runs
+    deployments of one pipeline apart. `environment` is the slot that state is kept in: that of the environment, unless
+    `slots` says otherwise. What does not `last` is of one run, and has checkpoints of its own: those of runs
     that remember are left as they are."""
 
     root: Path
@@ -24,6 +25,9 @@ class Place:
     environment: str = "default"
     application: str | None = None
     lasts: bool = True
+
+    def in_slot(self, slot: str) -> "Place":
+        return replace(self, environment=slot)
 
     @property
     def namespace(self) -> str:

@@ -49,7 +49,7 @@ def _reason_to_rebuild(
         return "its checkpoint is gone"
     if checkpoint is None:
         earlier = _same_target(query, deployed, manifest)
-        filled = any(o.sink.get("topic") in deployed.filled for o in query.outputs)
+        filled = any(deployed.holds_rows(output.sink) for output in query.outputs)
         return f"`{earlier}` wrote to the same place before" if earlier else (_FILLED if filled else None)
     if deployed.moved_from and checkpoint.begun:
         return f"the project was moved here from {deployed.moved_from}, and its checkpoint knows files by full path"

@@ -7,7 +7,7 @@ from penstock.connectors import registry
 from penstock.errors import Diagnostic
 from penstock.manifest.model import ConnectorSpec, Input, Manifest, Parameter, QuerySpec
 from penstock.manifest.model import Step as SqlStep
-from penstock.plan.steps import RebuildQuery, Step
+from penstock.plan.steps import AdoptState, RebuildQuery, Step
 from penstock.project.variables import Environ, references
 
 
@@ -20,6 +20,17 @@ def unallowed_rebuilds(steps: Iterable[Step]) -> Iterator[Diagnostic]:
                 hint=f"add `--allow-rebuild {step.query.name}`; rows it has written stay, and are written again",
                 params={"name": step.query.name},
             )
+
+
+def unadopted_state(adopt: AdoptState | None) -> Iterator[Diagnostic]:
+    """Ask for consent before an environment goes on with state that is not its own."""
+    if adopt is not None and not adopt.allowed:
+        environment, queries = adopt.adoption.environment, adopt.adoption.queries
+        text = (
+            f"`{environment}` has no state yet, and the project ran without an environment before ({queries} queries)"
+        )
+        hint = "add `--adopt-state` to go on with that state; `--allow-rebuild all` begins again beside it"
+        yield Diagnostic("state-elsewhere", text, hint=hint, params={"environment": environment})
 
 
 def unset_in_query(query: QuerySpec, environ: Environ) -> Iterator[Diagnostic]:

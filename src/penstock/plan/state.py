@@ -45,6 +45,13 @@ class Deployed:
     """Those of which a group of consumers has offsets that somebody chose."""
     phases: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """What readers had to read before their topics, and are done with."""
+    filled_on_kafka: frozenset[str] = frozenset()
+    """Topics of Kafka that hold rows of a query. `filled` are directories."""
+
+    def holds_rows(self, sink: Mapping[str, Any]) -> bool:
+        """Whether the topic of a sink holds rows of a query already, in the place where the sink writes."""
+        filled = self.filled_on_kafka if sink["type"] == "kafka" else self.filled
+        return sink.get("topic") in filled
 
 
 NOTHING: Final = Deployed()

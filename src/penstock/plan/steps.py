@@ -6,6 +6,15 @@ from typing import TypeAlias
 
 from penstock.errors import Diagnostic
 from penstock.manifest.model import ConnectorSpec, GatewayRule, Manifest, QuerySpec, SchemaSpec, TopicSpec
+from penstock.plan.slots import Adoption
+
+
+@dataclass(frozen=True, slots=True)
+class AdoptState:
+    """The environment goes on with the state of runs without one. Nothing is moved: it is noted whose state it is."""
+
+    adoption: Adoption
+    allowed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +150,7 @@ VirtualTopicStep: TypeAlias = CreateVirtualTopic | ChangeVirtualTopic | DeleteVi
 ConnectorStep: TypeAlias = CreateConnector | ChangeConnector | RestartConnector | DeleteConnector
 TopicStep: TypeAlias = CreateTopic | ChangeTopic | LeaveTopic
 QueryStep: TypeAlias = StartQuery | ResumeQuery | RestartQuery | RebuildQuery
-Step: TypeAlias = PutSchema | TopicStep | QueryStep | RetireQuery | ConnectorStep | VirtualTopicStep
+Step: TypeAlias = AdoptState | PutSchema | TopicStep | QueryStep | RetireQuery | ConnectorStep | VirtualTopicStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +164,11 @@ class Plan:
     @property
     def changes(self) -> tuple[Step, ...]:
         return tuple(step for step in self.steps if not isinstance(step, ResumeQuery | LeaveTopic))
+
+    @property
+    def adoption(self) -> Adoption | None:
+        """The state that the environment goes on with, if it is not its own."""
+        return next((step.adoption for step in self.steps if isinstance(step, AdoptState)), None)
 
     @property
     def queries(self) -> tuple[QuerySpec, ...]:

@@ -156,6 +156,11 @@ class Outside:
         return KafkaAdmin(self._clusters.source.kafka)
 
     @property
+    def is_embedded(self) -> bool:
+        """Whether topics are directories here."""
+        return self._clusters.sink is None and self._clusters.source is None
+
+    @property
     def reads_kafka(self) -> bool:
         return self._clusters.source is not None
 

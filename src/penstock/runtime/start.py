@@ -10,6 +10,7 @@ from penstock.clients.clusters import EMBEDDED, Clusters
 from penstock.errors import PenstockError, PlanRefused
 from penstock.manifest.model import QuerySpec
 from penstock.plan.place import Place
+from penstock.plan.slots import record_adoption, record_topics
 from penstock.plan.state import (
     forget_connector,
     forget_query,
@@ -18,6 +19,7 @@ from penstock.plan.state import (
     record_virtual_topic,
 )
 from penstock.plan.steps import (
+    AdoptState,
     ChangeConnector,
     ChangeTopic,
     ChangeVirtualTopic,
@@ -79,8 +81,12 @@ def _prepare(plan: Plan, frames: Frames, outside: Outside, place: Place, store: 
     for query in plan.queries:
         if query.asks:
             _try(query, frames)
+    if not place.is_of_pipeline:
+        record_topics(store, place, "embedded" if outside.is_embedded else "kafka")
     for step in plan.steps:
         match step:
+            case AdoptState(adoption):
+                record_adoption(store, place, adoption)
             case PutSchema(schema):
                 outside.put_schema(schema)
             case CreateTopic(topic):
