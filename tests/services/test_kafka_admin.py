@@ -33,6 +33,20 @@ def test_a_topic_is_made_grown_and_changed(broker: Broker) -> None:
     assert failed.value.code == "kafka-failed"
 
 
+@pytest.mark.parametrize("policy", ["delete", "compact"])
+def test_a_topic_is_emptied_and_stays_what_it_is(broker: Broker, policy: str) -> None:
+    admin, name = KafkaAdmin(broker.plain), new_topic()
+    admin.create(name, 2, 1, {"cleanup.policy": policy})
+    admin.empty(name)
+    produce(broker.plain, name, *(("k", {"n": n}) for n in range(3)), partition=1)
+    admin.empty(name)
+    assert list(admin.records([name])) == []
+    assert admin.topics()[name] == TopicState(2, 1)
+    assert admin.chosen_config([name]) == {name: {"cleanup.policy": policy}}
+    produce(broker.plain, name, ("k", {"n": 4}), partition=1)
+    assert [record.partition() for record in admin.records([name])] == [1]
+
+
 def test_positions_of_a_group(broker: Broker) -> None:
     admin, name = KafkaAdmin(broker.plain), new_topic()
     admin.create(name, 2, 1, {})

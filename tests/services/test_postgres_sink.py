@@ -31,6 +31,7 @@ from penstock.clients.postgres.merging import Merge
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.staging import Copier, Stage, Staged
 from penstock.clients.postgres.tables import TableName
+from penstock.clients.postgres.writing import TableWriter
 from penstock.connectors.postgres import PostgresSink
 from penstock.dev import postgres as dev
 from penstock.errors import PenstockError, QueryFailed, ServiceError
@@ -111,6 +112,15 @@ def test_the_last_row_of_a_key_counts_and_deletes_take_rows_out(given: Given) ->
     assert given.rows() == [("1", "b"), ("2", "c"), ("4", "e")]
     given.write(columns, (1, None, "d"), (1, "again", "i"), (2, None, "D"), (5, "x", "d"))
     assert given.rows() == [("1", "again"), ("4", "e")]
+
+
+def test_a_table_is_emptied_if_it_is_there(database: Database, table: str) -> None:
+    writer = TableWriter(server(database), TableName(table, "t"))
+    writer.empty()
+    database.rows(f"CREATE SCHEMA {table}")
+    database.rows(f"CREATE TABLE {table}.t AS SELECT 1 AS id")
+    writer.empty()
+    assert database.rows(f"SELECT * FROM {table}.t") == []
 
 
 def test_order_holds_over_many_rows_of_a_key(given: Given) -> None:

@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -75,8 +75,8 @@ class Running:
             run.close()
         return {row.query: row for row in run.board.snapshot()}
 
-    def begun(self, **options: Any) -> Run:
-        checked = check(self.root / self.entry)
+    def begun(self, *, adopts_state: bool = False, **options: Any) -> Run:
+        checked = replace(check(self.root / self.entry), adopts_state=adopts_state)
         plan = planned(checked, compiled(checked), **options)
         store = checked.store
         return start(plan, self.spark, checked.place, store, environ=checked.environ, clusters=checked.clusters)

@@ -1,19 +1,31 @@
 """What stands between a person and a protected environment."""
 
 import sys
+from typing import TypeAlias
 
 from penstock.cli import output
 from penstock.errors import Diagnostic, PlanRefused
-from penstock.plan.steps import DeleteConnector, DeleteVirtualTopic, Plan, RebuildQuery, RetireQuery
+from penstock.plan.steps import DeleteConnector, DeleteVirtualTopic, EmptyOutput, Plan, RebuildQuery, RetireQuery
 from penstock.project.parse_project import Environment
+
+_Destructive: TypeAlias = RebuildQuery | EmptyOutput | RetireQuery | DeleteConnector | DeleteVirtualTopic
+
+
+def _name(step: _Destructive) -> str:
+    match step:
+        case RebuildQuery(query):
+            return query.name
+        case EmptyOutput(_, location):
+            return location
+        case _:
+            return step.name
 
 
 def guard(environment: Environment, plan: Plan, *, confirmed: bool, forced: bool) -> None:
     """Refuse what the environment forbids, and ask before changing one that is protected."""
-    forbidden = RebuildQuery | RetireQuery | DeleteConnector | DeleteVirtualTopic
-    destructive = [step for step in plan.steps if isinstance(step, forbidden)]
+    destructive = [step for step in plan.steps if isinstance(step, _Destructive)]
     if destructive and not environment.allow_destructive and not forced:
-        names = [step.query.name if isinstance(step, RebuildQuery) else step.name for step in destructive]
+        names = [_name(step) for step in destructive]
         text = f"`{environment.name}` forbids to rebuild, retire or delete: {', '.join(names)}"
         raise PlanRefused.because([Diagnostic("destructive-refused", text, hint="add --force to do it once")])
     if not environment.asks_first or confirmed or not plan.changes:

@@ -23,6 +23,7 @@ from penstock.plan.diff import diff
 from penstock.plan.gateways import NO_GATEWAY, ask_gateway
 from penstock.plan.groups import ChosenGroups
 from penstock.plan.place import HOME, Place
+from penstock.plan.query_steps import ALL
 from penstock.plan.schemas import NO_SUBJECTS, ask_subjects
 from penstock.plan.slots import DEFAULT, Adoption, TopicsPlace, adoption, slot_of
 from penstock.plan.state import read_deployed
@@ -178,12 +179,14 @@ def planned(
     *,
     select: Collection[str] = (),
     allow_rebuild: Collection[str] = (),
+    truncate: bool = False,
     once: bool = False,
 ) -> Plan:
     """`once` is whether queries are to end with what is there now."""
     names = [q.name for q in manifest.queries]
+    allow_rebuild = [name for said in allow_rebuild for name in said.split(",")]
     for name in (*select, *allow_rebuild):
-        if name not in names:
+        if name not in names and not (name == ALL and name in allow_rebuild):
             text = f"there is no query `{name}` in this project"
             raise PlanRefused("unknown-node", text, hint=did_you_mean(name, names))
     found = None if allow_rebuild and not checked.adopts_state else checked.adoption
@@ -198,6 +201,7 @@ def planned(
         deployed,
         select=select,
         allow_rebuild=allow_rebuild,
+        truncate=truncate,
         environ=checked.environ,
         brokers=brokers,
         workers=workers,

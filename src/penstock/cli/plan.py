@@ -21,7 +21,15 @@ from penstock.plan.explain import explain, summary, to_json
 SelectOption = Annotated[list[str] | None, typer.Option("--select", "-s", help="Only this query; may be given again.")]
 RebuildOption = Annotated[
     list[str] | None,
-    typer.Option("--allow-rebuild", metavar="NAME", help="Let this query begin again; may be given again."),
+    typer.Option(
+        "--allow-rebuild",
+        metavar="NAME",
+        help="Let these queries begin again: names with commas between them, or `all` that must; may be given again.",
+    ),
+]
+TruncateOption = Annotated[
+    bool,
+    typer.Option("--truncate", help="Empty the outputs of queries that begin again, and rebuild their readers, too."),
 ]
 AdoptOption = Annotated[
     bool, typer.Option("--adopt-state", help="Let the environment go on with the state of runs without one.")
@@ -36,13 +44,16 @@ def command(
     var: VarOption = None,
     select: SelectOption = None,
     allow_rebuild: RebuildOption = None,
+    truncate: TruncateOption = False,
     adopt_state: AdoptOption = False,
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Show what `run` would create, start, change and retire."""
     checked = check(replace(target(path, directory, env, var, config=config), ask_keys=True))
     checked = replace(checked, adopts_state=adopt_state)
-    plan = planned(checked, compiled(checked), select=select or (), allow_rebuild=allow_rebuild or ())
+    plan = planned(
+        checked, compiled(checked), select=select or (), allow_rebuild=allow_rebuild or (), truncate=truncate
+    )
     if form is Format.JSON:
         output.put_json(to_json(plan))
     else:

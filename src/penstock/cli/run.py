@@ -19,7 +19,7 @@ from penstock.cli.options import (
     VarOption,
     target,
 )
-from penstock.cli.plan import AdoptOption, RebuildOption, SelectOption
+from penstock.cli.plan import AdoptOption, RebuildOption, SelectOption, TruncateOption
 from penstock.cli.stopping import Signals, announced, given_up
 from penstock.errors import PenstockError, PlanRefused, ServiceError
 from penstock.plan.explain import explain, summary
@@ -46,6 +46,7 @@ def command(
     once: Annotated[bool, typer.Option("--once", help="Process what is there, then end.")] = False,
     select: SelectOption = None,
     allow_rebuild: RebuildOption = None,
+    truncate: TruncateOption = False,
     adopt_state: AdoptOption = False,
     confirm: Annotated[
         bool, typer.Option("--confirm", help="Do not ask before changing a protected environment.")
@@ -60,7 +61,8 @@ def command(
     checked = check(replace(target(path, directory, env, var, config=config), ask_keys=True))
     output.begin_log(checked.settings.log_format)
     checked = replace(checked, adopts_state=adopt_state)
-    plan = planned(checked, compiled(checked), select=select or (), allow_rebuild=allow_rebuild or (), once=once)
+    allowed = allow_rebuild or ()
+    plan = planned(checked, compiled(checked), select=select or (), allow_rebuild=allowed, truncate=truncate, once=once)
     if plan.refusals:
         raise PlanRefused.because(plan.refusals)
     if checked.environment is not None:

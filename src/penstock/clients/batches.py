@@ -93,6 +93,19 @@ def publish(root: Path, ref: BatchRef, batch: DataFrame, file_format: Format) ->
         raise ServiceError("not-writable", f"cannot write to {root}: {error.strerror or error}") from error
 
 
+def remove_batches(root: Path) -> None:
+    """Delete every batch below `root`, and what is left of unfinished ones. Other files stay."""
+    try:
+        for note in root.glob(f"*/{NOTE}"):
+            gone = root / STAGING / note.parent.name
+            gone.parent.mkdir(exist_ok=True)
+            shutil.rmtree(gone, ignore_errors=True)
+            os.replace(note.parent, gone)  # in one step: nobody reads half a batch
+        shutil.rmtree(root / STAGING, ignore_errors=True)
+    except OSError as error:
+        raise ServiceError("not-writable", f"cannot empty {root}: {error.strerror or error}") from error
+
+
 def _write(batch: DataFrame, directory: Path, file_format: Format) -> int:
     """Write the files and say how many rows they hold. Parquet files know it themselves, which costs Spark nothing."""
     if file_format.name == "parquet":

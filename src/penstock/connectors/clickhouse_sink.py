@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 from pydantic import AliasChoices, Field, PrivateAttr
 
 from penstock.clients.batches import BatchRef
 from penstock.clients.clickhouse.server import ClickHouseSink as Target
+from penstock.clients.clickhouse.server import name
 from penstock.clients.clusters import Clusters
 from penstock.clients.formats import JSON_OPTIONS
 from penstock.clients.wide.columns import wide_columns, with_texts
@@ -91,6 +92,13 @@ class ClickHouseSink(Sink):
 
     def check(self) -> None:
         self._target.server.ask("SELECT 1")
+
+    @classmethod
+    def emptying(cls, config: Mapping[str, Any]) -> str | None:
+        return "all rows of the table are deleted, whoever wrote them"
+
+    def empty(self) -> None:
+        self._target.server.do(f"TRUNCATE TABLE IF EXISTS {name(self.table)}")
 
     def let_go(self) -> None:
         self._target.server.let_go()

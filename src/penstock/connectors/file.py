@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Name
 from pydantic import BeforeValidator, Field, PrivateAttr
 
 from penstock.clients import hadoop, places
-from penstock.clients.batches import BatchRef, PartRead, publish
+from penstock.clients.batches import BatchRef, PartRead, publish, remove_batches
 from penstock.clients.file_columns import RENAMING, check_columns, columns_in, note, noted
 from penstock.clients.flat import flat
 from penstock.clients.formats import (
@@ -316,3 +316,12 @@ class FileSink(_Files, Sink):
             batch = flat(batch)
         rows = batch if self.parallelism is None else batch.coalesce(self.parallelism)
         return publish(path, ref, rows, chosen) if path else hadoop.publish(self.path, ref, rows, chosen, {})
+
+    @classmethod
+    def emptying(cls, config: Mapping[str, Any]) -> str | None:
+        return "the batches in it are deleted" if cls.stays_here(config) else None
+
+    def empty(self) -> None:
+        path = places.local(self.path)
+        assert path is not None
+        remove_batches(path)

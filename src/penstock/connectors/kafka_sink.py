@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
@@ -94,6 +94,16 @@ class KafkaSink(StreamSink):
 
         assert self._cluster is not None
         KafkaAdmin(self._cluster.kafka).topics()
+
+    @classmethod
+    def emptying(cls, config: Mapping[str, Any]) -> str | None:
+        return "all of its records are deleted"
+
+    def empty(self) -> None:
+        from penstock.clients.kafka.admin import KafkaAdmin
+
+        assert self._cluster is not None
+        KafkaAdmin(self._cluster.kafka).empty(self.topic)
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         rows, count = counted(self._records(batch))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
 from urllib.parse import parse_qsl
 
 from pydantic import BeforeValidator, Field, SecretStr, field_validator
@@ -189,6 +189,13 @@ class JdbcSink(Sink):
     def check(self) -> None:
         with self._writer.server.connected():
             pass
+
+    @classmethod
+    def emptying(cls, config: Mapping[str, Any]) -> str | None:
+        return PostgresSink.emptying(config)
+
+    def empty(self) -> None:
+        self._writer.empty()
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         return self._writer.write(self._taken(batch), ref)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import PrivateAttr
 
@@ -55,6 +55,13 @@ class TableSink(Login, Sink):
     def check(self) -> None:
         with self._server.connected():
             pass
+
+    @classmethod
+    def emptying(cls, config: Mapping[str, Any]) -> str | None:
+        return "all rows of the table are deleted, whoever wrote them"
+
+    def empty(self) -> None:
+        self._writer.empty()
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         return replace(self._writer, most_tasks=self.parallelism).write(batch, ref)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 from penstock.clients import parquet
-from penstock.clients.batches import BatchRef, PartRead, publish
+from penstock.clients.batches import BatchRef, PartRead, publish, remove_batches
 from penstock.clients.formats import (
     FORMATS,
     JSON_OPTIONS,
@@ -192,6 +192,13 @@ class TopicSink(_Topic, Sink):
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         return publish(self.path(), ref, batch, FORMATS["parquet"])
+
+    @classmethod
+    def emptying(cls, config: Mapping[str, Any]) -> str | None:
+        return "what queries have written is deleted; files that were put there stay"
+
+    def empty(self) -> None:
+        remove_batches(self.path())
 
 
 def _in_order(rows: DataFrame, place: SparkColumn | None = None) -> DataFrame:

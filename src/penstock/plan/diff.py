@@ -19,6 +19,7 @@ from penstock.plan.schemas import NO_SUBJECTS, Subjects, schema_refusals, schema
 from penstock.plan.state import Deployed
 from penstock.plan.steps import AdoptState, Plan, RetireQuery, Step
 from penstock.plan.topics import missing_topics, topic_steps
+from penstock.plan.truncation import Truncation, truncation
 from penstock.plan.workers import NO_WORKERS, Workers, connector_refusals, connector_steps
 from penstock.project.variables import Environ
 
@@ -29,6 +30,7 @@ def diff(
     *,
     select: Collection[str] = (),
     allow_rebuild: Collection[str] = (),
+    truncate: bool = False,
     environ: Environ | None = None,
     brokers: Brokers = NO_BROKERS,
     workers: Workers = NO_WORKERS,
@@ -37,7 +39,8 @@ def diff(
     cores: int | None = None,
     adopt: AdoptState | None = None,
 ) -> Plan:
-    """The steps from what is deployed to what the manifest says. `select` restricts them to queries by name.
+    """The steps from what is deployed to what the manifest says. `select` restricts them to queries by name. With
+    `truncate`, queries that are rebuilt find their outputs empty, and those that read them are rebuilt, too.
 
     With `environ`, queries that need a variable which is not in it are refused. `brokers` are what Kafka holds, and
     `workers`, `gateways` and `subjects` what Kafka Connect, the gateway and the schema registry do. With `cores`,
@@ -54,7 +57,9 @@ def diff(
         for step in topic_steps(topic, deployed.topics, brokers.sink or {})
     ]
     deployed = replace(deployed, filled_on_kafka=brokers.filled)
-    steps += [query_step(query, deployed, manifest, allow_rebuild) for query in chosen]
+    found = [query_step(query, deployed, manifest, allow_rebuild) for query in chosen]
+    emptied = truncation(found, manifest, deployed) if truncate else Truncation(tuple(found))
+    steps += [*emptied.queries, *emptied.outputs]
     if not select:
         present = {q.name for q in manifest.queries}
         steps += [RetireQuery(name) for name in deployed.queries if name not in present]
@@ -62,7 +67,13 @@ def diff(
         steps += virtual_topic_steps(manifest, deployed.virtual_topics, gateways)
     own = [topic.name for topic in manifest.topics]
     missing = missing_topics(chosen, own, brokers.source)
-    refusals = [*unrunnable_queries(manifest, chosen), *missing, *unallowed_rebuilds(steps), *unadopted_state(adopt)]
+    refusals = [
+        *unrunnable_queries(manifest, chosen),
+        *missing,
+        *unallowed_rebuilds(steps),
+        *unadopted_state(adopt),
+        *emptied.refusals,
+    ]
     if not select:
         refusals += [*schema_refusals(manifest, subjects), *connector_refusals(manifest, deployed.connectors, workers)]
         refusals += virtual_topic_refusals(manifest, gateways)

@@ -15,6 +15,7 @@ from penstock.plan.steps import (
     CreateVirtualTopic,
     DeleteConnector,
     DeleteVirtualTopic,
+    EmptyOutput,
     LeaveTopic,
     Plan,
     PutSchema,
@@ -65,6 +66,12 @@ def explain(step: Step) -> Line:
             return Line("=", "resume", "query", query.name, "unchanged; goes on where it stopped")
         case RestartQuery(query, reason):
             return Line("~", "restart", "query", query.name, f"{reason}; goes on where it stopped")
+        case RebuildQuery(query, reason, _, True):
+            risk = "its output is emptied first, and is incomplete until the query has caught up"
+            return Line("!", "rebuild", "query", query.name, f"{reason}; begins again {_where(query)}", risk)
+        case EmptyOutput(output, location, how):
+            kind = "topic" if output.sink["type"] in ("topic", "kafka") else "output"
+            return Line("!", "empty", kind, location, f"`{output.node.partition('.')[2]}` is written again; {how}")
         case RebuildQuery(query, reason):
             risk = "rows written so far stay in its output and are written again; its readers see them twice"
             return Line("!", "rebuild", "query", query.name, f"{reason}; begins again {_where(query)}", risk)
@@ -101,7 +108,7 @@ def summary(plan: Plan) -> str:
     if not lines:
         return "No changes."
     counts = {sign: sum(line.sign == sign for line in lines) for sign in "+~!-"}
-    words = {"+": "to create", "~": "to change", "!": "to rebuild", "-": "to retire"}
+    words = {"+": "to create", "~": "to change", "!": "to rebuild or empty", "-": "to retire"}
     return "Plan: " + ", ".join(f"{counts[sign]} {words[sign]}" for sign in "+~!-" if counts[sign])
 
 

@@ -9,6 +9,9 @@ from penstock.plan.reasons import differences
 from penstock.plan.state import Checkpoint, Deployed
 from penstock.plan.steps import QueryStep, RebuildQuery, RestartQuery, ResumeQuery, StartQuery
 
+ALL: Final = "all"
+"""In place of the names of queries: every rebuild that is needed is allowed, and no other is asked for."""
+
 
 def query_step(query: QuerySpec, deployed: Deployed, manifest: Manifest, allow_rebuild: Collection[str]) -> QueryStep:
     before = deployed.queries.get(query.name)
@@ -16,7 +19,7 @@ def query_step(query: QuerySpec, deployed: Deployed, manifest: Manifest, allow_r
     reason = _reason_to_rebuild(query, before, checkpoint, deployed, manifest)
     asked, known = query.name in allow_rebuild, deployed.offsets | deployed.grouped
     if reason or (asked and (checkpoint or not known.isdisjoint(readers(query)))):
-        return RebuildQuery(query, reason or "you asked for it", asked)
+        return RebuildQuery(query, reason or "you asked for it", asked or ALL in allow_rebuild)
     if checkpoint is None and _has_offsets(query, deployed):
         return RestartQuery(query, _OFFSETS if deployed.offsets.issuperset(readers(query)) else _GROUPED)
     if before is None:

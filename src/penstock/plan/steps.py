@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from penstock.errors import Diagnostic
-from penstock.manifest.model import ConnectorSpec, GatewayRule, Manifest, QuerySpec, SchemaSpec, TopicSpec
+from penstock.manifest.model import ConnectorSpec, GatewayRule, Manifest, Output, QuerySpec, SchemaSpec, TopicSpec
 from penstock.plan.slots import Adoption
 
 
@@ -80,6 +80,17 @@ class RebuildQuery:
     query: QuerySpec
     reason: str
     allowed: bool
+    truncates: bool = False
+    """Whether all its outputs are emptied first."""
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyOutput:
+    """An output of a query that is rebuilt is emptied, so that no row comes twice. `how` says what is deleted."""
+
+    output: Output
+    location: str
+    how: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +161,8 @@ VirtualTopicStep: TypeAlias = CreateVirtualTopic | ChangeVirtualTopic | DeleteVi
 ConnectorStep: TypeAlias = CreateConnector | ChangeConnector | RestartConnector | DeleteConnector
 TopicStep: TypeAlias = CreateTopic | ChangeTopic | LeaveTopic
 QueryStep: TypeAlias = StartQuery | ResumeQuery | RestartQuery | RebuildQuery
-Step: TypeAlias = AdoptState | PutSchema | TopicStep | QueryStep | RetireQuery | ConnectorStep | VirtualTopicStep
+StateStep: TypeAlias = AdoptState | EmptyOutput | RetireQuery
+Step: TypeAlias = PutSchema | TopicStep | QueryStep | StateStep | ConnectorStep | VirtualTopicStep
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from penstock.plan.steps import (
     CreateVirtualTopic,
     DeleteConnector,
     DeleteVirtualTopic,
+    EmptyOutput,
     LeaveTopic,
     Plan,
     PutSchema,
@@ -96,6 +97,8 @@ def _prepare(plan: Plan, frames: Frames, outside: Outside, place: Place, store: 
             case RebuildQuery(query):
                 outside.forget_offsets(query)  # may be refused, and then nothing has happened
                 set_aside(place.checkpoint(query.name))
+            case EmptyOutput(output):  # after the checkpoints of all its readers are out of the way
+                frames.filling.sink(output.sink, output.node).empty()
             case StartQuery(query) | RestartQuery(query) if not store.lasts:
                 discard(place.checkpoint(query.name))
             case RetireQuery(name):

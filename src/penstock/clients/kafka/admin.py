@@ -108,6 +108,34 @@ class KafkaAdmin:
                 raise self._with.failed(f"did not make the topic `{name}`", error) from error
         wait_until(lambda: name in self.topics(), SECONDS)
 
+    def empty(self, name: str) -> None:
+        """Delete all records of a topic, and keep the topic. Where it only compacts, the broker refuses that: then the
+        topic is made anew with the partitions and the settings that it has."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        ends = {place: end for place, end in self.ends([name]).items() if end > 0}
+        try:
+            for future in self._deletions(ends):
+                future.result()
+        except KafkaException as error:
+            if reason_of(error).code() != KafkaError.POLICY_VIOLATION:
+                raise self._with.failed(f"did not delete the records of `{name}`", error) from error
+            self._make_anew(name)
+
+    def _deletions(self, ends: Mapping[tuple[str, int], int]) -> list[Any]:
+        from confluent_kafka import TopicPartition
+
+        places = [TopicPartition(topic, number, end) for (topic, number), end in ends.items()]
+        return list(self._client.delete_records(places, request_timeout=SECONDS).values()) if places else []
+
+    def _make_anew(self, name: str) -> None:
+        """Delete a topic and create it as it was."""
+        state, config = self.topics()[name], self.chosen_config([name])[name]
+        (future,) = self._client.delete_topics([name], operation_timeout=SECONDS).values()
+        self._with.result(future, f"did not delete the topic `{name}`")
+        wait_until(lambda: name not in self.topics(), SECONDS)
+        self.create(name, state.partitions, state.replication_factor, config)
+
     def add_partitions(self, name: str, partitions: int) -> None:
         from confluent_kafka.admin import NewPartitions
 

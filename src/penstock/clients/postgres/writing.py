@@ -57,6 +57,12 @@ class TableWriter:
                 stage.empty(db)
             return staged.rows
 
+    def empty(self) -> None:
+        """Delete all rows of the table, if it is there. Triggers on it see that, so sums that they keep stay right."""
+        with kept(self.server) as db:
+            if tables.columns_of(db, self.table):
+                db.execute(f"DELETE FROM {self.table}")
+
     def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
         """Write some rows of a batch, and take them back."""
         with kept(self.server) as db:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pydantic import Field
 
@@ -60,6 +60,14 @@ class Sink(Connector):
     """Whether it knows wide numbers, which `clients.wide` tells of. It gets them as decimal text otherwise."""
     wants_key: ClassVar[str | None] = None
     """What to say where there is no primary key, of a sink that cannot do without. `NODE` in it is its name."""
+
+    @classmethod
+    def emptying(cls, config: Mapping[str, Any]) -> str | None:
+        """What `empty` does to one that is written like this, in words for a plan; None if nothing can be done."""
+        return None
+
+    def empty(self) -> None:
+        """Take away the rows that were written here so far, so that they can be written once more."""
 
     from_: str = Field(alias="from")
     """The source or transform whose rows are written."""

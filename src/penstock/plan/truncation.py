@@ -1,0 +1,81 @@
+"""Rebuilds without old rows: outputs are emptied first, and whoever reads them is rebuilt with them."""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from penstock.connectors import registry
+from penstock.errors import Diagnostic
+from penstock.manifest.model import Manifest, Output, QuerySpec
+from penstock.plan.locations import location
+from penstock.plan.state import Deployed
+from penstock.plan.steps import EmptyOutput, QueryStep, RebuildQuery, StartQuery
+
+
+@dataclass(frozen=True, slots=True)
+class Truncation:
+    """The steps of queries, the outputs that are emptied before they start, and what stands against it."""
+
+    queries: tuple[QueryStep, ...]
+    outputs: tuple[EmptyOutput, ...] = ()
+    refusals: tuple[Diagnostic, ...] = ()
+
+
+def truncation(steps: Sequence[QueryStep], manifest: Manifest, deployed: Deployed) -> Truncation:
+    """Let the rebuilds among these steps, each of which stands after those it reads from, begin with empty outputs."""
+    rebuilt: dict[str, RebuildQuery] = {}
+    found: list[QueryStep] = []
+    for step in steps:
+        upstream = _emptied_upstream(step.query, rebuilt, manifest)
+        if upstream and not isinstance(step, StartQuery | RebuildQuery):
+            step = RebuildQuery(step.query, f"`{upstream}`, which it reads, is emptied", allowed=True)
+        if isinstance(step, RebuildQuery) and (step.allowed or upstream):
+            whole = all(_emptying(output, manifest) for output in step.query.outputs)
+            step = replace(step, allowed=True, truncates=whole)
+            rebuilt[step.query.name] = step
+        found.append(step)
+    outputs = [_emptying(output, manifest) for step in rebuilt.values() for output in step.query.outputs]
+    emptied = tuple(filter(None, outputs))
+    refusals = (*_unselected(rebuilt, steps, manifest, deployed), *_shared(emptied, rebuilt, manifest))
+    return Truncation(tuple(found), emptied, refusals)
+
+
+def _emptied_upstream(query: QuerySpec, rebuilt: Collection[str], manifest: Manifest) -> str | None:
+    """A node that a query reads and that is written again from the beginning."""
+    for entry in query.inputs:
+        writer = manifest.producer(entry.node)
+        if writer is not None and writer.name in rebuilt:
+            return entry.node.partition(".")[2]
+    return None
+
+
+def _emptying(output: Output, manifest: Manifest) -> EmptyOutput | None:
+    """The step that empties an output; None where that cannot be done, or the project does not own it."""
+    kind, topic = registry.find_sink(str(output.sink["type"])), output.sink.get("topic")
+    theirs = any(spec.name == topic and spec.only_made for spec in manifest.topics)
+    how = None if kind is None or theirs else kind.emptying(output.sink)
+    return None if how is None else EmptyOutput(output, location("sink", output.sink), how)
+
+
+def _unselected(
+    rebuilt: Collection[str], steps: Sequence[QueryStep], manifest: Manifest, deployed: Deployed
+) -> Iterator[Diagnostic]:
+    """Queries that read what is emptied and are not part of this plan: they would see the same rows twice."""
+    chosen = {step.query.name for step in steps}
+    for query in manifest.queries:
+        upstream = _emptied_upstream(query, rebuilt, manifest)
+        if upstream and query.name not in chosen and query.name in deployed.checkpoints:
+            text = f"`{query.name}` reads `{upstream}`, which is emptied, and is not selected: it would read rows twice"
+            hint = f"add `--select {query.name}`, or leave --truncate out"
+            yield Diagnostic("rebuild-refused", text, hint=hint, params={"name": query.name})
+
+
+def _shared(emptied: Sequence[EmptyOutput], rebuilt: Collection[str], manifest: Manifest) -> Iterator[Diagnostic]:
+    """Outputs that a query which is not rebuilt writes, too: its rows would be gone for good."""
+    places = {(step.output.sink["type"], step.location) for step in emptied}
+    for query in (query for query in manifest.queries if query.name not in rebuilt):
+        for output in query.outputs:
+            place = output.sink["type"], location("sink", output.sink)
+            if place in places:
+                text = f"`{place[1]}` is to be emptied, and `{query.name}` writes it, too"
+                hint = f"add `--allow-rebuild {query.name}`, or leave --truncate out"
+                yield Diagnostic("rebuild-refused", text, hint=hint, params={"name": query.name})

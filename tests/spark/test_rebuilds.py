@@ -1,0 +1,40 @@
+"""Rebuilds of a project that runs: what is in its topics afterwards."""
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from penstock.cli.line import check
+from tests.spark.running import ORDERS, Running, order
+
+MODELS = """
+    models:
+      - {name: paid, sql: "SELECT id, country, amount FROM {{ source('orders') }} WHERE amount > 1"}
+      - name: totals
+        key: country
+        sql: SELECT country, SUM(amount) AS total FROM {{ ref('paid') }} GROUP BY country
+    """
+
+
+def test_a_rebuild_with_empty_outputs_counts_no_row_twice(tmp_path: Path, spark: SparkSession) -> None:
+    """And an environment that adopts the state of runs without one goes on with it."""
+    project = Running(tmp_path, spark).write({"stream_project.yml": "project: {name: p}\n" + ORDERS + MODELS})
+    project.drop("orders.v1", "a.json", [order(1), order(2)])
+    project.run()
+    assert [row["total"] for row in project.topic("totals")] == [20.0]
+    project.drop("orders.v1", "b.json", [order(3)])
+    run = project.begun(allow_rebuild=["paid"], truncate=True)
+    run.run_once(lambda: None)
+    run.close()
+    assert sorted(row["id"] for row in project.topic("paid")) == [1, 2, 3]
+    assert [row["total"] for row in project.topic("totals")] == [30.0]
+
+    project.write({"environments/local.yml": "runtime: {}\n"})
+    checked = check(tmp_path)
+    assert checked.adoption is not None
+    adopted = project.begun(adopts_state=True)
+    adopted.run_once(lambda: None)
+    adopted.close()
+    assert {row.query: row.rows_in for row in adopted.board.snapshot()} == {"paid": 0, "totals": 0}
+    assert check(tmp_path).adoption is None
+    assert check(tmp_path).place.environment == "default"
