@@ -153,5 +153,11 @@ CODES: Final[Mapping[str, str]] = {
     "query-failed": "A streaming query stopped with an error. The message names the query and the cause.",
     "rule-failed": "A row breaks a continuous test of its model, and the model says `on_error: stop`. With `dead_letter` such rows are kept, and the others are written.",
     "rows-refused": "A database does not take a row: a value is out of range, or a constraint forbids it. With `on_error: dead_letter` the row is kept, and the others are written.",
+    "checkpoint-metadata-damaged": "The file `metadata` of a checkpoint, which has its id, is missing, empty or unreadable. `penstock doctor --repair` finds the id in the ledger of the output, or gives it another one.",
+    "checkpoint-offsets-damaged": "An entry of a checkpoint's offset log is empty or unreadable. `penstock doctor --repair` writes it again where the ledger of the output has it, or plans the batch anew if it was not committed. Otherwise the query must be rebuilt.",
+    "checkpoint-offsets-missing": "An entry of a checkpoint's offset log is missing that the query goes on from. `penstock doctor --repair` writes it again where the ledger of the output has it. Otherwise the query must be rebuilt.",
+    "checkpoint-commits-damaged": "The last entry of a checkpoint's commit log is empty or unreadable. `penstock doctor --repair` writes it again.",
+    "checkpoint-sources-damaged": "What a reader has read is noted in its checkpoint, and cannot be read any more. The query must be rebuilt.",
+    "batch-note-damaged": "The ledger of a batch that was written and not committed is empty or unreadable. `penstock doctor --repair` writes it again.",
     "batch-conflict": "A batch with this number was written before from other input: the checkpoint was restored from an older copy. Rebuild the query or restore the output too.",
 }  # fmt: skip

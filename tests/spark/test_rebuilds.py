@@ -8,12 +8,12 @@ from penstock.cli.line import check
 from tests.spark.running import ORDERS, Running, order
 
 MODELS = """
-    models:
-      - {name: paid, sql: "SELECT id, country, amount FROM {{ source('orders') }} WHERE amount > 1"}
-      - name: totals
-        key: country
-        sql: SELECT country, SUM(amount) AS total FROM {{ ref('paid') }} GROUP BY country
-    """
+models:
+  - {name: paid, sql: "SELECT id, country, amount FROM {{ source('orders') }} WHERE amount > 1"}
+  - name: totals
+    key: country
+    sql: SELECT country, SUM(amount) AS total FROM {{ ref('paid') }} GROUP BY country
+"""
 
 
 def test_a_rebuild_with_empty_outputs_counts_no_row_twice(tmp_path: Path, spark: SparkSession) -> None:

@@ -3,10 +3,12 @@ import shutil
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import urlsplit
 
 import typer
@@ -25,6 +27,10 @@ from penstock.cli.options import (
 )
 from penstock.connectors.contract import Connector
 from penstock.errors import PenstockError, ServiceError
+from penstock.manifest.model import QuerySpec
+from penstock.plan.damage import Damage
+from penstock.plan.place import Place
+from penstock.plan.state import batch_outputs, read_deployed
 from penstock.project.runtime import ConnectClusters, Runtime
 
 MEMORY_GB = 2
@@ -45,11 +51,14 @@ def command(
     config: ConfigOption = None,
     env: EnvOption = None,
     var: VarOption = None,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Repair damaged checkpoints, as far as that loses no rows.")
+    ] = False,
     form: FormatOption = Format.TEXT,
 ) -> None:
-    """Check that everything is ready. Looks at this machine and at every system that the project names."""
+    """Check that everything is ready: this machine, checkpoints, and every system that the project names."""
     wanted = target(path, directory, env, var, config=config)
-    findings = [*_machine(wanted.path), *_project(wanted)]
+    findings = [*_machine(wanted.path), *_project(wanted, repair)]
     healthy = all(f.fine for f in findings)
     if form is Format.JSON:
         listed = [{"check": f.what, "ok": f.fine, "detail": f.detail} for f in findings]
@@ -81,7 +90,7 @@ def _machine(path: Path) -> Iterator[Finding]:
     )
 
 
-def _project(wanted: Target) -> Iterator[Finding]:
+def _project(wanted: Target, repair: bool) -> Iterator[Finding]:
     try:
         checked = check(wanted)
     except PenstockError as error:
@@ -90,7 +99,37 @@ def _project(wanted: Target) -> Iterator[Finding]:
     yield Finding("project", True, f"{checked.graph.format} '{checked.graph.name}' is valid")
     for what, address in _addresses(checked.graph.runtime):
         yield _finding(what, partial(_reach, address))
+    yield from _checkpoints(checked, repair)
     yield from _connectors(checked)
+
+
+def _checkpoints(checked: Checked, repair: bool) -> Iterator[Finding]:
+    """What is damaged, and what becomes of it. A checkpoint that is in use is left alone."""
+    from penstock.runtime.lock import run_lock
+
+    place = checked.place
+    deployed = read_deployed(checked.store, place)
+    damaged = {name: query for name, query in deployed.queries.items() if name in deployed.damaged}
+    if not damaged:
+        if deployed.checkpoints:
+            yield Finding("checkpoints", True, f"{len(deployed.checkpoints)} are whole")
+        return
+    with run_lock(place.lock_file) if repair else nullcontext():
+        for name, query in damaged.items():
+            yield from _repaired(query, place) if repair else [_damage(name, deployed.damaged[name])]
+
+
+def _repaired(query: QuerySpec, place: Place) -> Iterator[Finding]:
+    from penstock.runtime import repair
+
+    for damage in repair.repair(place.checkpoint(query.name), query.name, batch_outputs(query, place)):
+        done = damage.repair is not None
+        yield Finding(f"checkpoint {query.name}", True, f"repaired: {damage}") if done else _damage(query.name, damage)
+
+
+def _damage(name: str, damage: Damage) -> Finding:
+    failure = damage.failure(name)
+    return Finding(f"checkpoint {name}", False, f"{damage} ({failure.hint})")
 
 
 def _connectors(checked: Checked) -> Iterator[Finding]:

@@ -122,7 +122,12 @@ def _save(rows: DataFrame, directory: Path, file_format: Format) -> None:
 
 def refuse_other_input(note: str, ref: BatchRef, final: Path | str) -> None:
     """Refuse a batch whose directory has a note of the same number with other offsets."""
-    if json.loads(note)["offsets"] != list(ref.offsets):
+    try:
+        offsets = json.loads(note)["offsets"]
+    except (ValueError, KeyError, TypeError):
+        text = f"{final}/{NOTE} is unreadable: it says what batch {ref.batch_id} of `{ref.query}` was made from"
+        raise QueryFailed("batch-note-damaged", text, hint="`penstock doctor --repair` writes it again") from None
+    if offsets != list(ref.offsets):
         raise QueryFailed(
             "batch-conflict",
             f"batch {ref.batch_id} of `{ref.query}` was written before from other input ({final})",

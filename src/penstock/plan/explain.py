@@ -16,6 +16,7 @@ from penstock.plan.steps import (
     DeleteConnector,
     DeleteVirtualTopic,
     EmptyOutput,
+    HoldQuery,
     LeaveTopic,
     Plan,
     PutSchema,
@@ -75,6 +76,12 @@ def explain(step: Step) -> Line:
         case RebuildQuery(query, reason):
             risk = "rows written so far stay in its output and are written again; its readers see them twice"
             return Line("!", "rebuild", "query", query.name, f"{reason}; begins again {_where(query)}", risk)
+        case HoldQuery(query, damage):
+            way = f"`penstock doctor --repair` {damage.repair}, " if damage.repair else ""
+            risk = f"{way}or `--allow-rebuild {query.name}` begins again"
+            return Line(
+                "!", "hold", "query", query.name, f"its checkpoint is damaged: {damage}", risk.removeprefix("or ")
+            )
         case RetireQuery(name):
             return Line("-", "retire", "query", name, "no longer in the project; its checkpoint and output stay")
         case CreateConnector(connector):
@@ -108,7 +115,7 @@ def summary(plan: Plan) -> str:
     if not lines:
         return "No changes."
     counts = {sign: sum(line.sign == sign for line in lines) for sign in "+~!-"}
-    words = {"+": "to create", "~": "to change", "!": "to rebuild or empty", "-": "to retire"}
+    words = {"+": "to create", "~": "to change", "!": "to rebuild, empty or hold", "-": "to retire"}
     return "Plan: " + ", ".join(f"{counts[sign]} {words[sign]}" for sign in "+~!-" if counts[sign])
 
 

@@ -74,7 +74,8 @@ class Place:
         """The group of consumers under which a reader shows how far it is; it may begin with what was `chosen`."""
         if chosen is not None:
             return f"{chosen}-{reader}"
-        environment = () if self.environment == "default" else (self.environment,)
+        named = self.environment.partition("@")[0]
+        environment = () if named == "default" else (named,)
         return "-".join(("penstock", self._deployed.partition(".")[2], *environment, reader))
 
     def existing_topics(self) -> Iterator[str]:
@@ -91,7 +92,8 @@ class Place:
         """Queries whose checkpoint has begun."""
         root = self._checkpoints
         if root.is_dir():
-            yield from (unquote(p.name) for p in root.iterdir() if (p / "metadata").is_file())
+            begun = (p for p in root.iterdir() if (p / "metadata").is_file() or _has_batches(p / "offsets"))
+            yield from (unquote(p.name) for p in begun)
 
     def last_batch(self, query: str, log: Literal["offsets", "commits"]) -> int:
         """The number of the last batch that was planned or committed; -1 before the first."""
@@ -109,3 +111,7 @@ class Place:
     @property
     def _own(self) -> Path:
         return self.root / HOME / folder_of(self._deployed) / folder_of(self.environment)
+
+
+def _has_batches(log: Path) -> bool:
+    return any(path.name.isdigit() for path in log.glob("*"))

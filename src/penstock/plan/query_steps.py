@@ -7,7 +7,7 @@ from penstock.manifest.model import Input, Manifest, Output, QuerySpec
 from penstock.plan.offsets import reader_of, readers
 from penstock.plan.reasons import differences
 from penstock.plan.state import Checkpoint, Deployed
-from penstock.plan.steps import QueryStep, RebuildQuery, RestartQuery, ResumeQuery, StartQuery
+from penstock.plan.steps import HoldQuery, QueryStep, RebuildQuery, RestartQuery, ResumeQuery, StartQuery
 
 ALL: Final = "all"
 """In place of the names of queries: every rebuild that is needed is allowed, and no other is asked for."""
@@ -20,6 +20,8 @@ def query_step(query: QuerySpec, deployed: Deployed, manifest: Manifest, allow_r
     asked, known = query.name in allow_rebuild, deployed.offsets | deployed.grouped
     if reason or (asked and (checkpoint or not known.isdisjoint(readers(query)))):
         return RebuildQuery(query, reason or "you asked for it", asked or ALL in allow_rebuild)
+    if (damage := deployed.damaged.get(query.name)) is not None:
+        return HoldQuery(query, damage)
     if checkpoint is None and _has_offsets(query, deployed):
         return RestartQuery(query, _OFFSETS if deployed.offsets.issuperset(readers(query)) else _GROUPED)
     if before is None:

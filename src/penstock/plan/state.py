@@ -1,7 +1,8 @@
 """Deployed state: what was started, from which revision, and how far it is. JSON documents in a store."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -10,6 +11,7 @@ from penstock.clients.letters import NOTHING as NO_LETTERS
 from penstock.clients.letters import Delivered, Letter
 from penstock.errors import ServiceError
 from penstock.manifest.model import QuerySpec
+from penstock.plan.damage import Damage, find_damage
 from penstock.plan.offsets import KeptOffsets
 from penstock.plan.place import Place
 from penstock.plan.stores import StateStore
@@ -45,6 +47,8 @@ class Deployed:
     """Those of which a group of consumers has offsets that somebody chose."""
     phases: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """What readers had to read before their topics, and are done with."""
+    damaged: Mapping[str, Damage] = field(default_factory=dict)
+    """What keeps queries from going on with their checkpoints, by name."""
     filled_on_kafka: frozenset[str] = frozenset()
     """Topics of Kafka that hold rows of a query. `filled` are directories."""
 
@@ -81,7 +85,19 @@ def read_deployed(store: StateStore, place: Place) -> Deployed:
         _clusters(documents, _VIRTUAL_TOPIC),
         kept.known() if kept else frozenset(),
         phases=kept.phases() if kept else {},
+        damaged=_damaged(queries.values(), place) if store.lasts else {},
     )
+
+
+def _damaged(queries: Iterable[QuerySpec], place: Place) -> dict[str, Damage]:
+    found = {query.name: find_damage(place.checkpoint(query.name), batch_outputs(query, place)) for query in queries}
+    return {name: damage for name, damage in found.items() if damage is not None}
+
+
+def batch_outputs(query: QuerySpec, place: Place) -> tuple[Path, ...]:
+    """The directories of embedded topics that a query writes batches to."""
+    topics = (output.sink.get("topic") for output in query.outputs if output.sink["type"] == "topic")
+    return tuple(place.topics / str(topic) for topic in topics)
 
 
 _CONNECTOR: Final = "connector:"

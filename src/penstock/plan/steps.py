@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from penstock.errors import Diagnostic
 from penstock.manifest.model import ConnectorSpec, GatewayRule, Manifest, Output, QuerySpec, SchemaSpec, TopicSpec
+from penstock.plan.damage import Damage
 from penstock.plan.slots import Adoption
 
 
@@ -94,6 +95,14 @@ class EmptyOutput:
 
 
 @dataclass(frozen=True, slots=True)
+class HoldQuery:
+    """The files of the query's checkpoint are damaged: it fails by name, and the others run."""
+
+    query: QuerySpec
+    damage: Damage
+
+
+@dataclass(frozen=True, slots=True)
 class RetireQuery:
     """The query is no longer in the project. Its checkpoint and its output stay on disk."""
 
@@ -160,7 +169,7 @@ class DeleteVirtualTopic:
 VirtualTopicStep: TypeAlias = CreateVirtualTopic | ChangeVirtualTopic | DeleteVirtualTopic
 ConnectorStep: TypeAlias = CreateConnector | ChangeConnector | RestartConnector | DeleteConnector
 TopicStep: TypeAlias = CreateTopic | ChangeTopic | LeaveTopic
-QueryStep: TypeAlias = StartQuery | ResumeQuery | RestartQuery | RebuildQuery
+QueryStep: TypeAlias = StartQuery | ResumeQuery | RestartQuery | RebuildQuery | HoldQuery
 StateStep: TypeAlias = AdoptState | EmptyOutput | RetireQuery
 Step: TypeAlias = PutSchema | TopicStep | QueryStep | StateStep | ConnectorStep | VirtualTopicStep
 

@@ -151,7 +151,10 @@ def set_aside(checkpoint: Path) -> None:
     """Move a checkpoint away so that a new one can begin. It is kept: a rebuild may have been a mistake."""
     if not checkpoint.exists():
         return
-    marker = checkpoint_id(checkpoint)[:8] if (checkpoint / "metadata").is_file() else "unfinished"
+    try:
+        marker = checkpoint_id(checkpoint)[:8] if (checkpoint / "metadata").is_file() else "unfinished"
+    except (ValueError, KeyError, TypeError):
+        marker = "damaged"
     target = checkpoint.with_name(f"{checkpoint.name}@{marker}")
     discard(target)  # of the same beginning, which came to nothing
     checkpoint.rename(target)

@@ -9,8 +9,9 @@ from typing import Final, Literal, TypeAlias
 
 from penstock.errors import PenstockError, QueryFailed
 from penstock.manifest.model import QuerySpec
+from penstock.plan.damage import DAMAGES, find_damage
 from penstock.plan.place import Place
-from penstock.plan.state import record_query
+from penstock.plan.state import batch_outputs, record_query
 from penstock.plan.steps import Plan
 from penstock.plan.stores import StateStore
 from penstock.plan.waves import waves
@@ -93,7 +94,7 @@ class Run:
         self.failures.append(failure)
         if failures is not None:
             failures[spec.name] = failure
-        elif not spec.isolated:
+        elif not (spec.isolated or failure.code in DAMAGES):
             raise failure
 
     def run_on(self, idle: Callable[[], None]) -> None:
@@ -284,8 +285,11 @@ class Run:
                     self._fail(spec, failure)
 
     def _begin(self, spec: QuerySpec, *, drain: bool) -> None:
-        """Start a query if nothing is gone of what it was to read."""
-        self._outside.check_positions(spec, self._place.checkpoint(spec.name))
+        """Start a query if its checkpoint is whole, and nothing is gone of what it was to read."""
+        checkpoint = self._place.checkpoint(spec.name)
+        if (damage := find_damage(checkpoint, batch_outputs(spec, self._place))) is not None:
+            raise damage.failure(spec.name)
+        self._outside.check_positions(spec, checkpoint)
         self._start(spec, drain=drain)
 
     def _start(self, spec: QuerySpec, *, drain: bool) -> None:

@@ -29,6 +29,7 @@ from penstock.plan.steps import (
     DeleteConnector,
     DeleteVirtualTopic,
     EmptyOutput,
+    HoldQuery,
     LeaveTopic,
     Plan,
     PutSchema,
@@ -117,7 +118,7 @@ def _prepare(plan: Plan, frames: Frames, outside: Outside, place: Place, store: 
             case DeleteVirtualTopic(name, cluster):
                 outside.delete_virtual_topic(name, cluster)
                 forget_virtual_topic(store, place, name)
-            case LeaveTopic() | StartQuery() | ResumeQuery() | RestartQuery():
+            case LeaveTopic() | StartQuery() | ResumeQuery() | RestartQuery() | HoldQuery():
                 pass
             case _:
                 assert_never(step)

@@ -1,0 +1,241 @@
+"""What is wrong with the files of a checkpoint, found before a query starts. Nothing here needs Spark.
+
+Spark reads the last two entries of the offset log, the last one of the commit log, and the logs of file readers from
+their last compact entry on. Older entries may be in any state.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+from penstock.clients.batches import NOTE
+from penstock.errors import QueryFailed
+
+DamageCode: TypeAlias = Literal[
+    "checkpoint-metadata-damaged",
+    "checkpoint-offsets-damaged",
+    "checkpoint-offsets-missing",
+    "checkpoint-commits-damaged",
+    "checkpoint-sources-damaged",
+    "batch-note-damaged",
+]
+DAMAGES: Final[tuple[str, ...]] = get_args(DamageCode)
+NOTHING_LOST: Final = "no rows are lost"
+_VERSION: Final = re.compile(r"v\d+")
+_CHECKSUM: Final = re.compile(r" \d+ files [0-9a-f]+$")
+"""What is added to the offsets of file readers where a batch is noted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """A file that cannot be used. `lost` says what is gone with it; `repair` what `doctor --repair` does about it, None
+    if nothing can be done."""
+
+    code: DamageCode
+    file: Path
+    text: str
+    lost: str
+    repair: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.text}; {self.lost}"
+
+    def failure(self, query: str) -> QueryFailed:
+        rebuild = f"`--allow-rebuild {query}` begins again"
+        hint = f"`penstock doctor --repair` {self.repair}; {rebuild}" if self.repair else rebuild
+        return QueryFailed(self.code, f"the checkpoint of `{query}` is damaged: {self}", hint=hint)
+
+
+def find_damage(checkpoint: Path, outputs: tuple[Path, ...] = ()) -> Damage | None:
+    """The first thing that keeps a query from going on. `outputs` are directories in which it writes batches."""
+    return next(_damages(checkpoint, outputs), None)
+
+
+def _damages(checkpoint: Path, outputs: tuple[Path, ...]) -> Iterator[Damage]:
+    planned, committed = _last(checkpoint / "offsets"), _last(checkpoint / "commits")
+    if planned is None and committed is None:
+        begun = (checkpoint / "metadata").is_file()
+        yield from _metadata(checkpoint, outputs) if begun else ()
+        return
+    yield from _metadata(checkpoint, outputs)
+    yield from _offsets(checkpoint, planned, committed, outputs)
+    if committed is not None:
+        yield from _commits(checkpoint, committed)
+    yield from _sources(checkpoint)
+    if planned is not None and planned != committed:
+        yield from _notes(checkpoint, planned, outputs)
+
+
+def _metadata(checkpoint: Path, outputs: tuple[Path, ...]) -> Iterator[Damage]:
+    file = checkpoint / "metadata"
+    found = _json(file)
+    if isinstance(found, dict) and isinstance(found.get("id"), str):
+        return
+    planned, committed = _last(checkpoint / "offsets"), _last(checkpoint / "commits")
+    text = f"{file} is {_state(file)}: it had the checkpoint's id"
+    if noted_id(checkpoint, outputs) is not None:
+        yield Damage("checkpoint-metadata-damaged", file, text, NOTHING_LOST, "takes it from the ledger of its output")
+    elif planned == committed:
+        yield Damage("checkpoint-metadata-damaged", file, text, NOTHING_LOST, "gives it another id")
+    else:
+        lost = f"batch {planned} is unfinished, and if it was written it will be written again"
+        yield Damage("checkpoint-metadata-damaged", file, text, lost, "gives it another id")
+
+
+def _offsets(
+    checkpoint: Path, planned: int | None, committed: int | None, outputs: tuple[Path, ...]
+) -> Iterator[Damage]:
+    last = max(number for number in (planned, committed) if number is not None)
+    file = checkpoint / "offsets" / str(last)
+    if not is_offsets(file):
+        yield _last_offsets(checkpoint, last, committed, outputs)
+    if planned and last > 0 and not is_offsets(before := checkpoint / "offsets" / str(last - 1)):
+        text = f"{before} is {_state(before)}: it says how far batch {last - 1} had read"
+        code = _code(before)
+        if committed == last:
+            yield Damage(
+                code, before, text, NOTHING_LOST, "writes it again from the batch after it, which is committed"
+            )
+        else:
+            yield _last_offsets(checkpoint, last - 1, committed, outputs)
+
+
+def _last_offsets(checkpoint: Path, number: int, committed: int | None, outputs: tuple[Path, ...]) -> Damage:
+    """What is to be said of offsets that Spark needs."""
+    file = checkpoint / "offsets" / str(number)
+    text = f"{file} is {_state(file)}: it said how far batch {number} was to read"
+    if noted_offsets(checkpoint, outputs, number) is not None:
+        return Damage(_code(file), file, text, NOTHING_LOST, "writes it again from the ledger of its output")
+    if committed is None or number > committed:
+        return Damage(_code(file), file, text, f"batch {number} was not committed, and {NOTHING_LOST}", "plans it anew")
+    return Damage(_code(file), file, text, "how far its inputs were read is not known any more")
+
+
+def _code(file: Path) -> Literal["checkpoint-offsets-damaged", "checkpoint-offsets-missing"]:
+    return "checkpoint-offsets-damaged" if file.is_file() else "checkpoint-offsets-missing"
+
+
+def _commits(checkpoint: Path, committed: int) -> Iterator[Damage]:
+    file = checkpoint / "commits" / str(committed)
+    lines = _lines(file)
+    if len(lines) < 2 or not isinstance(_parsed(lines[1]), dict):
+        text = f"{file} is {_state(file)}: it says that batch {committed} is committed"
+        lost = f"{NOTHING_LOST}, but late rows may be taken that would have been dropped"
+        repair = "writes it again, with the watermark that the batch began with"
+        yield Damage("checkpoint-commits-damaged", file, text, lost, repair)
+
+
+def _sources(checkpoint: Path) -> Iterator[Damage]:
+    """The logs of readers: of files, an entry for each batch that says which; of topics, where they began."""
+    root = checkpoint / "sources"
+    for log in sorted(root.iterdir()) if root.is_dir() else ():
+        entries = [path for path in log.iterdir() if path.name.removesuffix(".compact").isdigit()]
+        compact = max((_number(path) for path in entries if path.suffix == ".compact"), default=-1)
+        needed = [p for p in entries if _number(p) > compact or (p.suffix == ".compact" and _number(p) == compact)]
+        for file in sorted(needed, key=_number):
+            if not _is_source_log(file):
+                text, lost = (
+                    f"{file} is {_state(file)}: it says what `{log.name}` has read",
+                    "that is not known any more",
+                )
+                yield Damage("checkpoint-sources-damaged", file, text, lost)
+
+
+def _notes(checkpoint: Path, number: int, outputs: tuple[Path, ...]) -> Iterator[Damage]:
+    """The ledger of a batch that is written and not committed: it will be compared when the batch is done again."""
+    found = _json(checkpoint / "metadata")
+    for root in outputs:
+        for note in root.glob(f"{found['id']}-{number:012d}-*/{NOTE}"):
+            if not isinstance(_json(note), dict):
+                text = f"{note} is {_state(note)}: it says what batch {number} was made from"
+                yield Damage("batch-note-damaged", note, text, NOTHING_LOST, "writes it again from the checkpoint")
+
+
+def written_batches(outputs: tuple[Path, ...]) -> Iterator[dict[str, Any]]:
+    """What ledgers in directories say of the batches that were written, the newest first."""
+    notes = [note for root in outputs for note in root.glob(f"*/{NOTE}")]
+    for note in sorted(notes, key=lambda path: path.parent.stat().st_mtime_ns, reverse=True):
+        found = _json(note)
+        if isinstance(found, dict):
+            yield found
+
+
+def noted_id(checkpoint: Path, outputs: tuple[Path, ...]) -> str | None:
+    """The id of a checkpoint, as the ledger of an output has it. Those that were set aside have their own."""
+    ids = (str(note.get("checkpoint_id")) for note in written_batches(outputs))
+    return next((own for own in ids if not checkpoint.with_name(f"{checkpoint.name}@{own[:8]}").exists()), None)
+
+
+def noted_offsets(checkpoint: Path, outputs: tuple[Path, ...], number: int) -> list[str] | None:
+    """How far a batch had read, as the ledger of an output has it: the lines of its entry in the offset log."""
+    found = _json(checkpoint / "metadata")
+    own = found.get("id") if isinstance(found, dict) else None
+    batches = (note for note in written_batches(outputs) if note.get("checkpoint_id") == own)
+    lines = next((note["offsets"] for note in batches if note.get("batch_id") == number), None)
+    return None if lines is None else [_CHECKSUM.sub("", line) for line in lines]
+
+
+def is_offsets(file: Path) -> bool:
+    """Whether a file is an entry of the offset log: a version, a header, and a place for each reader."""
+    lines = _lines(file)
+    if len(lines) < 2 or not isinstance(_parsed(lines[1]), dict):
+        return False
+    return all(_is_place(line) for line in lines[2:])
+
+
+def _is_source_log(file: Path) -> bool:
+    """Whether a reader's own entry can be read, as far as that is known of its kind: a version, and lines of JSON."""
+    try:
+        text = file.read_text(encoding="utf-8").lstrip("\x00")
+    except (OSError, ValueError):
+        return False
+    lines = text.splitlines()
+    if not _VERSION.fullmatch(lines[0] if lines else ""):
+        return bool(text)
+    some = (*lines[1:2], *lines[-1:]) if file.suffix == ".compact" else lines[1:]
+    return all(_parsed(line) is not None for line in some)
+
+
+def _is_place(line: str) -> bool:
+    return line == "-" or _parsed(line) is not None or _parsed(line.partition(":")[2]) is not None
+
+
+def _last(log: Path) -> int | None:
+    return max((int(path.name) for path in log.glob("*") if path.name.isdigit()), default=None)
+
+
+def _number(path: Path) -> int:
+    return int(path.name.removesuffix(".compact"))
+
+
+def _state(file: Path) -> str:
+    if not file.is_file():
+        return "missing"
+    return "empty" if file.stat().st_size == 0 else "unreadable"
+
+
+def _lines(file: Path) -> list[str]:
+    """The lines of a log's entry, the first of which is its version; none if it is no such thing."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return []
+    return lines if lines and _VERSION.fullmatch(lines[0]) else []
+
+
+def _parsed(text: str) -> Any:
+    """The value of a JSON text; None if it is none."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _json(file: Path) -> Any:
+    try:
+        return _parsed(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
