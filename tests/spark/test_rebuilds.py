@@ -2,9 +2,13 @@
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
-from penstock.cli.line import check
+from penstock.cli.line import check, compiled
+from penstock.errors import QueryFailed
+from penstock.plan.state import batch_outputs
+from penstock.runtime.repair import repair
 from tests.spark.running import ORDERS, Running, order
 
 MODELS = """
@@ -38,3 +42,31 @@ def test_a_rebuild_with_empty_outputs_counts_no_row_twice(tmp_path: Path, spark:
     assert {row.query: row.rows_in for row in adopted.board.snapshot()} == {"paid": 0, "totals": 0}
     assert check(tmp_path).adoption is None
     assert check(tmp_path).place.environment == "default"
+
+
+def test_damaged_checkpoints_fail_by_name_and_go_on_once_repaired(tmp_path: Path, spark: SparkSession) -> None:
+    other = """\
+  - {name: other, sql: "SELECT id FROM {{ source('orders') }}"}
+"""
+    project = Running(tmp_path, spark).write({"stream_project.yml": "project: {name: p}\n" + ORDERS + MODELS + other})
+    for number in (1, 2):
+        project.drop("orders.v1", f"{number}.json", [order(number)])
+        project.run()
+    place = project.place
+    (place.checkpoint("paid") / "offsets" / "1").write_bytes(bytes(range(256)))
+    (place.checkpoint("totals") / "metadata").write_text("")
+    project.drop("orders.v1", "3.json", [order(3)])
+    run = project.begun()
+    with pytest.raises(QueryFailed) as failed:
+        run.run_once(lambda: None)
+    run.close()
+    assert failed.value.code == "checkpoint-offsets-damaged"
+    assert {row.query: row.state for row in run.board.snapshot()}["other"] == "finished"
+    assert sorted(row["id"] for row in project.topic("other")) == [1, 2, 3]
+
+    checked = check(tmp_path)
+    for query in compiled(checked).queries:
+        assert all(d.repair for d in repair(place.checkpoint(query.name), query.name, batch_outputs(query, place)))
+    project.run()
+    assert sorted(row["id"] for row in project.topic("paid")) == [1, 2, 3]
+    assert sorted(row["total"] for row in project.topic("totals")) == [10.0, 20.0, 30.0]

@@ -92,6 +92,16 @@ def test_offsets_of_a_committed_batch_are_written_again_from_the_ledger(
     assert subject.code is None
 
 
+def test_how_state_is_kept_is_not_guessed(tmp_path: Path) -> None:
+    subject = Subject(tmp_path)
+    write(subject.checkpoint, {"state/0/0/1.delta": ""})
+    for number in (0, 1):
+        subject.damage(f"offsets/{number}", NOISE)
+    found = find_damage(subject.checkpoint, (subject.topic,))
+    assert found is not None
+    assert found.repair is None
+
+
 def test_offsets_of_a_committed_batch_that_nobody_noted_are_gone(tmp_path: Path) -> None:
     subject = Subject(tmp_path, with_ledger=False)
     subject.damage("offsets/1", NOISE)

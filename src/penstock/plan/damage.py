@@ -107,7 +107,8 @@ def _last_offsets(checkpoint: Path, number: int, committed: int | None, outputs:
     """What is to be said of offsets that Spark needs."""
     file = checkpoint / "offsets" / str(number)
     text = f"{file} is {_state(file)}: it said how far batch {number} was to read"
-    if noted_offsets(checkpoint, outputs, number) is not None:
+    lines = noted_offsets(checkpoint, outputs, number)
+    if lines is not None and (header_before(checkpoint, number) or not (checkpoint / "state").is_dir()):
         return Damage(_code(file), file, text, NOTHING_LOST, "writes it again from the ledger of its output")
     if committed is None or number > committed:
         return Damage(_code(file), file, text, f"batch {number} was not committed, and {NOTHING_LOST}", "plans it anew")
@@ -176,6 +177,14 @@ def noted_offsets(checkpoint: Path, outputs: tuple[Path, ...], number: int) -> l
     batches = (note for note in written_batches(outputs) if note.get("checkpoint_id") == own)
     lines = next((note["offsets"] for note in batches if note.get("batch_id") == number), None)
     return None if lines is None else [_CHECKSUM.sub("", line) for line in lines]
+
+
+def header_before(checkpoint: Path, number: int) -> dict[str, Any] | None:
+    """What the newest readable entry of the offset log before a batch says beside offsets: how state is kept."""
+    older = sorted((int(p.name) for p in (checkpoint / "offsets").glob("*") if p.name.isdigit()), reverse=True)
+    files = (checkpoint / "offsets" / str(one) for one in older if one < number)
+    found = next((_parsed(_lines(file)[1]) for file in files if is_offsets(file)), None)
+    return found if isinstance(found, dict) else None
 
 
 def is_offsets(file: Path) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from penstock.clients.batches import BatchRef
-from penstock.plan.damage import Damage, find_damage, is_offsets, noted_id, noted_offsets
+from penstock.plan.damage import Damage, find_damage, header_before, is_offsets, noted_id, noted_offsets
 from penstock.runtime.checkpoint import batch_header, batch_offsets, checkpoint_id, last_number
 
 
@@ -53,9 +53,8 @@ def _mend_offsets(checkpoint: Path, number: int, outputs: tuple[Path, ...]) -> N
 
 
 def _header(checkpoint: Path, number: int) -> str:
-    """What Spark notes of a batch beside its offsets: as of the batch before it, with the time of now."""
-    before = checkpoint / "offsets" / str(number - 1)
-    known = batch_header(checkpoint, number - 1) if is_offsets(before) else {"batchWatermarkMs": 0, "conf": {}}
+    """What Spark notes of a batch beside its offsets: as of a batch before it, with the time of now."""
+    known = header_before(checkpoint, number) or {"batchWatermarkMs": 0, "conf": {}}
     return json.dumps({**known, "batchTimestampMs": time.time_ns() // 1_000_000})
 
 
