@@ -2,9 +2,8 @@ import os
 import shutil
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -25,7 +24,7 @@ from penstock.cli.options import (
     VarOption,
     target,
 )
-from penstock.connectors.contract import Connector
+from penstock.cli.readiness import Finding, connector_findings, finding
 from penstock.errors import PenstockError, ServiceError
 from penstock.manifest.model import QuerySpec
 from penstock.plan.damage import Damage
@@ -36,13 +35,6 @@ from penstock.project.runtime import ConnectClusters, Runtime
 MEMORY_GB = 2
 DISK_GB = 1
 CONNECT_SECS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    what: str
-    fine: bool
-    detail: str
 
 
 def command(
@@ -76,7 +68,7 @@ def _machine(path: Path) -> Iterator[Finding]:
 
     found = ".".join(map(str, sys.version_info[:3]))
     yield Finding("python", sys.version_info >= (3, 11), found)
-    yield _finding("java", lambda: str(find_java()))
+    yield finding("java", lambda: str(find_java()))
     yield Finding("pyspark", True, version("pyspark"))
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     yield Finding("memory", memory >= MEMORY_GB, f"{memory:.1f} GB; {MEMORY_GB} GB are needed")
@@ -98,9 +90,9 @@ def _project(wanted: Target, repair: bool) -> Iterator[Finding]:
         return
     yield Finding("project", True, f"{checked.graph.format} '{checked.graph.name}' is valid")
     for what, address in _addresses(checked.graph.runtime):
-        yield _finding(what, partial(_reach, address))
+        yield finding(what, partial(_reach, address))
     yield from _checkpoints(checked, repair)
-    yield from _connectors(checked)
+    yield from connector_findings(checked, compiled(checked))
 
 
 def _checkpoints(checked: Checked, repair: bool) -> Iterator[Finding]:
@@ -132,31 +124,6 @@ def _damage(name: str, damage: Damage) -> Finding:
     return Finding(f"checkpoint {name}", False, f"{damage} ({failure.hint})")
 
 
-def _connectors(checked: Checked) -> Iterator[Finding]:
-    """What the project reads and writes, as its queries would."""
-    from penstock.runtime.filling import Filling
-
-    filling = Filling(checked.root, checked.environ, checked.clusters)
-    manifest, seen = compiled(checked), set[str]()
-    for entry in (entry for query in manifest.queries for entry in query.inputs):
-        if entry.node.startswith("source.") and entry.node not in seen:
-            seen.add(entry.node)
-            for source in entry.sources:
-                yield _finding(_called(entry.node), partial(_ready, partial(filling.source, source)))
-    for end in (end for query in manifest.queries for end in query.outputs):
-        if end.node.startswith("sink."):
-            yield _finding(_called(end.node), partial(_ready, partial(filling.sink, end.sink, end.node)))
-
-
-def _called(node: str) -> str:
-    return node.replace(".", " ", 1)
-
-
-def _ready(connector: Callable[[], Connector]) -> str:
-    connector().check()
-    return "ready"
-
-
 def _addresses(runtime: Runtime) -> Iterator[tuple[str, str]]:
     if runtime.kafka:
         yield from (("kafka", server) for server in runtime.kafka.bootstrap_servers)
@@ -182,10 +149,3 @@ def _reach(address: str) -> str:
     except OSError as error:
         text = f"{parts.hostname}:{port} does not answer: {error.strerror or error}"
         raise ServiceError("unreachable", text, retriable=True) from error
-
-
-def _finding(what: str, probe: Callable[[], str]) -> Finding:
-    try:
-        return Finding(what, True, probe())
-    except PenstockError as error:
-        return Finding(what, False, error.message + (f" ({error.hint})" if error.hint else ""))

@@ -15,7 +15,8 @@ from penstock.cli.options import (
     VarOption,
     target,
 )
-from penstock.errors import PlanRefused
+from penstock.cli.readiness import connector_findings
+from penstock.errors import PlanRefused, ServiceError
 from penstock.plan.explain import explain, summary, to_json
 
 SelectOption = Annotated[list[str] | None, typer.Option("--select", "-s", help="Only this query; may be given again.")]
@@ -48,14 +49,17 @@ def command(
     adopt_state: AdoptOption = False,
     form: FormatOption = Format.TEXT,
 ) -> None:
-    """Show what `run` would create, start, change and retire."""
+    """Show what `run` would create, start, change and retire, and whether what it reads and writes is ready."""
     checked = check(replace(target(path, directory, env, var, config=config), ask_keys=True))
     checked = replace(checked, adopts_state=adopt_state)
     plan = planned(
         checked, compiled(checked), select=select or (), allow_rebuild=allow_rebuild or (), truncate=truncate
     )
+    checks = () if plan.refusals else connector_findings(checked, plan.manifest, select or ())
+    failing = [found for found in checks if not found.fine]
     if form is Format.JSON:
-        output.put_json(to_json(plan))
+        listed = [{"check": found.what, "detail": found.detail} for found in failing]
+        output.put_json({**to_json(plan), "failing_checks": listed})
     else:
         output.put(summary(plan))
         for line in map(explain, plan.steps):
@@ -66,3 +70,7 @@ def command(
         raise typer.Exit(PlanRefused.exit_code)
     if plan.refusals:
         raise PlanRefused.because(plan.refusals)
+    for found in failing:
+        output.warn(f"{found.what} is not ready: {found.detail}")
+    if failing:
+        raise typer.Exit(ServiceError.exit_code)

@@ -20,6 +20,7 @@ from penstock.connectors.node import Parallelism
 from penstock.errors import PenstockError, QueryFailed, ServiceError
 from penstock.keyed.operators import OP
 from penstock.settings import Settings
+from penstock.sql.types import Columns
 from penstock.sql.wide_types import Wide
 
 if TYPE_CHECKING:
@@ -92,6 +93,13 @@ class ClickHouseSink(Sink):
 
     def check(self) -> None:
         self._target.server.ask("SELECT 1")
+
+    def check_rows(self, columns: Columns | None) -> None:
+        from penstock.clients.clickhouse.tables import check_columns
+
+        names = None if columns is None else [column.name for column in columns if column.name != OP]
+        needed = [*self.primary_key, *filter(None, [self.version_column_name])]
+        check_columns(self._target.server, self.table, names, needed, self.schema_change, create=self.create)
 
     @classmethod
     def emptying(cls, config: Mapping[str, Any]) -> str | None:

@@ -215,6 +215,9 @@ class KafkaSource(Source):
         if self.topic not in found:
             servers = self._reached().kafka.servers
             raise ServiceError("topic-missing", f"Kafka at {servers} has no topic `{self.topic}`")
+        if self.data_format == "avro":
+            self._schemas()
+            self._key_schemas()
 
     def _rows(self, found: DataFrame, *kept: str) -> DataFrame:
         """Rows, what is wrong with them, and these columns of theirs."""

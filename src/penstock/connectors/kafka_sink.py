@@ -94,6 +94,8 @@ class KafkaSink(StreamSink):
 
         assert self._cluster is not None
         KafkaAdmin(self._cluster.kafka).topics()
+        if self.data_format == "avro":
+            self._book.registry.newest(self._subject)
 
     @classmethod
     def emptying(cls, config: Mapping[str, Any]) -> str | None:

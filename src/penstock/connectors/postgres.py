@@ -22,6 +22,7 @@ from penstock.connectors.contract import Sink, Source
 from penstock.connectors.table_sink import TableSink
 from penstock.errors import PlanRefused, ServiceError
 from penstock.keyed.operators import OP
+from penstock.sql.types import Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -189,6 +190,9 @@ class JdbcSink(Sink):
     def check(self) -> None:
         with self._writer.server.connected():
             pass
+
+    def check_rows(self, columns: Columns | None) -> None:
+        self._writer.check(columns)
 
     @classmethod
     def emptying(cls, config: Mapping[str, Any]) -> str | None:

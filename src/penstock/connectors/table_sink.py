@@ -17,6 +17,7 @@ from penstock.clients.postgres.writing import TableWriter
 from penstock.connectors.contract import Sink
 from penstock.connectors.node import Parallelism
 from penstock.settings import Settings
+from penstock.sql.types import Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,6 +56,9 @@ class TableSink(Login, Sink):
     def check(self) -> None:
         with self._server.connected():
             pass
+
+    def check_rows(self, columns: Columns | None) -> None:
+        self._writer.check(columns)
 
     @classmethod
     def emptying(cls, config: Mapping[str, Any]) -> str | None:

@@ -80,6 +80,26 @@ def prepared(server: ClickHouse, wanted: Wanted, *, create: bool) -> Prepared:
     return Prepared(columns, frozenset(field.name for field in kept))
 
 
+def check_columns(
+    server: ClickHouse,
+    table: str,
+    names: Sequence[str] | None,
+    needed: Sequence[str],
+    schema_change: SchemaChange,
+    *,
+    create: bool,
+) -> None:
+    """Refuse a table that lacks what rows of these columns need, and is not to be changed. Types are not compared."""
+    columns = _columns(server, table)
+    if not columns and not create:
+        text = f"there is no table `{table}` in the database `{server.database}`"
+        raise ServiceError("table-mismatch", text, hint="make it, or leave out `create: false`")
+    asked = needed if schema_change != "fail" else [*needed, *(names or ())]
+    if columns and (missing := [column for column in dict.fromkeys(asked) if column not in columns]):
+        hint = "add it to the table, or leave it out of the rows"
+        raise ServiceError("table-mismatch", f"table `{table}` has no column {_listed(missing)}", hint=hint)
+
+
 def _columns(server: ClickHouse, table: str) -> dict[str, TableColumn]:
     found = server.ask(
         "SELECT name, type, default_kind, is_in_sorting_key, (SELECT any(engine_full) FROM system.tables "

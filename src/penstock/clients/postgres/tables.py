@@ -73,6 +73,14 @@ def postgres_type(kind: DataType) -> str:
     return "jsonb" if spoken.startswith(_NESTED) else _TYPES.get(spoken, "text")
 
 
+def type_of(spoken: str) -> str | None:
+    """The type of a column for values of a type of Spark SQL, by its name; None where that is not sure."""
+    name = spoken.lower().replace(" ", "")
+    if name.startswith("decimal("):
+        return name.replace("decimal", "numeric")
+    return _TYPES.get({"integer": "int", "long": "bigint"}.get(name, name))
+
+
 def wanted_columns(schema: StructType, without: Sequence[str]) -> dict[str, str]:
     """What rows need. PostgreSQL would cut longer names in silence, and then not find them."""
     found = {field.name: postgres_type(field.dataType) for field in schema if field.name not in without}

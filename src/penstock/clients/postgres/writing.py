@@ -18,6 +18,7 @@ from penstock.clients.postgres.staging import Stage, Staged
 from penstock.clients.postgres.tables import TableName
 from penstock.errors import ServiceError
 from penstock.keyed.operators import OP
+from penstock.sql.types import Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -56,6 +57,23 @@ class TableWriter:
                     ledger.add(db, ref, staged.rows, staged.checksum)
                 stage.empty(db)
             return staged.rows
+
+    def check(self, columns: Columns | None) -> None:
+        """Refuse a table that rows of these columns do not fit, as the first batch would; nothing is changed."""
+        with self.server.connected() as db:
+            there = tables.columns_of(db, self.table)
+            if not there and not self.create:
+                self._made(db, {})
+            if not there:
+                return
+            known = [column for column in columns or () if column.name != OP]
+            types = {column.name: tables.type_of(column.type) for column in known if column.type is not None}
+            tables.check_types(db, self.table, {n: kind for n, kind in types.items() if kind is not None}, there)
+            if self.key:
+                tables.check_key(db, self.table, self.key)
+            missing = {c.name: types.get(c.name) or "text" for c in known if c.name not in there}
+            if missing and self.schema_change == "fail":
+                self._changed(db, missing, there)
 
     def empty(self) -> None:
         """Delete all rows of the table, if it is there. Triggers on it see that, so sums that they keep stay right."""

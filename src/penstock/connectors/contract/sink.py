@@ -13,6 +13,7 @@ from penstock.clients.batches import BatchRef
 from penstock.config import OnError
 from penstock.connectors.contract.common import Connector
 from penstock.settings import Settings
+from penstock.sql.types import Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -104,6 +105,13 @@ class Sink(Connector):
     def columns_named(self) -> Mapping[str, str]:
         """The columns that rows must have beside the key, by the place where they are named: `group_by.account`."""
         return {}
+
+    def check_rows(self, columns: Columns | None) -> None:
+        """Raise a ServiceError when rows with these columns would not be taken: what a first batch asks, and no more.
+
+        Nothing is made or changed. None if the columns are not known, and likewise for single types.
+        """
+        self.check()
 
     @abstractmethod
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
