@@ -112,6 +112,8 @@ CODES: Final[Mapping[str, str]] = {
     "not-runnable-here": "The project names a system that this installation cannot run on. The message says what can be done instead.",
     "rebuild-refused": "The change does not fit the query's checkpoint. Allow it by name with `--allow-rebuild NAME`.",
     "state-elsewhere": "An environment has no state yet, and the project has run without an environment before. `--adopt-state` goes on with that state, in this run and in later ones; `--allow-rebuild` begins again.",
+    "model-renamed": "A new model has the SQL, the inputs and the key of one that is gone. With the same topic, `--carry OLD=NEW` goes on with its checkpoint.",
+    "carry-refused": "`--carry` names two models of which one is not the other under another name, or which do not write to the same place, or a batch is unfinished.",
     "already-running": "Another process runs this project. Stop it first, with `penstock stop`.",
     "schema-unknown": "The columns of a source are neither declared nor found in its files, or the schema registry does not have them.",
     "ml-model-unreadable": "The file of a model of machine learning is not one that onnxruntime can run.",

@@ -20,6 +20,7 @@ from tests.support import write
 
 def asked(command: str, root: Path) -> tuple[int, dict[str, Any]]:
     told = CliRunner().invoke(app, [command, str(root), "--format", "json"])
+    assert told.stdout, told.exception
     return told.exit_code, json.loads(told.stdout)
 
 
@@ -81,7 +82,7 @@ def test_a_table_must_fit_the_rows(tmp_path: Path, database: Database, columns: 
             models:
               - name: m
                 key: id
-                from: s
+                from: [{{source: s}}]
                 advanced:
                   connector:
                     type: jdbc-sink

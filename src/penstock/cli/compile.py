@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from penstock.cli import output
-from penstock.cli.line import check, compiled
+from penstock.cli.line import check
 from penstock.cli.options import (
     ConfigOption,
     DirectoryOption,
@@ -21,6 +21,7 @@ from penstock.errors import ServiceError
 from penstock.graph.graph import Graph, Node
 from penstock.graph.lineage import changes_of
 from penstock.manifest.artifacts import artifacts, written_before
+from penstock.manifest.compile import compile
 from penstock.manifest.model import Manifest
 
 OutputOption = Annotated[
@@ -44,7 +45,7 @@ def command(
     """Write the manifest and what it is made of: the SQL that Spark would run, topics, connectors, schemas."""
     wanted = target(path, directory, env, var, strict=strict, config=config)
     checked = check(replace(wanted, remember=not dry_run))
-    manifest = compiled(checked)
+    manifest = compile(checked.graph, checked.digests)
     folder = folder or checked.root / "generated"
     if not dry_run:
         _write(folder, manifest)

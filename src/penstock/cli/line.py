@@ -24,6 +24,7 @@ from penstock.plan.gateways import NO_GATEWAY, ask_gateway
 from penstock.plan.groups import ChosenGroups
 from penstock.plan.place import HOME, Place
 from penstock.plan.query_steps import ALL
+from penstock.plan.renames import read_carried, with_carried_names
 from penstock.plan.schemas import NO_SUBJECTS, ask_subjects
 from penstock.plan.slots import DEFAULT, Adoption, TopicsPlace, adoption, slot_of
 from penstock.plan.state import read_deployed
@@ -71,6 +72,8 @@ class Checked:
     settings: Settings = field(default_factory=Settings, repr=False)
     adopts_state: bool = False
     """Whether its environment may go on with the state of runs without one."""
+    carries: tuple[tuple[str, str], ...] = ()
+    """The old and the new names of queries that are to keep their state."""
 
     @property
     def clusters(self) -> Clusters:
@@ -93,9 +96,16 @@ class Checked:
             found = Place(self.root, name, environment)
             adopted = self.adoption if self.adopts_state else None
             slot = adopted.slot if adopted else slot_of(SqliteStore(found.state_file), found, self._topics)
-            return found.in_slot(slot)
+            return self._carrying(found.in_slot(slot))
         lasts = self.settings.state_backend.backend_type != "InMemory"
         return Place(self.root, name, environment, self.settings.application_id, lasts)
+
+    def _carrying(self, place: Place) -> Place:
+        """The place, which knows the checkpoints of queries that were renamed."""
+        known = read_carried(SqliteStore(place.state_file), place)
+        for old, new in self.carries:
+            known[new] = known.pop(old, old)
+        return replace(place, carried=tuple(sorted((new, old) for new, old in known.items() if new != old)))
 
     @property
     def adoption(self) -> Adoption | None:
@@ -170,7 +180,9 @@ def _strictly(diagnostic: Diagnostic) -> Diagnostic:
 
 
 def compiled(checked: Checked) -> Manifest:
-    return compile(checked.graph, checked.digests)
+    """The manifest. Readers of models that were renamed are called as their checkpoints know them."""
+    found = compile(checked.graph, checked.digests)
+    return with_carried_names(found, dict(checked.place.carried)) if checked.graph.format == "project" else found
 
 
 def planned(
@@ -191,7 +203,8 @@ def planned(
             raise PlanRefused("unknown-node", text, hint=did_you_mean(name, names))
     found = None if allow_rebuild and not checked.adopts_state else checked.adoption
     place = checked.place if found is None else checked.place.in_slot(found.slot)
-    deployed = read_deployed(checked.store, place)
+    before = replace(place, carried=tuple(read_carried(checked.store, place).items()))
+    deployed = read_deployed(checked.store, before)
     new = [query for query in manifest.queries if query.name not in deployed.checkpoints]
     deployed = replace(deployed, grouped=ChosenGroups(checked.clusters, place).known(new))
     brokers = ask_brokers(manifest, checked.clusters)
@@ -209,6 +222,7 @@ def planned(
         subjects=NO_SUBJECTS if select else ask_subjects(manifest, checked.clusters),
         cores=None if once else cores_of(manifest.spark.master),
         adopt=None if found is None else AdoptState(found, checked.adopts_state),
+        carried=checked.carries,
     )
 
 

@@ -30,6 +30,7 @@ COMMANDS: Final = (
     "status",
     "stop",
     "doctor",
+    "clean",
     "dev",
 )
 

@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -35,6 +36,18 @@ TruncateOption = Annotated[
 AdoptOption = Annotated[
     bool, typer.Option("--adopt-state", help="Let the environment go on with the state of runs without one.")
 ]
+CarryOption = Annotated[
+    list[str] | None,
+    typer.Option("--carry", metavar="OLD=NEW", help="Keep the state of a model that was renamed; may be given again."),
+]
+
+
+def carried_names(written: Sequence[str] | None) -> tuple[tuple[str, str], ...]:
+    """The names before and after, of models that keep their state."""
+    pairs = [text.partition("=") for text in written or ()]
+    if wrong := [old for old, sign, new in pairs if not (old and sign and new)]:
+        raise typer.BadParameter(f"`{wrong[0]}` is not of the form OLD=NEW")
+    return tuple((old, new) for old, _, new in pairs)
 
 
 def command(
@@ -47,11 +60,12 @@ def command(
     allow_rebuild: RebuildOption = None,
     truncate: TruncateOption = False,
     adopt_state: AdoptOption = False,
+    carry: CarryOption = None,
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Show what `run` would create, start, change and retire, and whether what it reads and writes is ready."""
     checked = check(replace(target(path, directory, env, var, config=config), ask_keys=True))
-    checked = replace(checked, adopts_state=adopt_state)
+    checked = replace(checked, adopts_state=adopt_state, carries=carried_names(carry))
     plan = planned(
         checked, compiled(checked), select=select or (), allow_rebuild=allow_rebuild or (), truncate=truncate
     )
@@ -66,6 +80,7 @@ def command(
             output.put(f"  {line}")
             if line.risk != "none":
                 output.put(f"      risk: {line.risk}")
+        output.show_diagnostics(plan.offers)
     if plan.refusals and form is Format.JSON:
         raise typer.Exit(PlanRefused.exit_code)
     if plan.refusals:

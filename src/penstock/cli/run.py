@@ -19,7 +19,7 @@ from penstock.cli.options import (
     VarOption,
     target,
 )
-from penstock.cli.plan import AdoptOption, RebuildOption, SelectOption, TruncateOption
+from penstock.cli.plan import AdoptOption, CarryOption, RebuildOption, SelectOption, TruncateOption, carried_names
 from penstock.cli.stopping import Signals, announced, given_up
 from penstock.errors import PenstockError, PlanRefused, ServiceError
 from penstock.plan.explain import explain, summary
@@ -48,6 +48,7 @@ def command(
     allow_rebuild: RebuildOption = None,
     truncate: TruncateOption = False,
     adopt_state: AdoptOption = False,
+    carry: CarryOption = None,
     confirm: Annotated[
         bool, typer.Option("--confirm", help="Do not ask before changing a protected environment.")
     ] = False,
@@ -60,9 +61,10 @@ def command(
     output.begin_log(os.environ.get("PENSTOCK__LOG_FORMAT"))
     checked = check(replace(target(path, directory, env, var, config=config), ask_keys=True))
     output.begin_log(checked.settings.log_format)
-    checked = replace(checked, adopts_state=adopt_state)
+    checked = replace(checked, adopts_state=adopt_state, carries=carried_names(carry))
     allowed = allow_rebuild or ()
     plan = planned(checked, compiled(checked), select=select or (), allow_rebuild=allowed, truncate=truncate, once=once)
+    output.show_diagnostics(plan.offers)
     if plan.refusals:
         raise PlanRefused.because(plan.refusals)
     if checked.environment is not None:

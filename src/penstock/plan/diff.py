@@ -15,9 +15,10 @@ from penstock.plan.refusals import (
     unset_in_connector,
     unset_in_query,
 )
+from penstock.plan.renames import carry, carry_refusals, find_renames, offers
 from penstock.plan.schemas import NO_SUBJECTS, Subjects, schema_refusals, schema_steps
 from penstock.plan.state import Deployed
-from penstock.plan.steps import AdoptState, Plan, RetireQuery, Step
+from penstock.plan.steps import AdoptState, CarryQuery, Plan, RetireQuery, Step
 from penstock.plan.topics import missing_topics, topic_steps
 from penstock.plan.truncation import Truncation, truncation
 from penstock.plan.workers import NO_WORKERS, Workers, connector_refusals, connector_steps
@@ -38,6 +39,7 @@ def diff(
     subjects: Subjects = NO_SUBJECTS,
     cores: int | None = None,
     adopt: AdoptState | None = None,
+    carried: Collection[tuple[str, str]] = (),
 ) -> Plan:
     """The steps from what is deployed to what the manifest says. `select` restricts them to queries by name. With
     `truncate`, queries that are rebuilt find their outputs empty, and those that read them are rebuilt, too.
@@ -45,10 +47,14 @@ def diff(
     With `environ`, queries that need a variable which is not in it are refused. `brokers` are what Kafka holds, and
     `workers`, `gateways` and `subjects` what Kafka Connect, the gateway and the schema registry do. With `cores`,
     queries that hold cores for as long as they run must get by with so many. With `adopt`, `deployed` is the state that
-    the environment is to go on with.
+    the environment is to go on with. `carried` are the old and the new names of queries that keep their state.
     """
+    renames = [*find_renames(manifest, deployed)]
+    uncarried = [*carry_refusals(carried, renames, deployed)]
+    carries = [rename for rename in renames if (rename.old, rename.new) in carried and not uncarried]
+    deployed = carry(deployed, carries)
     chosen = [q for q in manifest.queries if not select or q.name in select]
-    steps: list[Step] = [] if adopt is None else [adopt]
+    steps: list[Step] = [*([] if adopt is None else [adopt]), *map(CarryQuery, carries)]
     steps += [] if select else schema_steps(manifest, subjects)
     steps += [
         step
@@ -73,6 +79,7 @@ def diff(
         *unallowed_rebuilds(steps),
         *unadopted_state(adopt),
         *emptied.refusals,
+        *uncarried,
     ]
     if not select:
         refusals += [*schema_refusals(manifest, subjects), *connector_refusals(manifest, deployed.connectors, workers)]
@@ -82,7 +89,8 @@ def diff(
         refusals += [refusal for c in manifest.connectors if not select for refusal in unset_in_connector(c, environ)]
     if cores is not None:
         refusals += missing_cores(manifest, chosen, brokers, cores)
-    return Plan(manifest, tuple(steps), tuple(refusals))
+    offered = tuple(offers([rename for rename in renames if rename not in carries and not select]))
+    return Plan(manifest, tuple(steps), tuple(refusals), offered)
 
 
 def _wanted(node_id: str, chosen: list[QuerySpec], manifest: Manifest, restricted: bool) -> bool:

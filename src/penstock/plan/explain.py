@@ -7,6 +7,7 @@ from typing import Any, Final, assert_never
 from penstock.manifest.model import QuerySpec
 from penstock.plan.steps import (
     AdoptState,
+    CarryQuery,
     ChangeConnector,
     ChangeTopic,
     ChangeVirtualTopic,
@@ -82,6 +83,9 @@ def explain(step: Step) -> Line:
             return Line(
                 "!", "hold", "query", query.name, f"its checkpoint is damaged: {damage}", risk.removeprefix("or ")
             )
+        case CarryQuery(rename):
+            reason = f"it was called `{rename.old}`, and goes on with the checkpoint of that name"
+            return Line("~", "carry", "query", rename.new, reason)
         case RetireQuery(name):
             return Line("-", "retire", "query", name, "no longer in the project; its checkpoint and output stay")
         case CreateConnector(connector):
@@ -135,4 +139,5 @@ def to_json(plan: Plan) -> dict[str, Any]:
             for ln in map(explain, plan.steps)
         ],
         "refusals": [refusal.to_json() for refusal in plan.refusals],
+        "offers": [offer.to_json() for offer in plan.offers],
     }

@@ -11,6 +11,7 @@ from penstock.clients.folders import folder_of
 from penstock.connectors.topic import TOPICS
 
 HOME: Final = ".penstock"
+_ANOTHER: Final = "@another"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,8 @@ class Place:
     environment: str = "default"
     application: str | None = None
     lasts: bool = True
+    carried: tuple[tuple[str, str], ...] = ()
+    """Queries that go on with the checkpoint of another name, and that name."""
 
     def in_slot(self, slot: str) -> "Place":
         return replace(self, environment=slot)
@@ -64,11 +67,16 @@ class Place:
         return self._own / "run" / "letters-lock"
 
     def checkpoint(self, query: str) -> Path:
-        return self._checkpoints / folder_of(query)
+        return self._checkpoints / folder_of(self._began_as(query))
 
     def beats(self, query: str) -> Path:
         """Where the heartbeats of a query are."""
-        return self._own / "beats" / folder_of(query)
+        return self._own / "beats" / folder_of(self._began_as(query))
+
+    def _began_as(self, query: str) -> str:
+        """The name that a query had when it began. Another query that has that name by now has another directory."""
+        names = dict(self.carried)
+        return names.get(query, f"{query}{_ANOTHER}" if query in names.values() else query)
 
     def group(self, reader: str, chosen: str | None = None) -> str:
         """The group of consumers under which a reader shows how far it is; it may begin with what was `chosen`."""
@@ -93,7 +101,9 @@ class Place:
         root = self._checkpoints
         if root.is_dir():
             begun = (p for p in root.iterdir() if (p / "metadata").is_file() or _has_batches(p / "offsets"))
-            yield from (unquote(p.name) for p in begun)
+            called = {old: new for new, old in self.carried}
+            for name in (unquote(p.name) for p in begun):
+                yield called.get(name, name.removesuffix(_ANOTHER))
 
     def last_batch(self, query: str, log: Literal["offsets", "commits"]) -> int:
         """The number of the last batch that was planned or committed; -1 before the first."""

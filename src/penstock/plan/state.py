@@ -173,6 +173,26 @@ def record_progress(
     store.put(place.namespace, {"run": run, **{f"progress:{name}": rows for name, rows in progress.items()}})
 
 
+_RETIRED: Final = "retired:"
+
+
+def read_retired(store: StateStore, place: Place) -> dict[str, Mapping[str, Any]]:
+    """Queries that are gone from the project, as they were when they ran last."""
+    return {key.removeprefix(_RETIRED): d for key, d in store.get(place.namespace, _RETIRED).items()}
+
+
+def forget_retired(store: StateStore, place: Place) -> None:
+    store.remove(place.namespace, [_RETIRED + name for name in read_retired(store, place)])
+
+
+def retire_query(store: StateStore, place: Place, name: str) -> None:
+    """Keep what a query was that is gone from the project: its checkpoint and its topics are still there."""
+    known = store.get(place.namespace, f"query:{name}").get(f"query:{name}")
+    if known is not None:
+        store.put(place.namespace, {_RETIRED + name: known})
+    forget_query(store, place, name)
+
+
 def forget_query(store: StateStore, place: Place, name: str) -> None:
     store.remove(place.namespace, [f"query:{name}", f"progress:{name}"])
     if place.is_of_pipeline:

@@ -7,6 +7,7 @@ from typing import TypeAlias
 from penstock.errors import Diagnostic
 from penstock.manifest.model import ConnectorSpec, GatewayRule, Manifest, Output, QuerySpec, SchemaSpec, TopicSpec
 from penstock.plan.damage import Damage
+from penstock.plan.renames import Rename
 from penstock.plan.slots import Adoption
 
 
@@ -103,6 +104,13 @@ class HoldQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class CarryQuery:
+    """The query has another name, and goes on with the checkpoint that it has."""
+
+    rename: Rename
+
+
+@dataclass(frozen=True, slots=True)
 class RetireQuery:
     """The query is no longer in the project. Its checkpoint and its output stay on disk."""
 
@@ -170,7 +178,7 @@ VirtualTopicStep: TypeAlias = CreateVirtualTopic | ChangeVirtualTopic | DeleteVi
 ConnectorStep: TypeAlias = CreateConnector | ChangeConnector | RestartConnector | DeleteConnector
 TopicStep: TypeAlias = CreateTopic | ChangeTopic | LeaveTopic
 QueryStep: TypeAlias = StartQuery | ResumeQuery | RestartQuery | RebuildQuery | HoldQuery
-StateStep: TypeAlias = AdoptState | EmptyOutput | RetireQuery
+StateStep: TypeAlias = AdoptState | CarryQuery | EmptyOutput | RetireQuery
 Step: TypeAlias = PutSchema | TopicStep | QueryStep | StateStep | ConnectorStep | VirtualTopicStep
 
 
@@ -181,6 +189,8 @@ class Plan:
     manifest: Manifest
     steps: tuple[Step, ...]
     refusals: tuple[Diagnostic, ...] = ()
+    offers: tuple[Diagnostic, ...] = ()
+    """What could be done otherwise."""
 
     @property
     def changes(self) -> tuple[Step, ...]:

@@ -10,16 +10,18 @@ from penstock.clients.clusters import EMBEDDED, Clusters
 from penstock.errors import PenstockError, PlanRefused
 from penstock.manifest.model import QuerySpec
 from penstock.plan.place import Place
+from penstock.plan.renames import record_rename
 from penstock.plan.slots import record_adoption, record_topics
 from penstock.plan.state import (
     forget_connector,
-    forget_query,
     forget_virtual_topic,
     record_connector,
     record_virtual_topic,
+    retire_query,
 )
 from penstock.plan.steps import (
     AdoptState,
+    CarryQuery,
     ChangeConnector,
     ChangeTopic,
     ChangeVirtualTopic,
@@ -89,6 +91,8 @@ def _prepare(plan: Plan, frames: Frames, outside: Outside, place: Place, store: 
         match step:
             case AdoptState(adoption):
                 record_adoption(store, place, adoption)
+            case CarryQuery(rename):
+                record_rename(store, place, rename)
             case PutSchema(schema):
                 outside.put_schema(schema)
             case CreateTopic(topic):
@@ -103,7 +107,7 @@ def _prepare(plan: Plan, frames: Frames, outside: Outside, place: Place, store: 
             case StartQuery(query) | RestartQuery(query) if not store.lasts:
                 discard(place.checkpoint(query.name))
             case RetireQuery(name):
-                forget_query(store, place, name)
+                retire_query(store, place, name)
             case CreateConnector(connector) | ChangeConnector(connector):
                 record_connector(store, place, connector.name, str(connector.cluster))
                 outside.put_connector(connector)

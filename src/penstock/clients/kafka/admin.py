@@ -131,10 +131,14 @@ class KafkaAdmin:
     def _make_anew(self, name: str) -> None:
         """Delete a topic and create it as it was."""
         state, config = self.topics()[name], self.chosen_config([name])[name]
+        self.delete(name)
+        self.create(name, state.partitions, state.replication_factor, config)
+
+    def delete(self, name: str) -> None:
+        """Delete a topic, and wait until it is gone."""
         (future,) = self._client.delete_topics([name], operation_timeout=SECONDS).values()
         self._with.result(future, f"did not delete the topic `{name}`")
         wait_until(lambda: name not in self.topics(), SECONDS)
-        self.create(name, state.partitions, state.replication_factor, config)
 
     def add_partitions(self, name: str, partitions: int) -> None:
         from confluent_kafka.admin import NewPartitions

@@ -1,0 +1,60 @@
+from contextlib import nullcontext
+from typing import Annotated
+
+import typer
+
+from penstock.cli import output
+from penstock.cli.line import check, compiled
+from penstock.cli.options import (
+    ConfigOption,
+    DirectoryOption,
+    EnvOption,
+    Format,
+    FormatOption,
+    PathArgument,
+    VarOption,
+    target,
+)
+from penstock.errors import Diagnostic, PlanRefused
+from penstock.plan.leftovers import Leftover, find_leftovers, forget_leftovers, remove_leftover
+
+
+def command(
+    path: PathArgument = None,
+    directory: DirectoryOption = None,
+    config: ConfigOption = None,
+    env: EnvOption = None,
+    var: VarOption = None,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove what is listed, for good.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Remove even where the environment forbids it.")] = False,
+    form: FormatOption = Format.TEXT,
+) -> None:
+    """List what no query uses any more: checkpoints, and topics of queries that are gone. Removes it with --remove."""
+    from penstock.runtime.lock import run_lock
+
+    checked = check(target(path, directory, env, var, config=config))
+    place, store = checked.place, checked.store
+    if remove and checked.environment is not None and not checked.environment.allow_destructive and not force:
+        text = f"`{checked.environment.name}` forbids to delete"
+        raise PlanRefused.because([Diagnostic("destructive-refused", text, hint="add --force to do it once")])
+    with run_lock(place.lock_file) if remove else nullcontext():
+        found = find_leftovers(compiled(checked), place, store, checked.clusters)
+        listed = [(leftover, leftover.bytes) for leftover in found]
+        if remove:
+            for leftover in found:
+                remove_leftover(leftover, checked.clusters)
+            forget_leftovers(store, place)
+    if form is Format.JSON:
+        output.put_json({"removed": remove, "leftovers": [_json(leftover, size) for leftover, size in listed]})
+        return
+    if not found:
+        output.put("Nothing is left over.")
+        return
+    for leftover, size in listed:
+        shown = "" if size is None else f" ({size / 2**20:,.1f} MB)"
+        output.put(f"  - {leftover.kind} {leftover.name}{shown}: {leftover.reason}")
+    output.put(f"{len(found)} removed." if remove else f"{len(found)} can be removed: `penstock clean --remove`.")
+
+
+def _json(leftover: Leftover, size: int | None) -> dict[str, object]:
+    return {"kind": leftover.kind, "name": leftover.name, "reason": leftover.reason, "bytes": size}

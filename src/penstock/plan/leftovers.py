@@ -1,0 +1,117 @@
+"""What earlier runs left behind and no query uses: checkpoints, heartbeats, and topics of queries that are gone."""
+
+import json
+import shutil
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import unquote
+
+from penstock.clients.batches import NOTE
+from penstock.clients.clusters import Clusters
+from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.errors import ServiceError
+from penstock.manifest.model import Manifest
+from penstock.plan.place import Place
+from penstock.plan.state import forget_retired, read_retired
+from penstock.plan.stores import StateStore
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """Something to take away. `path` is where it lies, None for a topic of Kafka."""
+
+    kind: Literal["checkpoint", "heartbeats", "topic", "kafka topic"]
+    name: str
+    reason: str
+    path: Path | None = None
+
+    @property
+    def bytes(self) -> int | None:
+        """What it takes on disk."""
+        files = () if self.path is None else (file for file in self.path.rglob("*") if file.is_file())
+        return None if self.path is None else sum(file.stat().st_size for file in files)
+
+
+def find_leftovers(manifest: Manifest, place: Place, store: StateStore, clusters: Clusters) -> list[Leftover]:
+    """What the queries of a project do not use. What others have put beside it is not looked at."""
+    retired = read_retired(store, place)
+    found = [*_directories(manifest, place), *_topics(manifest, place)]
+    return [*found, *_kafka_topics(manifest, retired, clusters)]
+
+
+def remove_leftover(leftover: Leftover, clusters: Clusters) -> None:
+    if leftover.path is None:
+        assert clusters.sink is not None
+        KafkaAdmin(clusters.sink.kafka).delete(leftover.name)
+        return
+    try:
+        shutil.rmtree(leftover.path)
+    except OSError as error:
+        raise ServiceError("not-writable", f"cannot remove {leftover.path}: {error.strerror or error}") from error
+
+
+def forget_leftovers(store: StateStore, place: Place) -> None:
+    """Forget the queries that are gone, once nothing is left of them."""
+    forget_retired(store, place)
+
+
+def _directories(manifest: Manifest, place: Place) -> Iterator[Leftover]:
+    """Checkpoints and heartbeats of queries that are gone, and checkpoints that rebuilds have set aside."""
+    queries = [query.name for query in manifest.queries]
+    checkpoints = {place.checkpoint(name).name for name in queries}
+    beats = {place.beats(name).name for name in queries}
+    for path in _folders(place.checkpoint("x").parent):
+        if path.name not in checkpoints:
+            of, sign, _ = path.name.rpartition("@")
+            aside = bool(sign) and of in checkpoints
+            reason = f"a rebuild of `{unquote(of)}` has set it aside" if aside else "no query has this name"
+            yield Leftover("checkpoint", unquote(path.name), reason, path)
+    for path in _folders(place.beats("x").parent):
+        if path.name not in beats:
+            yield Leftover("heartbeats", unquote(path.name), "no query has this name", path)
+
+
+def _topics(manifest: Manifest, place: Place) -> Iterator[Leftover]:
+    """Embedded topics that a checkpoint of this project has written, and that nothing in it reads or writes."""
+    used = _used(manifest)
+    own = {known for path in _folders(place.checkpoint("x").parent) if (known := _id(path / "metadata"))}
+    for path in _folders(place.topics):
+        writers = {_id(note, "checkpoint_id") for note in path.glob(f"*/{NOTE}")}
+        if path.name not in used and writers and writers <= own:
+            yield Leftover(
+                "topic", path.name, "a query of this project wrote it, and nothing reads or writes it now", path
+            )
+
+
+def _kafka_topics(
+    manifest: Manifest, retired: Mapping[str, Mapping[str, Any]], clusters: Clusters
+) -> Iterator[Leftover]:
+    """Topics of Kafka that queries which are gone have written."""
+    used = _used(manifest)
+    sinks = [(name, output["sink"]) for name, query in retired.items() for output in query.get("outputs", ())]
+    written = {str(s["topic"]): name for name, s in sinks if s["type"] == "kafka" and s["topic"] not in used}
+    if written and clusters.sink is not None:
+        there = KafkaAdmin(clusters.sink.kafka).topics()
+        for topic, query in written.items():
+            if topic in there:
+                yield Leftover("kafka topic", topic, f"`{query}`, which is gone, wrote it")
+
+
+def _used(manifest: Manifest) -> Collection[str]:
+    """Every topic that something in the project reads or writes."""
+    read = [source.get("topic") for query in manifest.queries for entry in query.inputs for source in entry.sources]
+    told = [stream.get("topic") for stream in manifest.streams.values()]
+    return {str(topic) for topic in (*read, *told, *(topic.name for topic in manifest.topics)) if topic}
+
+
+def _folders(root: Path) -> list[Path]:
+    return sorted(path for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
+
+
+def _id(file: Path, field: str = "id") -> str | None:
+    try:
+        return str(json.loads(file.read_text(encoding="utf-8"))[field])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

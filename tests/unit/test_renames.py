@@ -1,0 +1,110 @@
+"""Models that get another name, and keep their state."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from penstock.cli.line import Checked, check, compiled, planned
+from penstock.plan.explain import explain
+from penstock.plan.renames import record_rename
+from penstock.plan.state import record_query
+from penstock.plan.steps import CarryQuery, Plan
+from tests.support import write
+
+PROJECT = """
+    project: {name: p}
+    sources:
+      - {name: o, topic: o.v1, columns: [{name: id, type: BIGINT}, {name: v, type: BIGINT}]}
+    models:
+      - {name: big, sql: "SELECT id, v FROM {{ source('o') }} WHERE v > 1", advanced: {topic: big}}
+      - name: totals
+        key: id
+        sql: SELECT id, SUM(v) AS v FROM {{ ref('big') }} GROUP BY id
+        advanced: {topic: totals}
+      - {name: shown, sql: "SELECT t.id FROM {{ ref('totals') }} AS t"}
+    """
+
+
+def run_before(root: Path) -> None:
+    """A project that ran, as it lies on disk."""
+    write(root, {"stream_project.yml": PROJECT})
+    checked = check(root)
+    manifest = compiled(checked)
+    for query in manifest.queries:
+        record_query(checked.store, checked.place, manifest.revision, query)
+        begun = {"metadata": '{"id":"a"}', "offsets/0": "v1\n{}\n", "commits/0": "v1\n{}"}
+        write(checked.place.checkpoint(query.name), begun)
+        write(root, {f".penstock/topics/{query.name}/a-000000000000-00000000/_batch.json": "{}"})
+
+
+def renamed(root: Path, old: str, new: str, text: str = PROJECT) -> Checked:
+    for word in (f"name: {old}", f"ref('{old}')"):
+        text = text.replace(word, word.replace(old, new))
+    write(root, {"stream_project.yml": text})
+    return check(root)
+
+
+def actions(plan: Plan) -> list[str]:
+    return [f"{line.sign} {line.action} {line.subject} {line.name}" for line in map(explain, plan.steps)]
+
+
+@pytest.mark.parametrize(("old", "new"), [("big", "large"), ("totals", "sums")])
+def test_a_renamed_model_is_recognised_and_goes_on(tmp_path: Path, old: str, new: str) -> None:
+    run_before(tmp_path)
+    before = check(tmp_path).place.checkpoint(old)
+    checked = renamed(tmp_path, old, new)
+    offered = planned(checked, compiled(checked))
+    assert [(offer.code, offer.params) for offer in offered.offers] == [("model-renamed", {"old": old, "new": new})]
+    assert f"! rebuild query {new}" in actions(offered)
+
+    carrying = replace(checked, carries=((old, new),))
+    plan = planned(carrying, compiled(carrying))
+    assert plan.refusals == ()
+    others = [name for name in ("big", "totals", "shown") if name != old]
+    assert sorted(actions(plan)) == sorted([f"~ carry query {new}", *(f"= resume query {n}" for n in (new, *others))])
+    assert carrying.place.checkpoint(new) == before
+    for step in plan.steps:
+        if isinstance(step, CarryQuery):
+            record_rename(checked.store, carrying.place, step.rename)
+    again = check(tmp_path)
+    assert again.place.checkpoint(new) == before
+    assert {line for line in actions(planned(again, compiled(again))) if "resume" not in line} == set()
+
+    back = renamed(tmp_path, old, old)
+    assert [offer.params for offer in planned(back, compiled(back)).offers] == [{"old": new, "new": old}]
+    carrying = replace(back, carries=((new, old),))
+    assert planned(carrying, compiled(carrying)).refusals == ()
+    assert carrying.place.checkpoint(old) == before
+
+
+def test_another_model_of_the_old_name_has_a_checkpoint_of_its_own(tmp_path: Path) -> None:
+    run_before(tmp_path)
+    carrying = replace(renamed(tmp_path, "shown", "seen"), carries=(("shown", "seen"),))
+    assert carrying.place.checkpoint("shown") != carrying.place.checkpoint("seen")
+
+
+def test_a_topic_that_is_called_like_its_model_must_keep_its_name(tmp_path: Path) -> None:
+    run_before(tmp_path)
+    checked = renamed(tmp_path, "shown", "seen")
+    (offer,) = planned(checked, compiled(checked)).offers
+    assert "advanced: {topic: shown}" in str(offer.hint)
+    plan = planned(replace(checked, carries=(("shown", "seen"),)), compiled(checked))
+    assert [refusal.code for refusal in plan.refusals] == ["carry-refused"]
+
+
+def test_other_sql_is_no_rename(tmp_path: Path) -> None:
+    run_before(tmp_path)
+    checked = renamed(tmp_path, "big", "large", PROJECT.replace("v > 1", "v > 2"))
+    plan = planned(replace(checked, carries=(("big", "large"),)), compiled(checked))
+    assert plan.offers == ()
+    assert "carry-refused" in [refusal.code for refusal in plan.refusals]
+
+
+def test_an_unfinished_batch_ends_under_its_old_name(tmp_path: Path) -> None:
+    run_before(tmp_path)
+    (check(tmp_path).place.checkpoint("big") / "commits/0").unlink()
+    checked = renamed(tmp_path, "big", "large")
+    plan = planned(replace(checked, carries=(("big", "large"),)), compiled(checked))
+    (refusal,) = [refusal for refusal in plan.refusals if refusal.code == "carry-refused"]
+    assert refusal.message == "the last batch of `big` is unfinished"
