@@ -57,6 +57,7 @@ class Subject:
 
 
 NOISE = bytes(range(128, 256))
+DAMAGED, MISSING = "checkpoint-offsets-damaged", "checkpoint-offsets-missing"
 
 
 @pytest.mark.parametrize("content", [b"", NOISE, b"{", None])
@@ -79,15 +80,13 @@ def test_an_id_that_was_set_aside_is_not_taken(tmp_path: Path) -> None:
     assert checkpoint_id(subject.checkpoint) != ID
 
 
-@pytest.mark.parametrize(
-    ("content", "code"), [(NOISE, "damaged"), (b"", "damaged"), (b"v2\n{", "damaged"), (None, "missing")]
-)
+@pytest.mark.parametrize(("content", "code"), [(NOISE, DAMAGED), (b"", DAMAGED), (b"v2\n{", DAMAGED), (None, MISSING)])
 def test_offsets_of_a_committed_batch_are_written_again_from_the_ledger(
     tmp_path: Path, content: bytes | None, code: str
 ) -> None:
     subject = Subject(tmp_path)
     subject.damage("offsets/1", content)
-    assert subject.repair() == [f"checkpoint-offsets-{code}"]
+    assert subject.repair() == [code]
     assert (subject.checkpoint / "offsets/1").read_text().splitlines()[2:] == offsets(1).splitlines()[2:]
     assert subject.code is None
 
@@ -126,7 +125,7 @@ def test_a_batch_that_was_only_planned_is_planned_anew(tmp_path: Path) -> None:
 def test_older_offsets_matter_only_as_far_as_spark_reads_them(tmp_path: Path, content: bytes | None) -> None:
     subject = Subject(tmp_path, with_ledger=False)
     subject.damage("offsets/0", content)
-    assert subject.repair() == [f"checkpoint-offsets-{'missing' if content is None else 'damaged'}"]
+    assert subject.repair() == [MISSING if content is None else DAMAGED]
     assert (subject.checkpoint / "offsets/0").read_text() == offsets(1)
 
 
