@@ -5,7 +5,7 @@ import pytest
 from penstock.keyed.operators import Aggregate, Call, ChangeJoin, Latest, Operator, Over, OverCall, Ranking, described
 from penstock.sql.carving.stages import OperatorStage, SqlStage
 from penstock.sql.shape import place_of
-from penstock.sql.translate import spark_text
+from penstock.sql.translate import spark_text, unguarded_text
 from tests.carved import Fixture, Refused, bound_query, carved, fixtures, refused
 from tests.support import only
 
@@ -337,3 +337,69 @@ def test_a_join_is_bounded_on_both_sides_or_not_at_all(condition: str, name: str
 )
 def test_a_join_that_is_bounded_on_both_sides_keeps_nothing_for_ever(condition: str) -> None:
     assert carved(_PAIRED + condition).unbounded == ()
+
+
+_HIDDEN = "GREATEST({0}, {0})"
+
+
+@pytest.mark.parametrize(
+    ("condition", "written"),
+    [
+        ("p.at BETWEEN o.at AND o.came", f"`p`.`at` BETWEEN `o`.`at` AND {_HIDDEN.format('`o`.`came`')}"),
+        ("o.came > p.at", f"{_HIDDEN.format('`o`.`came`')} > `p`.`at`"),
+        ("NOT (p.at > o.came)", f"NOT (`p`.`at` > {_HIDDEN.format('`o`.`came`')})"),
+        ("p.at <= o.payload.id", f"`p`.`at` <= {_HIDDEN.format('`o`.`payload`.`id`')}"),
+        ("o.came = p.at", f"`o`.`came` = {_HIDDEN.format('`p`.`at`')}"),
+        (
+            "o.at = p.at - INTERVAL '1' HOUR",
+            f"{_HIDDEN.format('`o`.`at`')} = `p`.`at` - INTERVAL '1' HOUR"
+            " AND `o`.`at` <= `p`.`at` - INTERVAL '1' HOUR AND `o`.`at` >= `p`.`at` - INTERVAL '1' HOUR",
+        ),
+    ],
+)
+def test_what_is_no_bound_in_time_is_hidden_from_spark(condition: str, written: str) -> None:
+    found = carved(_PAIRED + condition)
+    before = spark_text(carved(_PAIRED + condition).tree.copy())
+    plain = unguarded_text(found.tree)
+    assert before.endswith(f"ON `o`.`status` = `p`.`currency` AND {written}")
+    assert plain is not None
+    assert "GREATEST" not in plain
+
+
+@pytest.mark.parametrize("condition", ["p.at = o.at", "p.at BETWEEN o.at AND o.at + INTERVAL '1' HOUR", "o.amount > 1"])
+def test_joins_by_event_times_are_written_as_they_are(condition: str) -> None:
+    assert unguarded_text(carved(_PAIRED + condition).tree) is None
+
+
+def test_a_filter_around_a_join_is_hidden_too_because_spark_moves_it_into_the_join() -> None:
+    inner = "SELECT o.came, p.at AS pt FROM orders o JOIN rates p ON o.status = p.currency AND p.at >= o.at"
+    (text,) = texts(f"SELECT came FROM ({inner}) WHERE pt <= came")
+    assert text.endswith("WHERE `pt` <= GREATEST(`came`, `came`)")
+
+
+_OUTER = "SELECT o.id, p.rate FROM orders o {} JOIN rates p ON o.status = p.currency AND {}"
+
+
+@pytest.mark.parametrize(
+    ("side", "condition", "until"),
+    [
+        ("LEFT", "p.at BETWEEN o.at AND o.came", "COALESCE(CAST(`o`.`came` AS TIMESTAMP), `o`.`at`) AS `_lu`"),
+        (
+            "FULL",
+            "p.at - INTERVAL '5' MINUTE < o.came AND o.at <= p.at",
+            "AS TIMESTAMP) + INTERVAL '5' MINUTE, `o`.`at`",
+        ),
+        ("LEFT", "o.at <= p.at AND NOT (p.at > o.came)", "COALESCE(CAST(`o`.`came` AS TIMESTAMP), `o`.`at`) AS `_lu`"),
+        ("LEFT", "p.at <= o.came AND o.amount > 1", "CASE WHEN `o`.`amount` > 1 THEN `o`.`status` END AS `_l0`"),
+        ("LEFT", "p.at <= o.at + INTERVAL '1' MONTH", "`o`.`at` + INTERVAL '1' MONTH AS TIMESTAMP"),
+    ],
+)
+def test_outer_joins_keep_rows_until_a_time_of_their_own(side: str, condition: str, until: str) -> None:
+    assert until in texts(_OUTER.format(side, condition))[0]
+
+
+@pytest.mark.parametrize("condition", ["p.at >= o.at", "(p.at <= o.came OR o.amount = 1)", "p.rate > o.amount"])
+def test_an_outer_join_whose_rows_would_wait_for_ever_is_refused(condition: str) -> None:
+    problem = carved(_OUTER.format("LEFT", condition)).problem
+    assert problem is not None
+    assert problem.subject == "LEFT JOIN with more than equalities"

@@ -4,9 +4,10 @@ import pyarrow as pa
 
 from penstock.keyed.aggregate import AggregateKernel
 from penstock.keyed.change_join import ChangeJoinKernel
+from penstock.keyed.interval_join import IntervalJoinKernel
 from penstock.keyed.kernel import Kernel
 from penstock.keyed.latest import LatestKernel
-from penstock.keyed.operators import Aggregate, ChangeJoin, Latest, Operator, Over, Ranking, VersionJoin
+from penstock.keyed.operators import Aggregate, ChangeJoin, IntervalJoin, Latest, Operator, Over, Ranking, VersionJoin
 from penstock.keyed.over import OverKernel
 from penstock.keyed.ranking import RankingKernel
 from penstock.keyed.version_join import VersionJoinKernel
@@ -27,3 +28,5 @@ def kernel_for(operator: Operator, schemas: tuple[pa.Schema, ...]) -> Kernel:
             return VersionJoinKernel(operator, schemas)
         case ChangeJoin():
             return ChangeJoinKernel(operator, schemas)
+        case IntervalJoin():
+            return IntervalJoinKernel(operator, schemas)

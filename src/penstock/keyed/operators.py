@@ -192,7 +192,56 @@ class ChangeJoin(_Told):
     kind: Literal["change_join"] = "change_join"
 
 
-Operator: TypeAlias = Aggregate | Ranking | Latest | Over | VersionJoin | ChangeJoin
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What a pair of rows must meet: a column of the left, `<` or another sign, and a column of the right."""
+
+    left: str
+    sign: Literal["<", "<=", ">", ">=", "="]
+    right: str
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalJoin(_Told):
+    """Rows of two sides joined by key and by comparisons, while each row is kept until a time of its own.
+
+    `left_until` and `right_until` are the columns with that time: no row that comes after it can be a partner. Without
+    one, rows of that side are kept for ever. `side` tells which rows without a partner come out, with nulls, when they
+    are dropped. With `left_time` and `right_time`, rows that are behind the watermark when they come are late.
+    """
+
+    side: Literal["inner", "left", "right", "full"]
+    left_key: tuple[str, ...]
+    right_key: tuple[str, ...]
+    comparisons: tuple[Comparison, ...] = ()
+    left_until: str | None = None
+    right_until: str | None = None
+    left_time: str | None = None
+    right_time: str | None = None
+    left_columns: tuple[str, ...] = ()
+    right_columns: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    right_out: tuple[str, ...] = ()
+    ttl_ms: int | None = None
+    kind: Literal["interval_join"] = "interval_join"
+
+    @property
+    def waits(self) -> bool:
+        return True
+
+    @property
+    def own(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The columns of each side that only the join needs."""
+        compared = [(c.left for c in self.comparisons), (c.right for c in self.comparisons)]
+        marks = [(self.left_until, self.left_time), (self.right_until, self.right_time)]
+        keys = (self.left_key, self.right_key)
+        left, right = (
+            tuple(dict.fromkeys([*keys[i], *compared[i], *(m for m in marks[i] if m is not None)])) for i in (0, 1)
+        )
+        return left, right
+
+
+Operator: TypeAlias = Aggregate | Ranking | Latest | Over | VersionJoin | ChangeJoin | IntervalJoin
 
 
 def described(operator: Operator) -> str:
@@ -219,6 +268,14 @@ def _called(call: dict[str, Any]) -> str:
 def _listed(value: object) -> str:
     if not isinstance(value, tuple):
         return str(value)
-    return ", ".join(
-        f"{v['column']}{' desc' if v['descending'] else ''}" if isinstance(v, dict) else str(v) for v in value
-    )
+    return ", ".join(_listed_part(part) for part in value)
+
+
+def _listed_part(part: object) -> str:
+    match part:
+        case {"sign": sign, "left": left, "right": right}:
+            return f"{left} {sign} {right}"
+        case {"column": column, "descending": descending}:
+            return f"{column}{' desc' if descending else ''}"
+        case _:
+            return str(part)

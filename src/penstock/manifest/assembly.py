@@ -23,7 +23,7 @@ from penstock.sql.mask import masked, parameters
 from penstock.sql.ml import with_functions
 from penstock.sql.query import rename_tables, select_all, tables
 from penstock.sql.risks import risks
-from penstock.sql.translate import name_projections, needs_time, spark_text
+from penstock.sql.translate import name_projections, needs_time, spark_text, unguarded_text
 from penstock.sql.types import spelled
 
 
@@ -75,7 +75,9 @@ class Assembly:
         for stage in carved.stages:
             if isinstance(stage, SqlStage):
                 self.timed = self.timed or needs_time(stage.tree)
-                self.steps.append(Step(view=stage.view, node=node.id, sql=spark_text(stage.tree)))
+                unguarded = unguarded_text(stage.tree)
+                sql = spark_text(stage.tree)
+                self.steps.append(Step(view=stage.view, node=node.id, sql=sql, unguarded=unguarded))
             else:
                 self.timed = self.timed or stage.operator.waits
                 self.steps.append(
@@ -89,9 +91,10 @@ class Assembly:
                 )
         self.timed = self.timed or carved.by_time or needs_time(carved.tree)
         self.inputs = [e.model_copy(update={"ordered": e.ordered or e.view in carved.ordered}) for e in self.inputs]
+        unguarded = unguarded_text(carved.tree, time.column if time else None)
         sql = spark_text(carved.tree, time.column if time else None)
         known_later = {name: Parameter(kind=p.kind, of=p.of) for name, p in parameters(node.masks).items()}
-        self.steps.append(Step(view=view, node=node.id, sql=sql, parameters=known_later))
+        self.steps.append(Step(view=view, node=node.id, sql=sql, parameters=known_later, unguarded=unguarded))
         if len(read) == 1 and not carved.stages and read[0] in self._ways:
             origin, steps = self._ways[read[0]]
             self._ways[view] = origin, (*steps, view)
@@ -145,11 +148,15 @@ class Assembly:
         return view
 
 
-def reader(view: str, node: Node, source: dict[str, Any], time: EventTime | None) -> Input:
-    """How a query reads a node."""
-    event_time = time and EventTimeSpec(
+def event_time_spec(time: EventTime) -> EventTimeSpec:
+    return EventTimeSpec(
         column=time.column, delay_ms=time.delay_ms, max_future_ms=time.max_future_ms, idle_ms=time.idle_ms
     )
+
+
+def reader(view: str, node: Node, source: dict[str, Any], time: EventTime | None) -> Input:
+    """How a query reads a node."""
+    event_time = None if time is None else event_time_spec(time)
     columns = node.element.columns if isinstance(node.element, ProjectSource) else ()
     return Input(
         view=view,

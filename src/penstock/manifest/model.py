@@ -93,6 +93,8 @@ class Step(Part):
     node: str
     sql: str
     parameters: dict[str, Parameter] = {}
+    unguarded: str | None = Field(default=None, exclude_if=lambda text: text is None)
+    """The SQL without guards, if it has any: state is laid out by it."""
 
 
 class LateRows(Part):

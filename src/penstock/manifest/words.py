@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from penstock.keyed.operators import CLOCK, Aggregate, ChangeJoin, Latest, Over, Ranking, VersionJoin
+from penstock.keyed.operators import CLOCK, Aggregate, ChangeJoin, IntervalJoin, Latest, Over, Ranking, VersionJoin
 from penstock.manifest.model import KeyedStep, QuerySpec, Step
 from penstock.sql.read_back import alias_read, made_from, tables_read
 
@@ -78,7 +78,10 @@ def _what(step: KeyedStep, steps: _Steps, times: Collection[str]) -> str:
             return f"OVER (PARTITION BY {by})" if by else "OVER all rows"
         case VersionJoin(left_key=left, right_key=right):
             return f"JOIN {_table(step, steps)} AS OF ON {_pairs(step, left, right, steps)}"
-        case ChangeJoin(side=side, left_key=left, right_key=right):
+        case (
+            ChangeJoin(side=side, left_key=left, right_key=right)
+            | IntervalJoin(side=side, left_key=left, right_key=right)
+        ):
             kind = "JOIN" if side == "inner" else f"{side.upper()} JOIN"
             return f"{kind} {_table(step, steps)} ON {_pairs(step, left, right, steps)}"
 

@@ -30,6 +30,8 @@ def differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool
         yield ("it keeps state now" if after.stateful else "it no longer keeps state"), True
     elif list(map(_work, before.steps)) != list(map(_work, after.steps)):
         yield (_other_state(before, after) if stateful else "its SQL changed"), stateful
+    elif _texts(before) != _texts(after):
+        yield "its joins keep rows for as long as their conditions can hold", False
     elif _ttls(before) != _ttls(after):
         yield f"its state is kept for another time: {_spoken(after)}, before {_spoken(before)}", False
     gone = {i.name for i in before.inputs} - {i.name for i in after.inputs}
@@ -83,7 +85,7 @@ def _work(step: Step | KeyedStep) -> str | KeyedStep:
     State only tells whether it forgets.
     """
     if isinstance(step, Step):
-        return step.sql
+        return step.unguarded or step.sql
     forgets = 1 if step.operator.ttl_ms is not None else None
     return step.model_copy(update={"operator": replace(step.operator, ttl_ms=forgets), "late": None})
 
@@ -91,7 +93,7 @@ def _work(step: Step | KeyedStep) -> str | KeyedStep:
 def _plain(step: Step | KeyedStep) -> str | KeyedStep:
     """What a step does by its SQL, whatever is set beside it."""
     if isinstance(step, Step):
-        return step.sql
+        return step.unguarded or step.sql
     operator = replace(step.operator, ttl_ms=None)
     if isinstance(operator, Aggregate):
         operator = replace(operator, lateness_ms=0)
@@ -109,6 +111,10 @@ def _others(query: QuerySpec) -> bool:
 
 def _is_window(step: KeyedStep) -> bool:
     return isinstance(step.operator, Aggregate) and step.operator.closes is not None
+
+
+def _texts(query: QuerySpec) -> list[str]:
+    return [step.sql for step in query.steps if isinstance(step, Step)]
 
 
 def _ttls(query: QuerySpec) -> list[int | None]:

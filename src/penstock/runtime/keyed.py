@@ -12,7 +12,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
-from pyspark.sql.types import DoubleType, FloatType, IntegralType, NumericType, StringType
+from pyspark.sql.types import DoubleType, FloatType, IntegralType, NumericType, StringType, TimestampType
 
 from penstock.keyed.kernels import kernel_for
 from penstock.keyed.operators import (
@@ -22,6 +22,7 @@ from penstock.keyed.operators import (
     SIGN,
     Aggregate,
     ChangeJoin,
+    IntervalJoin,
     Latest,
     Operator,
     Over,
@@ -42,7 +43,8 @@ _RESERVED: Final = frozenset({NOW, OP, SIGN, *ORDER})
 def operate(step: KeyedStep, frames: Sequence[DataFrame]) -> DataFrame:
     """The stream that the operator makes of its inputs."""
     keys = keys_of(step.operator)
-    frames = [_normal(frame, names) for frame, names in zip(_comparable(frames, keys), keys, strict=True)]
+    frames = _comparable(frames, _compared(step.operator))
+    frames = [_normal(frame, names) for frame, names in zip(frames, keys, strict=True)]
     schemas = [to_arrow_schema(frame.schema, timezone="UTC") for frame in frames]
     kernel = kernel_for(completed(step.operator, [frame.columns for frame in frames]), tuple(schemas))
     packed = [
@@ -74,8 +76,16 @@ def keys_of(operator: Operator) -> list[tuple[str, ...]]:
             return [operator.keys]
         case Ranking() | Over():
             return [operator.partition]
-        case VersionJoin() | ChangeJoin():
+        case VersionJoin() | ChangeJoin() | IntervalJoin():
             return [operator.left_key, operator.right_key]
+
+
+def _compared(operator: Operator) -> list[tuple[str, ...]]:
+    """The columns of each input that must have the types of those of the other one, by their places."""
+    if not isinstance(operator, IntervalJoin):
+        return keys_of(operator)
+    left, right = tuple(c.left for c in operator.comparisons), tuple(c.right for c in operator.comparisons)
+    return [(*operator.left_key, *left), (*operator.right_key, *right)]
 
 
 def completed(operator: Operator, columns: Sequence[Sequence[str]]) -> Operator:
@@ -90,6 +100,9 @@ def completed(operator: Operator, columns: Sequence[Sequence[str]]) -> Operator:
         case Over():
             used = [name for call in operator.calls for name in (call.argument, call.default) if name]
             return replace(operator, columns=_others(columns[0], *used, operator.time or ""))
+        case IntervalJoin():
+            left, right = (_others(columns[i], *operator.own[i]) for i in (0, 1))
+            return replace(operator, left_columns=left, right_columns=right, left_out=left, right_out=right)
         case VersionJoin() | ChangeJoin():
             times = (operator.left_time, operator.right_time) if isinstance(operator, VersionJoin) else ("", "")
             left = _others(columns[0], *operator.left_key, times[0] or "")
@@ -123,7 +136,8 @@ def _comparable(frames: Sequence[DataFrame], keys: Sequence[Sequence[str]]) -> l
         if types[0] != types[1]:
             whole = all(isinstance(kind, IntegralType) for kind in types)
             number = all(isinstance(kind, NumericType) for kind in types)
-            common = "bigint" if whole else "double" if number else StringType()
+            time = any(isinstance(kind, TimestampType) for kind in types)
+            common = "bigint" if whole else "double" if number else TimestampType() if time else StringType()
             left = left.withColumn(one, f.col(quoted(one)).cast(common))
             right = right.withColumn(other, f.col(quoted(other)).cast(common))
     return [left, right]

@@ -5,6 +5,7 @@ from typing import Final
 
 from sqlglot import exp
 
+from penstock.sql.carving.bounds import has_guards, with_guards, without_guards
 from penstock.sql.dialects import PROJECT, SPARK
 from penstock.sql.query import Query
 from penstock.sql.rewriting import flink_functions, pipeline_functions
@@ -36,9 +37,14 @@ def needs_time(tree: exp.Query) -> bool:
     return bool(follow(tree).made)
 
 
+def unguarded_text(tree: exp.Query, time: str | None = None) -> str | None:
+    """The tree, which stays as it is, as Spark SQL without guards; None if it has none."""
+    return spark_text(without_guards(tree.copy()), time) if has_guards(tree) else None
+
+
 def spark_text(tree: exp.Query, time: str | None = None, rules: tuple[Rule, ...] = RULES) -> str:
     """The tree, which is used up, as Spark SQL. `time` is an output that is to stay event time for readers."""
     for rule in rules:
         tree = rule(tree)
-    tree = spark_windows(tree, time)
+    tree = spark_windows(with_guards(tree), time)
     return tree.sql(SPARK, identify=True, comments=False)

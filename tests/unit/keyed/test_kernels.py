@@ -14,6 +14,8 @@ from penstock.keyed.operators import (
     Aggregate,
     Call,
     ChangeJoin,
+    Comparison,
+    IntervalJoin,
     Latest,
     Operator,
     Over,
@@ -49,6 +51,21 @@ OPERATORS: dict[str, tuple[Operator, int, int]] = {
         0,
     ),
     "inner change join": (ChangeJoin("inner", KEYS, KEYS, *OUT), 0, 0),
+    "full interval join": (
+        IntervalJoin(
+            "full",
+            KEYS,
+            KEYS,
+            (Comparison("timestamp", "<=", "timestamp"),),
+            "timestamp",
+            "timestamp",
+            "timestamp",
+            "timestamp",
+            *OUT,
+        ),
+        0,
+        4,
+    ),
     "full change join": (ChangeJoin("full", KEYS, KEYS, *OUT), 4, 0),
 }
 """Each with how many of two rows of nulls in each of its inputs come out, and how many are late."""
@@ -59,7 +76,7 @@ def test_no_operator_is_left_out() -> None:
 
 
 def inputs_of(operator: Operator) -> int:
-    return 2 if isinstance(operator, VersionJoin | ChangeJoin) else 1
+    return 2 if isinstance(operator, VersionJoin | ChangeJoin | IntervalJoin) else 1
 
 
 @pytest.mark.parametrize("name", OPERATORS)

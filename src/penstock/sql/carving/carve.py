@@ -5,10 +5,12 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from penstock.sql.carving.bounds import OUTER, guard_comparisons
 from penstock.sql.carving.changes import forwarded, read_in_order, read_signed, repeated, signed_view
 from penstock.sql.carving.commas import joined_on
 from penstock.sql.carving.conditions import is_operator_join
 from penstock.sql.carving.groups import group
+from penstock.sql.carving.interval_joins import find_intervals, join_intervals
 from penstock.sql.carving.joins import join_changes, join_versions
 from penstock.sql.carving.late import closing, is_closed_here
 from penstock.sql.carving.names import name_owners
@@ -116,6 +118,7 @@ def _union(bench: Bench, union: exp.SetOperation) -> Flow:
         lateness_ms=max(one.lateness_ms, other.lateness_ms),
         keeps_late=one.keeps_late or other.keeps_late,
         mixed=True,
+        joined=one.joined or other.joined,
     )
 
 
@@ -154,6 +157,7 @@ def _worked(bench: Bench, select: exp.Select, relations: list[Relation], *, nest
     if native and select.args.get("distinct"):
         raise Refusal("SELECT DISTINCT over GROUP BY", offset_of(select), "group in a subquery that this one reads")
     if not carved and all(unfolds(join) for join in select.args.get("joins") or ()):
+        guard_comparisons(select, relations)
         return passed(select, relations)
     before = select.copy()
     name_owners(select, relations, strict=False)
@@ -164,6 +168,7 @@ def _worked(bench: Bench, select: exp.Select, relations: list[Relation], *, nest
         written = write_joins(select, relations)
         if ordered is None:
             _restore(select, before, keep_joins=written)
+        guard_comparisons(select, relations)
         return flow
     relations = in_place(bench, relations)
     changing = len(relations) == 1 and _is_changing_input(bench, relations[0])
@@ -246,11 +251,13 @@ def _operator_joins(bench: Bench, select: exp.Select, relations: list[Relation])
 def _joined(bench: Bench, select: exp.Select, relations: list[Relation]) -> tuple[Flow, list[Relation]]:
     """Carve out the joins that need it, from left to right; says how rows flow behind them."""
     if len(relations) == 1:
+        guard_comparisons(select, relations)
         return relations[0].flow, relations
     if relations[0].flow.kind != "rows" and all(unfolds(join) for join in select.args.get("joins") or ()):
         return relations[0].flow, relations
     places = _operator_joins(bench, select, relations)
     write_joins(select, relations, places[0] if places else None)
+    guard_comparisons(select, relations, places[0] if places else None)
     flow = Flow(watermarked=all(r.flow.watermarked for r in relations))
     if not places:
         return flow, [replace(r, flow=replace(r.flow, watermarked=flow.watermarked)) for r in relations]
@@ -258,8 +265,7 @@ def _joined(bench: Bench, select: exp.Select, relations: list[Relation]) -> tupl
     for place in places:
         join = (select.args.get("joins") or [])[place - done]
         left, right = relations[: place + 1], relations[place + 1]
-        carved = join_versions if join.this.args.get("version") is not None else join_changes
-        flow = carved(bench, select, left, right, join, place - done)
+        flow = _join(bench, select, left, right, join, place - done)
         behind = [
             replace(r, flow=replace(r.flow, kind=flow.kind, key=(), hidden=frozenset(), watermarked=False), packed=True)
             for r in (*left, right)
@@ -267,3 +273,13 @@ def _joined(bench: Bench, select: exp.Select, relations: list[Relation]) -> tupl
         relations = [*behind, *relations[place + 2 :]]
         done = place + 1
     return flow, relations
+
+
+def _join(bench: Bench, select: exp.Select, left: list[Relation], right: Relation, join: exp.Join, place: int) -> Flow:
+    """One join that an operator must do."""
+    if join.this.args.get("version") is not None:
+        return join_versions(bench, select, left, right, join, place)
+    intervals = find_intervals(join, left, right) if join.side in OUTER and not join.kind else None
+    if intervals is not None:
+        return join_intervals(bench, select, left, right, join, place, intervals)
+    return join_changes(bench, select, left, right, join, place)

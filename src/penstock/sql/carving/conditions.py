@@ -2,19 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Final
 
 from sqlglot import exp
 
+from penstock.sql.carving.bounds import BOTH, DROPS, OUTER, is_time, ordered_sides, pair_conditions, time_bounds
 from penstock.sql.carving.late import refuse_unseen
 from penstock.sql.carving.select import all_of, conjuncts, tables_in
 from penstock.sql.carving.stages import Bench, Refusal, Relation
 from penstock.sql.query import offset_of
 
-OUTER: Final = frozenset({"LEFT", "RIGHT", "FULL"})
-_SPANS: Final = (
-    exp.Column, exp.Identifier, exp.Add, exp.Sub, exp.Paren, exp.Interval, exp.Literal, exp.Var, exp.Cast, exp.DataType
-)  # fmt: skip
 _BETWEEN: Final = "bound it in time on both sides: `b.at BETWEEN a.at AND a.at + INTERVAL '1' HOUR`"
 
 
@@ -30,10 +27,10 @@ def is_operator_join(
         return True
     if any(r.flow.kind != "rows" for r in (*left, right)):
         return True
-    bounds = _bounds(join, left, right, where)
-    if join.side in OUTER and not bounds:
+    bounds = time_bounds(join, left, right, where)
+    if join.side in OUTER and not bounds >= DROPS[join.side]:
         return True
-    if len(bounds) < len(_BOTH):
+    if len(bounds) < len(BOTH):
         bench.keeps(*_lacking(join, left, right, where, half=bool(bounds)))
         if bench.ttl_ms is not None and join.side not in OUTER:
             return True
@@ -47,49 +44,7 @@ def is_operator_join(
 
 def is_bounded(join: exp.Join, left: list[Relation], right: Relation, where: exp.Expr | None) -> bool:
     """Whether its condition compares the event times of both sides."""
-    return bool(_bounds(join, left, right, where))
-
-
-_Bound: TypeAlias = Literal["below", "above"]
-_BOTH: Final[frozenset[_Bound]] = frozenset({"below", "above"})
-
-
-def _bounds(join: exp.Join, left: list[Relation], right: Relation, where: exp.Expr | None) -> frozenset[_Bound]:
-    """Where the time of the right side is bounded by that of the left: state can be dropped if it is on both ends."""
-    found: set[_Bound] = set()
-    for lesser, greater in (pair for part in _conditions(join, where) for pair in _ordered(part)):
-        if _is_of(lesser, left) and _is_of(greater, [right]):
-            found.add("below")
-        elif _is_of(lesser, [right]) and _is_of(greater, left):
-            found.add("above")
-    return frozenset(found)
-
-
-def _conditions(join: exp.Join, where: exp.Expr | None) -> list[exp.Expr]:
-    """What must hold for a pair of rows: for an inner join that can stand in WHERE as well."""
-    return [*conjuncts(join.args.get("on")), *(conjuncts(where) if join.side not in OUTER else ())]
-
-
-def _ordered(part: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]]:
-    """What a condition says is less than what, or the same."""
-    match part:
-        case exp.LT() | exp.LTE():
-            return [(part.left, part.right)]
-        case exp.GT() | exp.GTE():
-            return [(part.right, part.left)]
-        case exp.EQ():
-            return [(part.left, part.right), (part.right, part.left)]
-        case exp.Between():
-            return [(part.args["low"], part.this), (part.this, part.args["high"])]
-        case _:
-            return []
-
-
-def _is_of(node: exp.Expr, relations: Sequence[Relation]) -> bool:
-    """Whether it is an event time of one of these, and lengths of time: what Spark can tell a bound from."""
-    columns = list(node.find_all(exp.Column))
-    timed = bool(columns) and all(any(is_time(c, r) for r in relations) for c in columns)
-    return timed and all(isinstance(n, _SPANS) for n in node.walk())
+    return bool(time_bounds(join, left, right, where))
 
 
 def _lacking(
@@ -99,11 +54,11 @@ def _lacking(
     if half:
         return "JOIN bounded in time on one side only", offset_of(join), _BETWEEN
     relations = {r.alias.casefold(): r for r in (*left, right)}
-    for part in _conditions(join, where):
+    for part in pair_conditions(join, where):
         columns = [c for c in part.find_all(exp.Column) if c.table.casefold() in relations]
         others = [c for c in columns if not is_time(c, relations[c.table.casefold()])]
         timely = part.find(exp.Interval) is not None or len(others) < len(columns)
-        if others and timely and _ordered(part) and len({c.table.casefold() for c in columns}) > 1:
+        if others and timely and ordered_sides(part) and len({c.table.casefold() for c in columns}) > 1:
             name = f"JOIN by `{others[0].table}.{others[0].name}` (no event time)"
             return name, offset_of(join), not_declared(others[0], relations[others[0].table.casefold()])
     return "JOIN without a bound in time", offset_of(join), _BETWEEN
@@ -114,11 +69,6 @@ def not_declared(column: exp.Column, relation: Relation) -> str:
     if relation.flow.times:
         return f"use `{min(relation.flow.times)}`, the event time of `{relation.alias}`"
     return f"declare `event_time: {{column: {column.name}}}` on the source of `{relation.alias}`"
-
-
-def is_time(column: exp.Column, relation: Relation) -> bool:
-    flow = relation.flow
-    return column.table.casefold() == relation.alias.casefold() and column.name.casefold() in flow.times
 
 
 def is_clock(node: exp.Expr, relations: Sequence[Relation]) -> bool:
@@ -132,7 +82,7 @@ def is_clock(node: exp.Expr, relations: Sequence[Relation]) -> bool:
 
 def _may_be_equal(join: exp.Join, left: list[Relation], right: Relation, where: exp.Expr | None) -> bool:
     """Whether something is equal on both sides, as far as it is known whose columns are whose."""
-    parts = _conditions(join, where)
+    parts = pair_conditions(join, where)
     aliases = {r.alias.casefold() for r in left}
     if join.args.get("using") or any("" in tables_in(part) for part in parts):
         return True

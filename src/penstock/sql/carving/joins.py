@@ -7,8 +7,9 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.keyed.operators import OP, SIGN, ChangeJoin, VersionJoin
+from penstock.sql.carving.bounds import OUTER, is_time
 from penstock.sql.carving.changes import read_signed, signed_view
-from penstock.sql.carving.conditions import OUTER, Asked, asked_of, filters, is_clock, is_time
+from penstock.sql.carving.conditions import Asked, asked_of, filters, is_clock
 from penstock.sql.carving.late import late_rows
 from penstock.sql.carving.select import all_of, conjuncts, own_columns, packed, star_of
 from penstock.sql.carving.stages import Bench, Flow, Refusal, Relation
@@ -31,10 +32,10 @@ def join_changes(
         raise Refusal(f"{join.side} JOIN with more than equalities", join, "bound it in time, or filter its inputs")
     for_left, for_right = filters(select, join, place, left, right)
     select.set("where", all_of([*_conditions(select), *asked.rest]))
-    side = _left_side(select, place, left, [*asked.on_left, *for_left])
-    one_view = _signed_view(bench, side, left, _named("_l", asked.left))
-    side = _right_side(select, place, right, [*asked.on_right, *for_right])
-    other_view = _signed_view(bench, side, [right], _named("_r", asked.right))
+    side = left_side(select, place, left, [*asked.on_left, *for_left])
+    one_view = _signed_view(bench, side, left, name_keys("_l", asked.left))
+    side = right_side(select, place, right, [*asked.on_right, *for_right])
+    other_view = _signed_view(bench, side, [right], name_keys("_r", asked.right))
     operator = ChangeJoin(
         side=join.side.lower() if outer else "inner",  # type: ignore[arg-type]
         left_key=tuple(f"_l{i}" for i in range(len(asked.left))),
@@ -44,7 +45,7 @@ def join_changes(
     view = bench.operator(operator, one_view, other_view)
     bench.keeps(f"{join.side} JOIN".strip() if outer else "JOIN", offset_of(join))
     only_come = not outer and all(r.flow.kind == "rows" for r in (*left, right))
-    _continue(select, view, place, [*left, right])
+    read_joined(select, view, place, [*left, right])
     return Flow("rows" if only_come else "signed", watermarked=False)
 
 
@@ -58,11 +59,11 @@ def join_versions(
     for_left, _ = filters(select, join, place, left, right)
     select.set("where", all_of([*_conditions(select), *asked.rest, *asked.on_left, *asked.on_right]))
     late = None if left_time is None else late_rows(_alone(select, left[0]), left, left_time)
-    side = _left_side(select, place, left, for_left)
-    one_view = bench.sql(packed(bench, side, left, _named("_l", asked.left, left_time)))
-    side = _right_side(select, place, right, ())
+    side = left_side(select, place, left, for_left)
+    one_view = bench.sql(packed(bench, side, left, name_keys("_l", asked.left, left_time)))
+    side = right_side(select, place, right, ())
     side.args["from_"].this.set("version", None)
-    extra = _named("_r", asked.right, right_time)
+    extra = name_keys("_r", asked.right, right_time)
     if right.flow.kind == "changes":
         extra.append(exp.column(OP, table=right.alias))
     other_view = bench.sql(packed(bench, side, [right], extra, order=True))
@@ -76,7 +77,7 @@ def join_versions(
     )
     view = bench.operator(operator, one_view, other_view, late=late)
     bench.keeps(VERSIONS, start_of(version), "")
-    _continue(select, view, place, [*left, right])
+    read_joined(select, view, place, [*left, right])
     return Flow(watermarked=False)
 
 
@@ -121,7 +122,7 @@ def _alone(select: exp.Select, relation: Relation) -> exp.Select:
     return alone
 
 
-def _left_side(select: exp.Select, place: int, relations: list[Relation], where: Sequence[exp.Expr]) -> exp.Select:
+def left_side(select: exp.Select, place: int, relations: list[Relation], where: Sequence[exp.Expr]) -> exp.Select:
     """The SELECT up to a join, with the columns that are wanted behind it."""
     side = select.copy()
     side.set("joins", [join.copy() for join in (select.args.get("joins") or [])[:place]])
@@ -130,7 +131,7 @@ def _left_side(select: exp.Select, place: int, relations: list[Relation], where:
     return side
 
 
-def _right_side(select: exp.Select, place: int, relation: Relation, where: Sequence[exp.Expr]) -> exp.Select:
+def right_side(select: exp.Select, place: int, relation: Relation, where: Sequence[exp.Expr]) -> exp.Select:
     """The SELECT as if it read the right side of a join only, with the columns that are wanted behind it."""
     side = _alone(select, relation)
     side.set("where", all_of(where))
@@ -138,7 +139,7 @@ def _right_side(select: exp.Select, place: int, relation: Relation, where: Seque
     return side
 
 
-def _named(prefix: str, keys: Sequence[exp.Expr], time: exp.Expr | None = None) -> list[exp.Expr]:
+def name_keys(prefix: str, keys: Sequence[exp.Expr], time: exp.Expr | None = None) -> list[exp.Expr]:
     """The keys of a side, and its time, under the names that the operator is told."""
     named: list[exp.Expr] = [exp.alias_(key.copy(), f"{prefix}{i}") for i, key in enumerate(keys)]
     return named if time is None else [*named, exp.alias_(time.copy(), f"{prefix}t")]
@@ -179,7 +180,7 @@ def _wanted(select: exp.Select, relations: list[Relation], place: int) -> list[e
     ]
 
 
-def _continue(select: exp.Select, view: str, place: int, relations: list[Relation]) -> None:
+def read_joined(select: exp.Select, view: str, place: int, relations: list[Relation]) -> None:
     """Let the SELECT read the joined view, in which rows are structs, in place of everything up to the join."""
     rest = (select.args.get("joins") or [])[place + 1 :]
     select.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(view, quoted=True))))

@@ -5,7 +5,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.sql.carving.conditions import OUTER, equal_sides
+from penstock.sql.carving.bounds import OUTER
+from penstock.sql.carving.conditions import equal_sides
 from penstock.sql.carving.select import all_of, conjuncts, tables_in, unfolds
 from penstock.sql.carving.stages import Refusal, Relation
 

@@ -6,7 +6,8 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.keyed.operators import Over, OverCall
-from penstock.sql.carving.conditions import is_bounded, is_clock, is_time, not_declared
+from penstock.sql.carving.bounds import is_time
+from penstock.sql.carving.conditions import is_bounded, is_clock, not_declared
 from penstock.sql.carving.late import late_rows
 from penstock.sql.carving.means import mean
 from penstock.sql.carving.names import ours, resolve_aliases

@@ -38,4 +38,5 @@ def passed(select: exp.Select, relations: Sequence[Relation]) -> Flow:
         lateness_ms=max((r.flow.lateness_ms for r in relations), default=0),
         keeps_late=any(r.flow.keeps_late for r in relations),
         mixed=any(r.flow.mixed for r in relations),
+        joined=any(r.flow.joined for r in relations) or len([r for r in relations if not r.flow.static]) > 1,
     )

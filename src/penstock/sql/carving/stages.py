@@ -23,7 +23,8 @@ class Flow:
     knows about event time. `hidden` are columns of the key that are no columns for people. For `lateness_ms` after a
     window's end its rows still count; `keeps_late` is whether those that come later are to be kept, and `mixed` whether
     rows of several inputs are put together. A `static` table is looked up, and is no stream. If changes are `repeated`,
-    a batch may hold several of one key, with the columns of `ORDER` and `WAS` beside them.
+    a batch may hold several of one key, with the columns of `ORDER` and `WAS` beside them. `joined` is whether rows
+    come out of a join that Spark does.
     """
 
     kind: FlowKind = "rows"
@@ -38,6 +39,7 @@ class Flow:
     keeps_late: bool = False
     mixed: bool = False
     repeated: bool = False
+    joined: bool = False
 
     def has(self, name: str) -> bool | None:
         """Whether there is a column of this name, if that is known."""
