@@ -403,3 +403,15 @@ def test_an_outer_join_whose_rows_would_wait_for_ever_is_refused(condition: str)
     problem = carved(_OUTER.format("LEFT", condition)).problem
     assert problem is not None
     assert problem.subject == "LEFT JOIN with more than equalities"
+
+
+def test_of_equal_times_the_last_row_that_came_is_the_latest() -> None:
+    numbered = "SELECT *, ROW_NUMBER() OVER (PARTITION BY status ORDER BY {}) AS rn FROM orders"
+    latest = f"SELECT id FROM ({numbered}) WHERE rn = 1"
+
+    def takes_last(order: str) -> bool:
+        found = [s.operator for s in carved(latest.format(order)).stages if isinstance(s, OperatorStage)]
+        return isinstance(found[0], Ranking) and found[0].last_first
+
+    assert takes_last("at DESC")
+    assert not any(map(takes_last, ["at", "amount DESC", "at DESC, id"]))

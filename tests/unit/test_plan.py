@@ -3,11 +3,12 @@ from dataclasses import replace
 
 import pytest
 
-from penstock.manifest.model import Manifest
+from penstock.keyed.operators import Ranking
+from penstock.manifest.model import KeyedStep, Manifest, Step
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain, summary, to_json
 from penstock.plan.state import NOTHING, Checkpoint, Deployed
-from penstock.plan.steps import Plan
+from penstock.plan.steps import Plan, RestartQuery
 from tests.unit.conftest import Compile
 
 FILTER = 'SELECT id FROM {{ source("s") }}'
@@ -204,3 +205,49 @@ def test_json_says_what_the_lines_say(project_manifest: Compile) -> None:
         "start query m0",
     ]
     assert document["refusals"] == []
+
+
+JOINED = """
+project: {name: p}
+sources:
+  - name: a
+    topic: a.v1
+    columns: [{name: id, type: BIGINT}, {name: at, type: TIMESTAMP(3)}, {name: ends, type: TIMESTAMP(3)}]
+    event_time: {column: at}
+  - name: b
+    topic: b.v1
+    columns: [{name: id, type: BIGINT}, {name: bt, type: TIMESTAMP(3)}]
+    event_time: {column: bt}
+models:
+  - name: pairs
+    sql: |
+      SELECT a.id FROM {{ source("a") }} AS a JOIN {{ source("b") }} AS b
+      ON a.id = b.id AND b.bt BETWEEN a.at AND a.ends
+  - name: latest
+    key: id
+    sql: |
+      SELECT id, ends FROM (
+        SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY at DESC) AS rn FROM {{ source("a") }}
+      ) WHERE rn = 1
+"""
+
+
+def test_state_that_is_laid_out_alike_is_gone_on_with(project_manifest: Compile) -> None:
+    """A deployment from before joins were guarded, and from before the last of equal rows was taken."""
+    now = project_manifest(JOINED)
+
+    def older(step: Step | KeyedStep) -> Step | KeyedStep:
+        if isinstance(step, Step):
+            return step.model_copy(update={"sql": step.unguarded or step.sql, "unguarded": None})
+        assert isinstance(step.operator, Ranking)
+        return step.model_copy(update={"operator": replace(step.operator, last_first=False)})
+
+    queries = [q.model_copy(update={"steps": tuple(map(older, q.steps))}) for q in now.queries]
+    before = now.model_copy(update={"queries": tuple(queries)})
+    plan = diff(now, deployed(before))
+    assert not plan.refusals
+    found = {step.query.name: step.reason for step in plan.steps if isinstance(step, RestartQuery)}
+    assert found == {
+        "pairs": "its joins keep rows for as long as their conditions can hold",
+        "latest": "of rows with equal times, the last one that came is the latest",
+    }

@@ -123,3 +123,45 @@ def test_windows_over_windows_hand_their_times_on(project_graph: Link) -> None:
     ) AS minutes GROUP BY TUMBLE(moment, {HOUR})
     """
     assert project_graph(HEAD + model("hours", sql))["model.hours"].event_time == EventTime("hour", 2000)
+
+
+NESTED = """\
+project: {name: p}
+sources:
+  - name: events
+    topic: events.v1
+    columns: [{name: kind, type: STRING}, {name: bid, type: 'ROW<t TIMESTAMP(3), n BIGINT>'}]
+models:
+"""
+
+
+def view(name: str, sql: str) -> str:
+    time = "    event_time: {column: t, watermark: {max_out_of_orderness_ms: 3000}}\n"
+    return model(name, sql, "virtual_topic") + time
+
+
+def test_a_view_may_compute_its_event_time_from_the_rows_of_a_topic(project_graph: Link) -> None:
+    bids = view(
+        "bids", """SELECT *, e.bid.t AS t, e.bid.n AS n FROM {{ source("events") }} AS e WHERE e.kind = 'bid'"""
+    )
+    query = only(compile(project_graph(NESTED + bids + hourly("bids", "t"))).queries)
+    time = query.inputs[0].event_time
+    assert time is not None
+    assert (time.delay_ms, time.made_of, time.where) == (3000, "`bid`.`t`", "`kind` = 'bid'")
+    assert query.timed
+    first = query.steps[0].model_dump()["sql"]
+    assert first.startswith(f"SELECT * EXCEPT (`{time.column}`), `{time.column}` AS `t`, ")
+
+
+@pytest.mark.parametrize(
+    ("sql", "hint"),
+    [
+        ('SELECT t FROM (SELECT bid.t AS t FROM {{ source("events") }})', "materialize `late` as a topic"),
+        ('SELECT MAX(bid.t) AS t FROM {{ source("events") }} GROUP BY kind', "materialize `late` as a topic"),
+        ('SELECT u.t FROM {{ ref("fields") }}', "materialize `late` as a topic, or compute it in `fields`"),
+    ],
+)
+def test_an_event_time_that_a_view_computes_from_more_is_refused(project: Findings, sql: str, hint: str) -> None:
+    fields = model("fields", 'SELECT bid AS u FROM {{ source("events") }}', "virtual_topic")
+    found = [d for d in project(NESTED + fields + view("late", sql)) if d.severity == "error"]
+    assert [(d.code, d.hint) for d in found] == [("window-without-event-time", hint)]

@@ -19,6 +19,7 @@ from penstock.graph.sources import declared_columns
 from penstock.graph.state_settings import state_notes
 from penstock.graph.times import output_times, window_times
 from penstock.graph.topics import topic_name_mistakes, topic_settings
+from penstock.graph.view_times import view_time_mistakes
 from penstock.graph.virtual_topics import beyond_gateway
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
@@ -136,6 +137,7 @@ def model_node(
     return node, [
         *diagnostics,
         *notes,
+        *view_time_mistakes(declared, node, inputs),
         *trigger,
         *_said_of_node(declared, node, found),
         *schema_notes(declared, node, runtime),

@@ -85,8 +85,9 @@ class Sort:
 class Ranking(_Told):
     """The first `limit` rows of each partition, as changes: `columns`, the rank if it has a name, `OP`.
 
-    Equal rows stand in the order of arrival. With a rank or a limit of 1, changes are keyed by partition and rank: one
-    that takes another's place is an update. Otherwise a row that leaves is a delete, and one that enters an insert.
+    Equal rows stand in the order of arrival; with `last_first`, the last one that came stands first. With a rank or a
+    limit of 1, changes are keyed by partition and rank: one that takes another's place is an update. Otherwise a row
+    that leaves is a delete, and one that enters an insert.
     """
 
     partition: tuple[str, ...]
@@ -96,6 +97,7 @@ class Ranking(_Told):
     rank: str | None = None
     signed: bool = False
     ttl_ms: int | None = None
+    last_first: bool = False
     kind: Literal["ranking"] = "ranking"
 
 

@@ -100,7 +100,8 @@ class RankingKernel:
             for sort in self.operator.order
             for key in sort_keys(column(rows, sort.column), sort.descending, sort.nulls_last)
         ]
-        keys = [partitions, *order, numbers(column(rows, ARRIVAL))]
+        arrived = numbers(column(rows, ARRIVAL))
+        keys = [partitions, *order, -arrived if self.operator.last_first else arrived]
         return sorted_by_content(keys, [column(rows, name) for name in self._kept()], rows.num_rows)
 
     def _changes(self, rows: pa.Table, before: Places, after: Places) -> pa.Table:

@@ -3,13 +3,14 @@
 import re
 import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from penstock.connectors.contract import Source
 from penstock.graph.flows import flow_of
 from penstock.graph.graph import EventTime, Graph, Node
+from penstock.graph.view_times import is_computed_time
 from penstock.keyed.operators import Aggregate
 from penstock.manifest.ml import asked_models
 from penstock.manifest.model import AskedModel, Check, EventTimeSpec, Input, KeyedStep, LateRows, Parameter, Step
@@ -18,6 +19,7 @@ from penstock.project.stream_project import Source as ProjectSource
 from penstock.sql.carving.carve import Carved, carve
 from penstock.sql.carving.reading import with_own_readers
 from penstock.sql.carving.stages import Flow, OperatorStage, SqlStage
+from penstock.sql.computed_times import COMPUTED_TIME, ComputedTime, move_time
 from penstock.sql.dialects import PROJECT
 from penstock.sql.mask import masked, parameters
 from penstock.sql.ml import with_functions
@@ -25,6 +27,7 @@ from penstock.sql.query import rename_tables, select_all, tables
 from penstock.sql.risks import risks
 from penstock.sql.translate import name_projections, needs_time, spark_text, unguarded_text
 from penstock.sql.types import spelled
+from penstock.sql.versioned_views import read_all_versions, versioned_tables
 
 
 class Assembly:
@@ -48,6 +51,7 @@ class Assembly:
         self._uses: Counter[str] = Counter()
         self._times: dict[str, EventTime] = dict(model.asked_times)
         self._flows: dict[str, Flow] = {}
+        self._versioned: frozenset[str] = frozenset()
         self._ways: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def add_model(self, node: Node, view: str) -> Flow:
@@ -58,12 +62,17 @@ class Assembly:
             query = with_own_readers(query)
         time = self._times.get(node.id) or node.event_time if node.materialized == "virtual_topic" else None
         self._times.update({**self._asked_through(node, time), **node.asked_times})
+        self._versioned |= versioned_tables(query)
         renamed = rename_tables(query, self._use)
         read = [table.name for table in tables(renamed)]
         if asked := asked_models(node, self.graph, self._digests):
             self.asks.update({model.function: model for model in asked.values()})
             renamed = with_functions(renamed, {name: model.function for name, model in asked.items()})
         tree = name_projections(masked(renamed, node.columns, node.masks).take_tree())
+        if node.id in self._versioned:
+            read_all_versions(tree, {view: flow.times for view, flow in self._flows.items()})
+        if time is not None and is_computed_time(node, time.column):
+            self._read_time(read, replace(time, column=COMPUTED_TIME), move_time(tree, time.column))
         if self._model.on_error != "stop":
             self._check(risks(tree, self._rows_of(), frozenset(self.asks)))
         ttl_ms = node.element.advanced.spark.state_ttl_ms
@@ -125,6 +134,16 @@ class Assembly:
         node, name = self.graph[found[0].input], found[0].name
         known = (t for t in node.times if t.column.casefold() == name)
         return {node.id: next(known, replace(time, column=spelled(name, node.columns) or name))}
+
+    def _read_time(self, read: Sequence[str], time: EventTime, computed: ComputedTime | None) -> None:
+        """Let the only input of a view have the event time that the view computes from it."""
+        if computed is None:
+            return
+        spec = event_time_spec(time).model_copy(update={"made_of": computed.made_of, "where": computed.where})
+        for place, entry in enumerate(self.inputs):
+            if [entry.view] == list(read):
+                self.inputs[place] = entry.model_copy(update={"event_time": spec})
+                self._flows[entry.view] = replace(self._flows[entry.view], times=frozenset({time.column}))
 
     def _use(self, node_id: str) -> str:
         """The view under which one more reader finds a node."""

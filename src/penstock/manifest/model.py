@@ -22,6 +22,10 @@ class EventTimeSpec(Part):
     """How far a time may be ahead of the clock; 0 is any far."""
     idle_ms: int | None = None
     """After how long without rows it goes on with the clock."""
+    made_of: str | None = Field(default=None, exclude_if=lambda text: text is None)
+    """Spark SQL over the columns of the input, if the column is computed from them."""
+    where: str | None = Field(default=None, exclude_if=lambda text: text is None)
+    """The rows that have a computed time: nobody reads the others."""
 
 
 class Phase(Part):

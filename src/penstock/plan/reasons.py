@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from penstock.config import spoken_duration
-from penstock.keyed.operators import Aggregate
+from penstock.keyed.operators import Aggregate, Ranking
 from penstock.manifest.model import Input, KeyedStep, Phase, QuerySpec, Step
 from penstock.manifest.words import told
 from penstock.plan.locations import is_moved, location
@@ -32,6 +32,8 @@ def differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool
         yield (_other_state(before, after) if stateful else "its SQL changed"), stateful
     elif _texts(before) != _texts(after):
         yield "its joins keep rows for as long as their conditions can hold", False
+    elif _ties(before) != _ties(after):
+        yield "of rows with equal times, the last one that came is the latest", False
     elif _ttls(before) != _ttls(after):
         yield f"its state is kept for another time: {_spoken(after)}, before {_spoken(before)}", False
     gone = {i.name for i in before.inputs} - {i.name for i in after.inputs}
@@ -82,12 +84,14 @@ def _words(query: QuerySpec) -> list[str]:
 def _work(step: Step | KeyedStep) -> str | KeyedStep:
     """What a step does, whatever its parameters, whether late rows are kept, and however long it remembers.
 
-    State only tells whether it forgets.
+    State only tells whether it forgets, and nothing about which of equal rows stands first.
     """
     if isinstance(step, Step):
         return step.unguarded or step.sql
-    forgets = 1 if step.operator.ttl_ms is not None else None
-    return step.model_copy(update={"operator": replace(step.operator, ttl_ms=forgets), "late": None})
+    operator = replace(step.operator, ttl_ms=1 if step.operator.ttl_ms is not None else None)
+    if isinstance(operator, Ranking):
+        operator = replace(operator, last_first=False)
+    return step.model_copy(update={"operator": operator, "late": None})
 
 
 def _plain(step: Step | KeyedStep) -> str | KeyedStep:
@@ -115,6 +119,11 @@ def _is_window(step: KeyedStep) -> bool:
 
 def _texts(query: QuerySpec) -> list[str]:
     return [step.sql for step in query.steps if isinstance(step, Step)]
+
+
+def _ties(query: QuerySpec) -> list[bool]:
+    operators = (step.operator for step in query.steps if isinstance(step, KeyedStep))
+    return [operator.last_first for operator in operators if isinstance(operator, Ranking)]
 
 
 def _ttls(query: QuerySpec) -> list[int | None]:

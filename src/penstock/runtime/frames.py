@@ -295,7 +295,9 @@ def _names_in(query: QuerySpec) -> frozenset[str] | None:
     if len(steps) < len(query.steps) or any(output.view in inputs for output in query.outputs):
         return None
     conditions = (f"SELECT 1 WHERE {entry.condition}" for entry in query.inputs if entry.condition is not None)
-    named = names_in([*(step.sql for step in steps), *conditions])
+    texts = (text for e in query.inputs if (t := e.event_time) is not None for text in (t.made_of, t.where) if text)
+    computed = (f"SELECT {text}" for text in texts)
+    named = names_in([*(step.sql for step in steps), *conditions, *computed])
     times = (entry.event_time.column.lower() for entry in query.inputs if entry.event_time is not None)
     return None if named is None else named.union(times)
 

@@ -27,6 +27,9 @@ NEWEST: Final = "newest"
 def converted(frame: DataFrame, time: EventTimeSpec) -> DataFrame:
     """Text is read as a timestamp, a whole number as milliseconds and a day as its start; what cannot be is null."""
     column = f.col(quoted(time.column))
+    if time.made_of is not None:
+        frame = frame if time.where is None else frame.where(time.where)
+        frame = frame.withColumn(time.column, f.expr(time.made_of))
     match dict(frame.dtypes).get(time.column):
         case "bigint" | "int":
             return frame.withColumn(time.column, f.timestamp_millis(column))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.keyed.operators import NOW, OP, ORDER, SIGN, Ranking, Sort
-from tests.unit.keyed.turns import ORDER_FIELDS, Bucket, Row, apply
+from tests.unit.keyed.turns import ORDER_FIELDS, Bucket, Row, apply, in_order
 from tests.unit.keyed.values import KINDS, MAPS, plain, smaller_first, values
 
 COLUMNS = ("k", "x", "y")
@@ -206,3 +206,13 @@ def test_without_order_columns_rows_of_one_turn_stand_in_the_order_of_their_cont
     bucket = Bucket(Ranking(("k",), (), 2, ("x",), "n"), schema)
     changes = bucket.told([{"k": "a", "x": value, NOW: 0} for value in (3, 1, 2)])
     assert sorted((change["n"], change["x"]) for change in changes) == [(1, 1), (2, 2)]
+
+
+def test_of_equal_rows_the_last_one_that_came_may_stand_first() -> None:
+    schema = pa.schema([("k", pa.string()), ("t", pa.int64()), ("v", pa.int64()), (NOW, pa.int64()), *ORDER_FIELDS])
+    operator = Ranking(("k",), (Sort("t", descending=True),), 1, ("k", "v"), last_first=True)
+    bucket = Bucket(operator, schema)
+    row = {"k": "a", "t": 5, NOW: 0}
+    assert [r["v"] for r in bucket.told(in_order([{**row, "v": 1}, {**row, "v": 2}]))] == [2]
+    assert [r["v"] for r in bucket.told(in_order([{**row, "v": 3}, {**row, "t": 4, "v": 4}]))] == [3]
+    assert bucket.told(in_order([{**row, "t": 4, "v": 5}])) == []

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from penstock.keyed.operators import NOW, ORDER, SIGN, Ranking, Sort
+from penstock.sql.carving.bounds import is_time
 from penstock.sql.carving.changes import signed as as_signed
 from penstock.sql.carving.conditions import is_clock
 from penstock.sql.carving.names import ours
@@ -88,6 +89,7 @@ def rank(bench: Bench, select: exp.Select, found: Ranked, relations: list[Relati
         rank=RANK if _uses_rank(select, found) else None,
         signed=signed,
         ttl_ms=bench.ttl_ms,
+        last_first=found.limit == 1 and _is_latest(ordered, relations),
     )
     view = bench.operator(operator, bench.sql(inner))
     bench.keeps("ROW_NUMBER", over_offset(found.window))
@@ -120,6 +122,18 @@ def _sorted_rows(
         sorts = [(exp.alias_(e, f"_o{i}"), Sort(f"_o{i}", True)) for i, e in enumerate(arrival)]
         inner.set("expressions", [*inner.expressions, *(e for e, _ in sorts)])
     return inner, tuple(sort for _, sort in sorts)
+
+
+def _is_latest(ordered: exp.Order, relations: list[Relation]) -> bool:
+    """Whether rows are sorted by event time alone, the latest first: of equal times, that is the last that came."""
+    first, *others = ordered.expressions
+    column = first.this
+    return (
+        not others
+        and bool(first.args.get("desc"))
+        and isinstance(column, exp.Column)
+        and any(is_time(column, r) for r in relations)
+    )
 
 
 def _is_a_set(operator: Ranking) -> bool:
