@@ -18,11 +18,14 @@ import pyarrow as pa
 import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError
 
+from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.dev import clickhouse as dev_clickhouse
 from penstock.dev import postgres as dev_postgres
 from penstock.dev import processes
 from penstock.errors import ServiceError
 from tests.services import clickhouse
+from tests.services.kafka import produce
 
 
 def dev(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -41,9 +44,16 @@ def test_kafka_is_found_again_and_keeps_its_topics(tmp_path: Path) -> None:
         first = told(tmp_path, "up", "kafka")
         assert told(tmp_path, "status") == first
         assert told(tmp_path, "up", "kafka") == first
+        lines = dev(tmp_path, "env").stdout.splitlines()
+        servers = first["kafka"]["bootstrap_servers"]
+        assert f"export KAFKA_BOOTSTRAP_SERVERS={servers}" in lines
+        assert f"export PENSTOCK__KAFKA_SOURCE__BROKERS={servers}" in lines
+        cluster = KafkaCluster(servers)
+        produce(cluster, "nobody.made.it", {"id": 1})
         assert told(tmp_path, "down") == {"stopped": ["kafka"]}
         assert told(tmp_path, "status") == {}
-        assert set(told(tmp_path, "up", "kafka")) == {"kafka"}
+        assert told(tmp_path, "up", "kafka") == first
+        assert "nobody.made.it" in KafkaAdmin(cluster).topics()
     finally:
         dev(tmp_path, "down")
 

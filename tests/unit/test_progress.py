@@ -105,3 +105,15 @@ def test_a_broker_that_does_not_answer_is_told_until_it_does() -> None:
     assert row(board).to_json()["broker_unreachable_since"] == 12.0
     board.note_broker(["q"], None)
     assert row(board).broker_unreachable_since is None
+
+
+def test_a_query_that_waits_when_the_run_is_over_was_not_started() -> None:
+    board = ProgressBoard(["a", "b", "c"], {"b": ("a",)})
+    board.started("a")
+    board.ended("a", "failed")
+    board.close()
+    assert [(row.state, row.waiting_for) for row in board.snapshot()] == [
+        ("failed", ()),
+        ("not started", ("a",)),
+        ("not started", ()),
+    ]

@@ -1,3 +1,4 @@
+import resource
 import sqlite3
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -232,3 +233,18 @@ def test_what_others_keep_beside_offsets_is_passed_over_and_left(place: Place, s
     assert before <= datetime.fromtimestamp((told_at + 1) / 1000, UTC) <= datetime.now(UTC) + timedelta(milliseconds=1)
     offsets.forget("shop")
     assert store.get("app", "").keys() == theirs.keys() - {"shop:orders:3"}
+
+
+def test_a_full_disk_is_named_and_may_have_space_again(store: SqliteStore) -> None:
+    """The largest size of a file stands for the size of a disk."""
+    store.put("shop", {"a": 1})
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (store.file.stat().st_size, before[1]))
+    try:
+        with pytest.raises(ServiceError) as full:
+            store.put("shop", {"b": "x" * 100_000})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (full.value.code, full.value.retriable) == ("disk-full", True)
+    store.put("shop", {"b": 2})
+    assert store.get("shop", "") == {"a": 1, "b": 2}

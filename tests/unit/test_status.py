@@ -62,3 +62,20 @@ def test_the_live_table_has_columns_for_them_only_then(row: QueryProgress, headi
     assert [column.header for column in table.columns] == headings
     cells = {column.header: next(iter(column.cells)) for column in table.columns}
     assert cells.get("late", "0") == f"{row.late:,}"
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (QueryProgress("m", "waiting", waiting_for=("before",)), "not started"),
+        (QueryProgress("m", "running", batches=1), "killed"),
+        (QueryProgress("m", "retrying", batches=1, broker_unreachable_since=3661.0), "killed"),
+        (QueryProgress("m", "failed", batches=1), "failed"),
+    ],
+)
+def test_status_says_of_a_run_that_is_gone_what_became_of_its_queries(
+    tmp_path: Path, project_manifest: Compile, capsys: pytest.CaptureFixture[str], row: QueryProgress, said: str
+) -> None:
+    recorded(tmp_path, project_manifest, row)
+    status.command()
+    assert capsys.readouterr().out.splitlines()[1].split("  ")[2].startswith(said)

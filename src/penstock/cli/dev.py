@@ -1,3 +1,4 @@
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -7,6 +8,7 @@ import yaml
 from penstock.cli import output
 from penstock.cli.options import DirectoryOption, Format, FormatOption
 from penstock.dev import services
+from penstock.dev.variables import PIPELINE, PROJECT, variables
 from penstock.errors import ServiceError, did_you_mean
 from penstock.plan.place import HOME
 
@@ -27,10 +29,25 @@ Names = Annotated[
 
 
 @app.command("up")
-def up(names: Names = None, directory: DirectoryOption = None, form: FormatOption = Format.TEXT) -> None:
-    """Start services that do not run yet. They go on when this command ends."""
-    chosen = _known(names)
-    running = services.up(_home(directory), chosen, lambda name: output.say(f"Starting {name} …"))
+def up(
+    names: Names = None,
+    directory: DirectoryOption = None,
+    auto_create_topics: Annotated[
+        bool,
+        typer.Option(
+            "--auto-create-topics/--no-auto-create-topics",
+            help="Whether Kafka makes a topic when somebody first writes to it. For a broker that is started now.",
+        ),
+    ] = True,
+    form: FormatOption = Format.TEXT,
+) -> None:
+    """Start services that do not run yet. They go on when this command ends, and keep their ports."""
+    home, chosen = _home(directory), _known(names)
+
+    def began(name: str) -> None:
+        output.say(f"Starting {name} …")
+
+    running = services.up(home, chosen, began, auto_create_topics=auto_create_topics)
     _show(services.report(running), form)
 
 
@@ -48,6 +65,25 @@ def down(names: Names = None, directory: DirectoryOption = None, form: FormatOpt
 def status(directory: DirectoryOption = None, form: FormatOption = Format.TEXT) -> None:
     """Show which services run, and how to reach them."""
     _show(services.report(services.status(_home(directory))), form)
+
+
+@app.command("env")
+def env(directory: DirectoryOption = None, form: FormatOption = Format.TEXT) -> None:
+    """Print how to reach the services that run, as variables for a shell: `eval "$(penstock dev env)"`."""
+    report = services.report(services.status(_home(directory)))
+    parts = {
+        "Projects refer to these as ${NAME}, in `runtime` or in a connector.": variables(PROJECT, report),
+        "Pipelines take these by themselves.": variables(PIPELINE, report),
+    }
+    if form is Format.JSON:
+        output.put_json({name: value for part in parts.values() for name, value in part.items()})
+    elif not report:
+        output.say("Nothing runs. Start services with `penstock dev up`.")
+    else:
+        for heading, part in parts.items():
+            output.put(f"# {heading}")
+            for name, value in part.items():
+                output.put(f"export {name}={shlex.quote(value)}")
 
 
 def _home(directory: Path | None) -> Path:

@@ -29,6 +29,7 @@ STATES = {
     "finished": "green",
     "stopped": "yellow",
     "failed": "red",
+    "not started": "dim",
 }
 
 WIDE = 240

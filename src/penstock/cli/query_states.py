@@ -29,6 +29,9 @@ def summary_line(row: "QueryProgress") -> str:
     """How far a query has come, for a log."""
     aside = "".join(f", {count:,} {word}" for word, count in (("late", row.late), ("rejected", row.rejected)) if count)
     batches = f"{row.batches:,} batch{'' if row.batches == 1 else 'es'}"
+    if row.state == "not started":
+        because = f": waiting for {' and '.join(f'`{name}`' for name in row.waiting_for)}" if row.waiting_for else ""
+        return f"{row.query}: not started{because}"
     return f"{row.query}: {row.state}: {row.rows_in:,} rows in, {row.rows_out:,} out{aside}, {batches}"
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from penstock.clients.packages import require
-from penstock.dev.processes import Running, free_port, responds, start
+from penstock.dev.processes import Running, own_port, responds, start
 
 USER: Final = "default"
 DATABASE: Final = "default"
@@ -14,7 +14,7 @@ DATABASE: Final = "default"
 def up(home: Path, port: int | None = None) -> Running:
     """Start the engine on the data below `home`. One process has it at a time."""
     require("chdb", extra="dev-clickhouse")
-    port = port or free_port()
+    port = own_port(home, port)
     command: list[str | Path] = [sys.executable, "-m", "penstock.dev.clickhouse_server", str(port), home / "data"]
     url = f"http://127.0.0.1:{port}"
     about = {"url": url, "user": USER, "password": "", "database": DATABASE}

@@ -6,7 +6,7 @@ from typing import Final
 from penstock.clients.jars import Package, fetch, unpacked
 from penstock.clients.java import find_java
 from penstock.dev.kafka import LOGGING, PACKAGES, VERSION
-from penstock.dev.processes import Running, free_port, responds, start
+from penstock.dev.processes import Running, own_port, responds, start
 
 RUNTIME: Final = (*PACKAGES, Package("org.apache.kafka", "connect-runtime", VERSION))
 PLUGINS: Final = (Package("io.debezium", "debezium-connector-jdbc", "3.6.0.Final", "plugin", "tar.gz", alone=True),)
@@ -15,7 +15,7 @@ PLUGINS: Final = (Package("io.debezium", "debezium-connector-jdbc", "3.6.0.Final
 def up(home: Path, bootstrap_servers: str) -> Running:
     """Start a worker on a Kafka that runs. Connectors and their offsets are kept in topics there."""
     home.mkdir(parents=True, exist_ok=True)
-    port = free_port()
+    port = own_port(home)
     properties = home / "connect.properties"
     properties.write_text(_properties(bootstrap_servers, port), encoding="utf-8")
     (home / "log4j2.properties").write_text(LOGGING, encoding="utf-8")

@@ -10,7 +10,7 @@ from typing import Final
 
 from penstock.clients.jars import Package, fetch
 from penstock.clients.java import find_java
-from penstock.dev.processes import Running, answers, free_port, start
+from penstock.dev.processes import Running, answers, free_port, own_port, start
 from penstock.errors import ServiceError
 
 VERSION: Final = "4.3.1"
@@ -19,6 +19,8 @@ PACKAGES: Final = (
     Package("org.apache.kafka", "kafka-tools", VERSION),
     Package("org.apache.logging.log4j", "log4j-slf4j-impl", "2.25.4"),
 )
+AUTO_CREATE: Final[Mapping[str, str]] = MappingProxyType({"auto.create.topics.enable": "true"})
+"""Settings of a broker that makes a topic when somebody first writes to it."""
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 LOGGING: Final = """
 appender.out.type = Console
@@ -47,7 +49,7 @@ def up(
     `settings` win over ours. `users` are those that a new broker knows, in the words of its own tools.
     """
     home.mkdir(parents=True, exist_ok=True)
-    port, controller = port or free_port(), free_port()
+    port, controller = own_port(home, port), free_port()
     properties = home / "server.properties"
     properties.write_text(_properties(home, port, controller, settings), encoding="utf-8")
     (home / "log4j2.properties").write_text(LOGGING, encoding="utf-8")

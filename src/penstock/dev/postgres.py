@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from penstock.dev.processes import Running, free_port, start
+from penstock.dev.processes import Running, own_port, start
 from penstock.errors import ServiceError
 
 USER: Final = "penstock"
@@ -31,7 +31,7 @@ _SETTINGS: Final = {
 
 def up(home: Path, port: int | None = None) -> Running:
     """Start a server whose data is below `home`, or elsewhere if the user that it must run as cannot go there."""
-    owner, port = _owner(), port or free_port()
+    owner, port = _owner(), own_port(home, port)
     programs = _programs() if owner is None else runnable_by(owner, _programs())
     data = home / "data" if owner is None else _reachable(home, owner)
     if not (data / "PG_VERSION").is_file():

@@ -18,6 +18,8 @@ from typing import Any, Final
 from penstock.errors import ServiceError
 
 NOTE: Final = "service.json"
+PORT: Final = "port"
+"""The file that keeps the port of a service, also while it does not run."""
 _STOP_SECS: Final = 20
 _PORTS: Final = range(20_000, 32_768)
 _GIVEN: Final[set[int]] = set()
@@ -146,6 +148,29 @@ def free_port() -> int:
                 _GIVEN.add(port)
                 return port
     raise ServiceError("dev-not-started", "no port of this machine is free")
+
+
+def own_port(home: Path, wanted: int | None = None) -> int:
+    """The port of the service whose data is here: the one that is `wanted`, else the one that it had before.
+
+    It gets another one only if somebody else has that meanwhile.
+    """
+    note = home / PORT
+    port = wanted or _noted_port(note) or free_port()
+    home.mkdir(parents=True, exist_ok=True)
+    note.write_text(f"{port}\n", encoding="utf-8")
+    return port
+
+
+def _noted_port(note: Path) -> int | None:
+    try:
+        port = int(note.read_text(encoding="utf-8"))
+        with socket.socket() as free:
+            free.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of before may still be closing
+            free.bind(("127.0.0.1", port))
+    except (OSError, ValueError, OverflowError):
+        return None
+    return port
 
 
 def answers(port: int) -> bool:

@@ -5,7 +5,7 @@ from typing import Final
 
 from penstock.clients.jars import Package, unpacked
 from penstock.clients.java import find_java
-from penstock.dev.processes import Running, free_port, responds, start
+from penstock.dev.processes import Running, own_port, responds, start
 
 PACKAGE: Final = Package("io.apicurio", "apicurio-registry-app", "2.6.13.Final", "all", "tar.gz", alone=True)
 _API: Final = "/apis/ccompat/v7"
@@ -13,7 +13,7 @@ _API: Final = "/apis/ccompat/v7"
 
 def up(home: Path) -> Running:
     """Start a registry. What it holds is gone when it ends."""
-    port = free_port()
+    port = own_port(home)
     (runner,) = unpacked(PACKAGE).glob("*-runner.jar")
     command: list[str | Path] = [
         find_java().home / "bin" / "java",

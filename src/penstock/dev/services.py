@@ -11,6 +11,10 @@ Begin = Callable[[Path, Mapping[str, Running]], Running]
 
 
 def _kafka(home: Path, running: Mapping[str, Running]) -> Running:
+    return kafka.up(home, settings=kafka.AUTO_CREATE)
+
+
+def _strict_kafka(home: Path, running: Mapping[str, Running]) -> Running:
     return kafka.up(home)
 
 
@@ -41,11 +45,17 @@ SERVICES: Final[Mapping[str, Begin]] = {
 NEEDS: Final[Mapping[str, tuple[str, ...]]] = {"connect": ("kafka",)}
 
 
-def up(home: Path, names: Iterable[str], began: Callable[[str], None]) -> dict[str, Running]:
-    """Start the services that do not run yet, and those that they need. `began` hears of each before it starts."""
+def up(
+    home: Path, names: Iterable[str], began: Callable[[str], None], *, auto_create_topics: bool = True
+) -> dict[str, Running]:
+    """Start the services that do not run yet, and those that they need. `began` hears of each before it starts.
+
+    With `auto_create_topics`, Kafka makes topics when somebody first writes to them.
+    """
     wanted = {need for name in names for need in (name, *NEEDS.get(name, ()))}
     running: dict[str, Running] = {}
-    for name, begin in SERVICES.items():
+    services = SERVICES if auto_create_topics else {**SERVICES, "kafka": _strict_kafka}
+    for name, begin in services.items():
         if name in wanted:
             found = find(home / name)
             if found is None:

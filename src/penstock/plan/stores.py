@@ -109,6 +109,9 @@ class SqliteStore:
             finally:
                 connection.close()
         except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+                text, hint = f"the state file {self.file}: {error}", "free some space on its disk"
+                raise ServiceError("disk-full", text, hint=hint, retriable=True) from error
             closed = error.sqlite_errorcode in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
             code = "not-writable" if closed else "state-unreadable"
             raise ServiceError(code, f"the state file {self.file}: {error}") from error

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 from penstock.errors import Fault
 from penstock.runtime.batch_counts import BatchCounts
 
-State: TypeAlias = Literal["waiting", "running", "retrying", "stopping", "finished", "stopped", "failed"]
+State: TypeAlias = Literal["waiting", "running", "retrying", "stopping", "finished", "stopped", "failed", "not started"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +117,8 @@ class ProgressBoard:
 
     def _waiting_for(self, row: QueryProgress) -> tuple[str, ...]:
         """Those upstream that are not done, of a query that has not begun; of an idle one, those that stand still."""
-        if row.state == "waiting":
-            hindering: tuple[State, ...] = ("waiting", "running", "retrying", "stopping", "failed")
+        if row.state in ("waiting", "not started"):
+            hindering: tuple[State, ...] = ("waiting", "running", "retrying", "stopping", "failed", "not started")
         elif row.state == "running" and row.query in self._idle:
             hindering = ("retrying", "failed")
         else:
@@ -245,6 +245,14 @@ class ProgressBoard:
         """Wait for what Spark says of a batch: its events come late."""
         with self._changed:
             self._changed.wait_for(lambda: self._last_batch[query] >= last_batch, timeout=5)
+
+    def close(self) -> None:
+        """Note that the run is over: queries that wait never began."""
+        with self._changed:
+            self._rows = {
+                name: replace(row, state="not started") if row.state == "waiting" else row
+                for name, row in self._rows.items()
+            }
 
     def ended(self, query: str, state: State, *, error: Fault | None = None) -> None:
         """Close the books of a query."""

@@ -65,6 +65,7 @@ class Run:
         fails keeps those back that read from it, and no others; the first failure is raised at the end.
         """
         failures: dict[str, PenstockError] = {}
+        self._brokers.begin()
         for wave in waves(self.plan.queries):
             for query in wave:
                 self._wait(idle, failures, until_fewer_than=AT_ONCE)
@@ -191,6 +192,7 @@ class Run:
         self._live.clear()
         for name in self._retries.clear():
             self.board.ended(name, "stopped")
+        self.board.close()
         if not self._abandoned:
             self._outside.close()
 

@@ -1,0 +1,53 @@
+"""The environment variables by which documents reach the services of `penstock dev`."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+PROJECT: Final[Mapping[str, Mapping[str, str]]] = {
+    "kafka": {"KAFKA_BOOTSTRAP_SERVERS": "bootstrap_servers"},
+    "registry": {"SCHEMA_REGISTRY_URL": "url"},
+    "connect": {"CONNECT_URL": "url"},
+    "postgres": {
+        "PGHOST": "host",
+        "PGPORT": "port",
+        "PGUSER": "user",
+        "PGPASSWORD": "password",
+        "PGDATABASE": "database",
+    },
+    "clickhouse": {
+        "CLICKHOUSE_URL": "url",
+        "CLICKHOUSE_USER": "user",
+        "CLICKHOUSE_PASSWORD": "password",
+        "CLICKHOUSE_DATABASE": "database",
+    },
+}
+"""Names that a project can refer to as `${NAME}`, and what stands for them, by service."""
+
+_BOTH: Final = ("SOURCE", "SINK")
+PIPELINE: Final[Mapping[str, Mapping[str, str]]] = {
+    "kafka": {f"PENSTOCK__KAFKA_{way}__BROKERS": "bootstrap_servers" for way in _BOTH},
+    "registry": {f"PENSTOCK__KAFKA_{way}__SCHEMA_REGISTRY_URL": "url" for way in _BOTH},
+    "postgres": {
+        "PENSTOCK__POSTGRES_SINK__HOST": "host",
+        "PENSTOCK__POSTGRES_SINK__PORT": "port",
+        "PENSTOCK__POSTGRES_SINK__USER": "user",
+        "PENSTOCK__POSTGRES_SINK__PASS": "password",
+        "PENSTOCK__POSTGRES_SINK__DB": "database",
+    },
+    "clickhouse": {
+        f"PENSTOCK__CLICKHOUSE_{way}__{name.upper()}": name
+        for way in _BOTH
+        for name in ("url", "user", "password", "database")
+    },
+}
+"""Settings of pipelines, which take them from there by themselves."""
+
+
+def variables(names: Mapping[str, Mapping[str, str]], report: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """The variables of the services that run, by name."""
+    return {
+        variable: str(report[service][field])
+        for service, fields in names.items()
+        if service in report
+        for variable, field in fields.items()
+    }
