@@ -1,10 +1,15 @@
 """Where a pipeline keeps its offsets: in a file, in PostgreSQL, or nowhere. Without a checkpoint it goes on by them."""
 
 import json
+import os
 import shutil
+import signal
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 import pytest
@@ -12,6 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from penstock.cli.line import check
 from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.clients.patience import wait_until
 from penstock.dev import postgres as dev
 from penstock.errors import PenstockError, PlanRefused, QueryFailed
 from penstock.plan.offsets import KeptOffsets
@@ -150,6 +156,43 @@ def test_a_lock_that_is_lost_is_taken_again_unless_somebody_has_it(in_postgres: 
         with store.held(place.namespace), pytest.raises(PlanRefused) as refused:
             hold.check()
     assert refused.value.code == "already-running"
+
+
+HOLDER = """
+import subprocess, sys
+from pathlib import Path
+from penstock.cli.line import check
+
+checked = check(Path(sys.argv[1]))
+with checked.store.held(checked.place.namespace) as hold:
+    spark = subprocess.Popen(["sleep", "600"], pass_fds=hold.descriptors, start_new_session=True)
+    print(spark.pid, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_spark_holds_the_lock_in_a_database_when_its_runner_was_killed(in_postgres: Kept) -> None:
+    file = in_postgres.running.root / "pipeline.yml"
+    command = [sys.executable, "-c", HOLDER, str(file)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=file.parent) as holder:
+        assert holder.stdout is not None
+        spark = int(holder.stdout.readline())
+        holder.kill()
+        holder.wait()
+        checked = check(file)
+        try:
+            with pytest.raises(PlanRefused), checked.store.held(checked.place.namespace):
+                pytest.fail("two hold one lock")
+        finally:
+            os.kill(spark, signal.SIGKILL)
+
+        def is_free() -> bool:
+            with suppress(PlanRefused), checked.store.held(checked.place.namespace):
+                return True
+            return False
+
+        wait_until(is_free, 60)
+        assert is_free()
 
 
 def test_a_database_that_is_not_there_is_named(in_postgres: Kept, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,14 @@
 """What is said of processes that the operating system has ended."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
 
 from penstock.runtime import spark_process
-from penstock.runtime.failures import failure_of
+from penstock.runtime.failures import failure_in_python, failure_of
 from penstock.runtime.spark_process import OomKills, oom_kills
 from tests.support import write
 
@@ -68,3 +70,9 @@ def test_a_worker_that_was_out_of_memory_is_said_to_be(monkeypatch: pytest.Monke
 def test_what_the_operating_system_does_may_pass(said: str, code: str, retriable: bool) -> None:
     failure = failure_of(PySparkException(said))
     assert (failure.code, failure.retriable) == (code, retriable)
+
+
+def test_a_disk_that_is_full_for_us_may_have_space_again() -> None:
+    failure = failure_in_python(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "topics/a"))
+    assert (failure.code, failure.retriable) == ("disk-full", True)
+    assert not failure_in_python(OSError(errno.EACCES, os.strerror(errno.EACCES))).retriable

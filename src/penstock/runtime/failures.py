@@ -121,7 +121,8 @@ def failure_in_python(error: Exception) -> PenstockError:
         return error
     if isinstance(error, SPARK_ERRORS):
         return failure_of(error)
-    return QueryFailed("query-failed", f"{type(error).__name__}: {error}", internal=True)
+    found = _passing_failure(str(error)) if isinstance(error, OSError) else None
+    return found or QueryFailed("query-failed", f"{type(error).__name__}: {error}", internal=True)
 
 
 def is_for_rows(error: PySparkException | Py4JError | PenstockError) -> bool:
