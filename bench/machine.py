@@ -2,12 +2,14 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 EVERY_SECS = 0.2
 _PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -83,6 +85,21 @@ def core_secs(*services: int) -> float:
     """
     pids = {pid for root in (os.getpid(), *services) for pid in _tree(root)}
     return sum(sum(map(int, fields[11:15])) for fields in map(_stat, pids) if fields) / _TICKS
+
+
+def run_and_measure(command: list[str], output: IO[bytes]) -> tuple[int, float, float]:
+    """The exit code of a command, its wall-clock seconds, and the CPU seconds of it and of everything below it.
+
+    Processes are looked at while they live: what ends without being waited for would be missing from its parent.
+    """
+    begun, spent = time.perf_counter(), dict[int, int]()
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+    while process.poll() is None:
+        for pid in _tree(process.pid):
+            if fields := _stat(pid):
+                spent[pid] = sum(map(int, fields[11:13]))
+        time.sleep(EVERY_SECS / 4)
+    return process.returncode, time.perf_counter() - begun, sum(spent.values()) / _TICKS
 
 
 def _stat(pid: int) -> list[str]:
