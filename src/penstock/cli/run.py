@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.cli import output
+from penstock.cli.class_training import begin_training
 from penstock.cli.guard import guard
 from penstock.cli.line import Checked, check, compiled, planned
 from penstock.cli.options import (
@@ -74,6 +75,7 @@ def command(
     for line in map(explain, plan.changes):
         output.say(f"  {line}")
     result = _host(checked, plan, once=once, quiet=form is Format.JSON)
+    begin_training()
     if form is Format.JSON:
         output.put_json(result)
 

@@ -21,11 +21,13 @@ from pyspark.sql import SparkSession
 from penstock.clients.java import find_java
 from penstock.errors import PenstockError, ServiceError
 from penstock.manifest.model import SparkSpec
+from penstock.runtime.class_archive import archive_option
 from penstock.runtime.failures import SPARK_ERRORS, failure_of
 from penstock.runtime.shipping import packed
 from penstock.runtime.spark_process import OomKills, is_spark_gone, lost_spark
 
 KEPT_LOGS: Final = 10
+_OPTIONS: Final = "spark.driver.defaultJavaOptions"
 
 DEFAULTS: Final[Mapping[str, str]] = {
     "spark.ui.enabled": "false",
@@ -62,7 +64,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
     **dict.fromkeys(
         # Arrow checks every access to a buffer otherwise. Spark's writers grow their buffers before they write.
-        ("spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions"),
+        (_OPTIONS, "spark.executor.defaultJavaOptions"),
         "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false",
     ),
 }
@@ -99,8 +101,10 @@ def spark_session(
     *,
     inherited: Sequence[int] = (),
     note_pid: Callable[[int], None] = lambda _: None,
+    exit_secs: float = 10,
 ) -> Iterator[SparkSession]:
-    """A session with all output of Spark in a file below `logs`, and with these libraries. Ends with its JVM.
+    """A session with all output of Spark in a file below `logs`, and with these libraries. Ends with its JVM, which is
+    killed if it has not exited after `exit_secs`.
 
     The JVM gets the `inherited` file descriptors: locks of ours are then held as long as it lives. `note_pid` hears of
     its process.
@@ -114,6 +118,8 @@ def spark_session(
     conf = SparkConf(loadDefaults=False)
     for key, value in settings(spec, logs.parent.absolute(), jars).items():
         conf.set(key, value)
+    if option := archive_option(java):
+        conf.set(_OPTIONS, f"{conf.get(_OPTIONS, '')} {option}")
     gateway = None
     OomKills.start()
     try:
@@ -146,7 +152,7 @@ def spark_session(
         raise lost_spark() from error
     finally:
         if gateway is not None:
-            _close(gateway.proc)
+            _close(gateway.proc, exit_secs)
 
 
 class _ProcessSettings(dict[str, Any]):
@@ -201,7 +207,7 @@ def _environment(**variables: str) -> Iterator[None]:
                 os.environ[name] = value
 
 
-def _close(jvm: "subprocess.Popen[bytes]") -> None:
+def _close(jvm: "subprocess.Popen[bytes]", exit_secs: float) -> None:
     """End Spark and its JVM. The JVM may be gone already."""
     context = SparkContext._active_spark_context
     if context is not None:
@@ -214,7 +220,7 @@ def _close(jvm: "subprocess.Popen[bytes]") -> None:
         with suppress(OSError):
             jvm.stdin.close()
     try:
-        jvm.wait(timeout=10)
+        jvm.wait(timeout=exit_secs)
     except subprocess.TimeoutExpired:
         jvm.kill()
         jvm.wait()
