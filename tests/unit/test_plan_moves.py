@@ -73,6 +73,9 @@ def test_a_renamed_topic_of_a_model_must_be_filled_and_read_again(
     assert [a for a in actions(plan) if "query" in a] == ["! rebuild query m", "! rebuild query r"]
     assert "`m` is written to `m.v2` instead of `m.v1`, which has none of the rows written so far" in reason(plan, "m")
     assert "`m` is read from `m.v2` instead of `m.v1`" in reason(plan, "r")
+    risks = {line.name: line.risk for line in map(explain, plan.steps) if line.subject == "query"}
+    assert risks["m"] == "rows written so far stay in `m.v1`, which nobody here reads"
+    assert "written again" in risks["r"]
 
 
 @pytest.mark.parametrize(("sql", "action"), [(TOTALS, "! rebuild query m"), (PLAIN, "~ restart query m")])
@@ -85,6 +88,13 @@ def test_another_table_needs_all_rows_only_of_a_query_with_state(
     plan = diff(project_manifest(text.replace("t1", "t2")), deployed(project_manifest(text)))
     assert actions(plan) == [action]
     assert "`m` is written to `t2` instead of `t1`" in reason(plan, "m")
+
+
+def test_another_word_for_the_same_connector_is_no_other_input(pipeline_manifest: Compile) -> None:
+    source = "sources: {a: {type: postgres_cdc, user: u, database: d, table: t}}"
+    text = f"{source}\nsinks: {{o: {{type: blackhole, from: a}}}}\n"
+    plan = diff(pipeline_manifest(text.replace("_cdc", "_cdc_source")), deployed(pipeline_manifest(text)))
+    assert actions(plan) == ["~ restart query a"]
 
 
 def test_files_of_a_directory_inside_another_are_the_same_input(pipeline_manifest: Compile) -> None:

@@ -5,10 +5,11 @@ from typing import Annotated
 import typer
 
 from penstock.cli import output
-from penstock.cli.line import check, compiled
+from penstock.cli.line import check
 from penstock.cli.options import DirectoryOption, EnvOption, Format, FormatOption, PathArgument, VarOption, target
 from penstock.clients.packages import require
 from penstock.errors import ServiceError
+from penstock.manifest.compile import compile
 
 app = typer.Typer(
     help="The documentation of a project.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
@@ -80,7 +81,7 @@ def _written(
     environment = checked.environment.name if checked.environment else None
     site = folder or checked.root / "site"
     try:
-        write_site(describe(checked.graph, compiled(checked), checked.notes, environment), site)
+        write_site(describe(checked.graph, compile(checked.graph, checked.digests), checked.notes, environment), site)
     except OSError as error:
         text = f"cannot write {error.filename or site}: {error.strerror}"
         raise ServiceError("not-writable", text, hint="choose another with -o") from error

@@ -74,6 +74,9 @@ def explain(step: Step) -> Line:
         case EmptyOutput(output, location, how):
             kind = "topic" if output.sink["type"] in ("topic", "kafka") else "output"
             return Line("!", "empty", kind, location, f"`{output.node.partition('.')[2]}` is written again; {how}")
+        case RebuildQuery(query, reason, left=left) if left:
+            risk = f"rows written so far stay in {', '.join(f'`{place}`' for place in left)}, which nobody here reads"
+            return Line("!", "rebuild", "query", query.name, f"{reason}; begins again {_where(query)}", risk)
         case RebuildQuery(query, reason):
             risk = "rows written so far stay in its output and are written again; its readers see them twice"
             return Line("!", "rebuild", "query", query.name, f"{reason}; begins again {_where(query)}", risk)

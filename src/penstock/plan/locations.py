@@ -17,9 +17,11 @@ def location(role: Role, config: Mapping[str, Any]) -> str:
 def is_moved(role: Role, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
     """Whether rows are read from, or written to, another place than before."""
     old, new = _class_of(role, before), _class_of(role, after)
-    if before["type"] != after["type"]:
-        return new is not None and bool(new.located_by)
-    return old is not None and old.is_elsewhere(before, after)
+    if old is None or new is None:
+        return bool(before["type"] != after["type"])
+    if not (issubclass(old, new) or issubclass(new, old)):
+        return bool(new.located_by)
+    return new.is_elsewhere(before, after)
 
 
 def _class_of(role: Role, config: Mapping[str, Any]) -> type[Connector] | None:

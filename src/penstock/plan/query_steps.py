@@ -4,6 +4,7 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from penstock.manifest.model import Input, Manifest, Output, QuerySpec
+from penstock.plan.locations import is_moved, location
 from penstock.plan.offsets import reader_of, readers
 from penstock.plan.reasons import differences
 from penstock.plan.state import Checkpoint, Deployed
@@ -19,7 +20,8 @@ def query_step(query: QuerySpec, deployed: Deployed, manifest: Manifest, allow_r
     reason = _reason_to_rebuild(query, before, checkpoint, deployed, manifest)
     asked, known = query.name in allow_rebuild, deployed.offsets | deployed.grouped
     if reason or (asked and (checkpoint or not known.isdisjoint(readers(query)))):
-        return RebuildQuery(query, reason or "you asked for it", asked or ALL in allow_rebuild)
+        allowed = asked or ALL in allow_rebuild
+        return RebuildQuery(query, reason or "you asked for it", allowed, left=_left_behind(query, before))
     if (damage := deployed.damaged.get(query.name)) is not None:
         return HoldQuery(query, damage)
     if checkpoint is None and _has_offsets(query, deployed):
@@ -31,6 +33,14 @@ def query_step(query: QuerySpec, deployed: Deployed, manifest: Manifest, allow_r
         return ResumeQuery(query)
     reasons = [reason for reason, _ in differences(before, query)]
     return RestartQuery(query, "; ".join(reasons) or "what becomes of rows that it cannot use changed")
+
+
+def _left_behind(query: QuerySpec, before: QuerySpec | None) -> tuple[str, ...]:
+    """The places that a query wrote to before, if it writes to none of them any more."""
+    known = {output.node: output.sink for output in before.outputs} if before is not None else {}
+    pairs = [(known[output.node], output.sink) for output in query.outputs if output.node in known]
+    moved = [location("sink", old) for old, new in pairs if is_moved("sink", old, new)]
+    return tuple(moved) if len(moved) == len(query.outputs) else ()
 
 
 _OFFSETS: Final = "it has no checkpoint, and goes on by the offsets that were kept"

@@ -31,6 +31,8 @@ class Rename:
 
 def find_renames(manifest: Manifest, deployed: Deployed) -> Iterator[Rename]:
     """New queries that have the SQL, the inputs and the key of one that is gone."""
+    if manifest.project.format == "pipeline":
+        return  # its queries are called by their sources and sinks, which checkpoints know
     present = {query.name for query in manifest.queries}
     gone = [query for name, query in deployed.queries.items() if name not in present and name in deployed.checkpoints]
     for query in manifest.queries:

@@ -84,6 +84,8 @@ class RebuildQuery:
     allowed: bool
     truncates: bool = False
     """Whether all its outputs are emptied first."""
+    left: tuple[str, ...] = ()
+    """Where the rows are that it has written so far, if it writes to other places from here on."""
 
 
 @dataclass(frozen=True, slots=True)
