@@ -160,6 +160,7 @@ CODES: Final[Mapping[str, str]] = {
     "checkpoint-offsets-missing": "An entry of a checkpoint's offset log is missing that the query goes on from. `penstock doctor --repair` writes it again where the ledger of the output has it. Otherwise the query must be rebuilt.",
     "checkpoint-commits-damaged": "The last entry of a checkpoint's commit log is empty or unreadable. `penstock doctor --repair` writes it again.",
     "checkpoint-sources-damaged": "What a reader has read is noted in its checkpoint, and cannot be read any more. The query must be rebuilt.",
+    "checkpoint-note-damaged": "A file in which Penstock notes something about a query, inside its checkpoint, is empty or unreadable. The message says what is lost; `penstock doctor --repair` begins it anew where that can be done.",
     "batch-note-damaged": "The ledger of a batch that was written and not committed is empty or unreadable. `penstock doctor --repair` writes it again.",
     "batch-conflict": "A batch with this number was written before from other input: the checkpoint was restored from an older copy. Rebuild the query or restore the output too.",
 }  # fmt: skip

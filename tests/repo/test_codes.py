@@ -28,6 +28,7 @@ ELSEWHERE = {
     "checkpoint-offsets-missing": "tests/unit/test_damage.py",
     "checkpoint-commits-damaged": "tests/unit/test_damage.py",
     "checkpoint-sources-damaged": "tests/unit/test_damage.py",
+    "checkpoint-note-damaged": "tests/unit/test_damage.py",
     "batch-note-damaged": "tests/unit/test_damage.py",
     "cores-missing": "tests/unit/test_trigger.py",
     "no-row": "tests/services/test_kafka_pipelines.py",

@@ -152,6 +152,28 @@ def test_other_logs_of_readers_are_left_to_them(tmp_path: Path) -> None:
     assert subject.code is None
 
 
+@pytest.mark.parametrize(
+    ("note", "can_be_repaired"),
+    [
+        ("topics.json", True),
+        ("looked-through.json", True),
+        ("kept/source_s/schemas.json", True),
+        ("phases.json", False),
+        ("kept/source_s/begin.json", False),
+    ],
+)
+def test_notes_of_ours_are_begun_anew_where_that_loses_nothing(
+    tmp_path: Path, note: str, can_be_repaired: bool
+) -> None:
+    subject = Subject(tmp_path)
+    write(subject.checkpoint, {note: "{}", "operators.json": "", "kept/source_s/other.json": ""})
+    assert subject.code is None
+    (subject.checkpoint / note).write_bytes(b"")
+    assert subject.repair() == ["checkpoint-note-damaged"]
+    assert (subject.checkpoint / note).exists() != can_be_repaired
+    assert (subject.code is None) == can_be_repaired
+
+
 def test_the_ledger_of_an_unfinished_batch_is_written_again(tmp_path: Path) -> None:
     subject = Subject(tmp_path, committed=0)
     note = subject.topic / f"{ID}-000000000001-00000000" / "_batch.json"

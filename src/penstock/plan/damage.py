@@ -6,7 +6,7 @@ their last compact entry on. Older entries may be in any state.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
@@ -20,10 +20,24 @@ DamageCode: TypeAlias = Literal[
     "checkpoint-offsets-missing",
     "checkpoint-commits-damaged",
     "checkpoint-sources-damaged",
+    "checkpoint-note-damaged",
     "batch-note-damaged",
 ]
 DAMAGES: Final[tuple[str, ...]] = get_args(DamageCode)
 NOTHING_LOST: Final = "no rows are lost"
+_FORGET: Final = "begins it anew"
+_NOTES: Final[Mapping[str, tuple[str, str, str | None]]] = {
+    "topics.json": ("which topics it reads", f"{NOTHING_LOST}, but a topic that was made anew is not noticed", _FORGET),
+    "looked-through.json": (
+        "which records were looked through",
+        "dead letters of the last batch may be missing",
+        _FORGET,
+    ),
+    "phases.json": ("what it has read before its topics", "that is not known any more", None),
+    "schemas.json": ("which schemas the registry did not have", NOTHING_LOST, _FORGET),
+    "begin.json": ("where the changes of its table begin", "that is not known any more", None),
+}
+"""What Penstock notes in a checkpoint beside Spark's own files: what it says, what is lost without it, and a repair."""
 _VERSION: Final = re.compile(r"v\d+")
 _CHECKSUM: Final = re.compile(r" \d+ files [0-9a-f]+$")
 """What is added to the offsets of file readers where a batch is noted."""
@@ -65,6 +79,7 @@ def _damages(checkpoint: Path, outputs: tuple[Path, ...]) -> Iterator[Damage]:
     if committed is not None:
         yield from _commits(checkpoint, committed)
     yield from _sources(checkpoint)
+    yield from _own_notes(checkpoint)
     if planned is not None and planned != committed:
         yield from _notes(checkpoint, planned, outputs)
 
@@ -143,6 +158,14 @@ def _sources(checkpoint: Path) -> Iterator[Damage]:
                     "that is not known any more",
                 )
                 yield Damage("checkpoint-sources-damaged", file, text, lost)
+
+
+def _own_notes(checkpoint: Path) -> Iterator[Damage]:
+    """What we have noted ourselves, for the query and for its readers."""
+    for file in (*checkpoint.glob("*.json"), *checkpoint.glob("kept/*/*.json")):
+        if file.name in _NOTES and not isinstance(_json(file), dict):
+            said, lost, repair = _NOTES[file.name]
+            yield Damage("checkpoint-note-damaged", file, f"{file} is {_state(file)}: it says {said}", lost, repair)
 
 
 def _notes(checkpoint: Path, number: int, outputs: tuple[Path, ...]) -> Iterator[Damage]:

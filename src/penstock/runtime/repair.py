@@ -34,6 +34,8 @@ def _mend(damage: Damage, checkpoint: Path, query: str, outputs: tuple[Path, ...
         case "checkpoint-commits-damaged":
             reached = int(batch_header(checkpoint, int(file.name))["batchWatermarkMs"])
             _replace(file, "v1\n" + json.dumps({"nextBatchWatermarkMs": reached}))
+        case "checkpoint-note-damaged":
+            _put_aside(file)
         case "batch-note-damaged":
             _replace(file, json.dumps(asdict(_batch(file, checkpoint, query))))
         case "checkpoint-sources-damaged":

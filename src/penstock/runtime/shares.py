@@ -19,7 +19,7 @@ def written(checkpoint: Path, ref: BatchRef) -> frozenset[str]:
     """The outputs that have a batch. A note of other input under the same number does not count."""
     try:
         note = json.loads((checkpoint / NOTE).read_text(encoding="utf-8"))
-    except (FileNotFoundError, json.JSONDecodeError):
+    except (FileNotFoundError, ValueError):
         return frozenset()
     same = (note["batch_id"], note["offsets"]) == (ref.batch_id, list(ref.offsets))
     return frozenset(note["outputs"] if same else ())
