@@ -75,8 +75,8 @@ class Running:
             run.close()
         return {row.query: row for row in run.board.snapshot()}
 
-    def begun(self, *, adopts_state: bool = False, **options: Any) -> Run:
-        checked = replace(check(self.root / self.entry), adopts_state=adopts_state)
+    def begun(self, *, adopts_state: bool = False, carries: tuple[tuple[str, str], ...] = (), **options: Any) -> Run:
+        checked = replace(check(self.root / self.entry), adopts_state=adopts_state, carries=carries)
         plan = planned(checked, compiled(checked), **options)
         store = checked.store
         return start(plan, self.spark, checked.place, store, environ=checked.environ, clusters=checked.clusters)

@@ -21,7 +21,7 @@ models:
 
 
 def test_a_rebuild_with_empty_outputs_counts_no_row_twice(tmp_path: Path, spark: SparkSession) -> None:
-    """And an environment that adopts the state of runs without one goes on with it."""
+    """And an environment that adopts the state of runs without one goes on with it, and so does a renamed model."""
     project = Running(tmp_path, spark).write({"stream_project.yml": "project: {name: p}\n" + ORDERS + MODELS})
     project.drop("orders.v1", "a.json", [order(1), order(2)])
     project.run()
@@ -42,6 +42,17 @@ def test_a_rebuild_with_empty_outputs_counts_no_row_twice(tmp_path: Path, spark:
     assert {row.query: row.rows_in for row in adopted.board.snapshot()} == {"paid": 0, "totals": 0}
     assert check(tmp_path).adoption is None
     assert check(tmp_path).place.environment == "default"
+
+    text = ("project: {name: p}\n" + ORDERS + MODELS).replace("ref('paid')", "ref('settled')")
+    renamed = text.replace("{name: paid,", "{name: settled, advanced: {topic: paid},")
+    project.write({"stream_project.yml": renamed}).drop("orders.v1", "c.json", [order(4)])
+    carried = project.begun(carries=(("paid", "settled"),))
+    carried.run_once(lambda: None)
+    carried.close()
+    assert {row.query: row.rows_in for row in carried.board.snapshot()} == {"settled": 1, "totals": 1}
+    assert sorted(row["total"] for row in project.topic("totals")) == [30.0, 40.0]
+    again = project.run()
+    assert {name: row.rows_in for name, row in again.items()} == {"settled": 0, "totals": 0}
 
 
 def test_damaged_checkpoints_fail_by_name_and_go_on_once_repaired(tmp_path: Path, spark: SparkSession) -> None:

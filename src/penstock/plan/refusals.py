@@ -17,7 +17,7 @@ def unallowed_rebuilds(steps: Iterable[Step]) -> Iterator[Diagnostic]:
             yield Diagnostic(
                 "rebuild-refused",
                 f"`{step.query.name}` must be rebuilt: {step.reason}",
-                hint=f"add `--allow-rebuild {step.query.name}`; rows it has written stay, and are written again",
+                hint=f"add `--allow-rebuild {step.query.name}`, and `--truncate` to empty its output first",
                 params={"name": step.query.name},
             )
 
