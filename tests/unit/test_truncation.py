@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from penstock.cli.main import app
 from penstock.clients.batches import NOTE
 from penstock.connectors.topic import TopicSink
 from penstock.errors import PlanRefused
@@ -125,3 +127,10 @@ def test_names_may_be_given_together(tmp_path: Path) -> None:
     planned(checked, compiled(checked), allow_rebuild=["a,b", "all"])
     with pytest.raises(PlanRefused, match="no query `x`"):
         planned(checked, compiled(checked), allow_rebuild=["a,x"])
+
+
+def test_nothing_is_emptied_for_nobody(tmp_path: Path) -> None:
+    (tmp_path / "stream_project.yml").write_text(PROJECT)
+    told = CliRunner().invoke(app, ["plan", str(tmp_path), "--truncate"])
+    assert told.exit_code == 2
+    assert "--allow-rebuild" in told.output

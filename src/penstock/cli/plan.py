@@ -42,6 +42,13 @@ CarryOption = Annotated[
 ]
 
 
+def allowed_rebuilds(written: Sequence[str] | None, truncate: bool) -> Sequence[str]:
+    """The queries that may begin again. Outputs are emptied for them, and for nobody else."""
+    if truncate and not written:
+        raise typer.BadParameter("--truncate needs --allow-rebuild, which names the queries that begin again")
+    return written or ()
+
+
 def carried_names(written: Sequence[str] | None) -> tuple[tuple[str, str], ...]:
     """The names before and after, of models that keep their state."""
     pairs = [text.partition("=") for text in written or ()]
@@ -67,7 +74,11 @@ def command(
     checked = check(replace(target(path, directory, env, var, config=config), ask_keys=True))
     checked = replace(checked, adopts_state=adopt_state, carries=carried_names(carry))
     plan = planned(
-        checked, compiled(checked), select=select or (), allow_rebuild=allow_rebuild or (), truncate=truncate
+        checked,
+        compiled(checked),
+        select=select or (),
+        allow_rebuild=allowed_rebuilds(allow_rebuild, truncate),
+        truncate=truncate,
     )
     checks = () if plan.refusals else connector_findings(checked, plan.manifest, select or ())
     failing = [found for found in checks if not found.fine]

@@ -20,7 +20,15 @@ from penstock.cli.options import (
     VarOption,
     target,
 )
-from penstock.cli.plan import AdoptOption, CarryOption, RebuildOption, SelectOption, TruncateOption, carried_names
+from penstock.cli.plan import (
+    AdoptOption,
+    CarryOption,
+    RebuildOption,
+    SelectOption,
+    TruncateOption,
+    allowed_rebuilds,
+    carried_names,
+)
 from penstock.cli.stopping import Signals, announced, given_up
 from penstock.errors import PenstockError, PlanRefused, ServiceError
 from penstock.plan.explain import explain, summary
@@ -63,7 +71,7 @@ def command(
     checked = check(replace(target(path, directory, env, var, config=config), ask_keys=True))
     output.begin_log(checked.settings.log_format)
     checked = replace(checked, adopts_state=adopt_state, carries=carried_names(carry))
-    allowed = allow_rebuild or ()
+    allowed = allowed_rebuilds(allow_rebuild, truncate)
     plan = planned(checked, compiled(checked), select=select or (), allow_rebuild=allowed, truncate=truncate, once=once)
     output.show_diagnostics(plan.offers)
     if plan.refusals:
