@@ -650,3 +650,37 @@ def test_without_rows_that_are_there_a_slot_goes_on_where_it_stands(shop: Shop, 
     (tmp_path / "begin.json").unlink()
     assert following.begin() == []
     assert told(following.changes()) == [("i", 2, "b")]
+
+
+def test_an_update_comes_with_the_row_that_it_replaces_if_that_is_asked_for(shop: Shop, tmp_path: Path) -> None:
+    shop.do(ORDERS)
+    with pytest.raises(ServiceError, match="emit_update_before_row") as refused:
+        Following(shop, tmp_path, emit_update_before_row=True)
+    assert "REPLICA IDENTITY FULL" in (refused.value.hint or "")
+    shop.do("ALTER TABLE orders REPLICA IDENTITY FULL", "INSERT INTO orders VALUES (1, 'a'), (2, 'b')")
+    following = Following(shop, tmp_path, emit_update_before_row=True)
+    assert told(following.begin()) == [("i", 1, "a"), ("i", 2, "b")]
+    shop.do("UPDATE orders SET name = name || '!'", "UPDATE orders SET id = 3 WHERE id = 1", "DELETE FROM orders")
+    assert told(following.changes()) == [
+        ("d", 1, "a"),
+        ("u", 1, "a!"),
+        ("d", 2, "b"),
+        ("u", 2, "b!"),
+        ("d", 1, "a!"),
+        ("i", 3, "a!"),
+        ("d", 2, "b!"),
+        ("d", 3, "a!"),
+    ]
+    shop.do("ALTER TABLE orders REPLICA IDENTITY DEFAULT", "INSERT INTO orders VALUES (4, 'd')")
+    shop.do("UPDATE orders SET name = 'e'")
+    with pytest.raises(ServiceError, match="without the row that it replaces"):
+        following.changes()
+
+
+def test_a_publication_is_not_made_if_it_is_not_to_be(shop: Shop, tmp_path: Path) -> None:
+    shop.do(ORDERS)
+    following = Following(shop, tmp_path, auto_create_publication=False, publication_name="mine")
+    with pytest.raises(ServiceError, match="no publication `mine`") as refused:
+        following.begin()
+    shop.do((refused.value.hint or "").partition(": ")[2])
+    assert following.begin() == []

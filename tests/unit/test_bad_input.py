@@ -136,7 +136,7 @@ def test_no_column_leaves_its_quotes_in_the_sql(check: Check, column: str) -> No
     text = json.dumps(
         {
             "project": {"name": "p"},
-            "sources": [{"name": "s", "topic": "t", "columns": [{"name": column}, {"name": "id"}]}],
+            "sources": [{"name": "s", "topic": "t", "columns": [{"name": column}, {"name": "id", "type": "INT"}]}],
             "models": [
                 {
                     "name": "m",

@@ -249,7 +249,6 @@ def test_a_type_that_fits_is_accepted(project: Findings, column: str, wanted: st
         ("id", "string"),
         ("id", "int"),
         ("id", "boolean"),
-        ("name", "number"),
         ("price", "bigint"),
         ("price", "DECIMAL(9, 2)"),
         ("at", "date"),
@@ -263,6 +262,21 @@ def test_a_type_that_does_not_fit_is_refused(project: Findings, column: str, wan
     found = only(project(with_test(f"{{accepted_types: {{types: {{{column}: '{wanted}'}}}}}}", kind="schema")))
     assert (found.code, found.params) == ("contract-broken", {"column": column})
     assert f"`{wanted}`" in found.message
+
+
+def test_types_may_be_asked_for_in_the_short_form(project: Findings) -> None:
+    assert project(with_test("{accepted_types: {id: bigint, Name: string}}", kind="schema")) == ()
+    found = only(project(with_test("{accepted_types: {id: boolean}}", kind="schema")))
+    assert (found.code, found.params) == ("contract-broken", {"column": "id"})
+
+
+def test_a_column_without_a_type_may_be_asked_for_any(project: Findings) -> None:
+    assert project(with_test("{accepted_types: {Name: number}}", kind="schema")) == ()
+
+
+@pytest.mark.parametrize("lag", ["{seconds: 300}", "{max_seconds: 300}", "{column: at, seconds: 300}"])
+def test_a_lag_is_that_of_the_event_time_if_no_column_is_named(project: Findings, lag: str) -> None:
+    assert project(with_test(f"{{max_lag: {lag}}}", kind="sample")) == ()
 
 
 @pytest.mark.parametrize("wanted", ["strng", "nonsense", "BIGNT"])

@@ -18,7 +18,7 @@ from penstock.project.parse import parse
 from penstock.project.parse_project import StreamProject
 from penstock.project.runtime import Runtime
 from tests.support import codes, errors, only, spot, write
-from tests.unit.conftest import MAIN, Check, Findings
+from tests.unit.conftest import MAIN, Check, Findings, Link
 
 PLACES = [(section, form) for section, forms in FORMS.items() for form in forms]
 PLACE_IDS = [f"{section}.{'.'.join(form.old)}" for section, form in PLACES]
@@ -407,9 +407,10 @@ EVERYTHING = """
         ssl_certificate_location: /cert
         ssl_key_location: /key
         config: {client.id: x}
-      schema_registry: {url: "http://r", username: u, password: p, ssl: {ca_location: /ca}}
+      schema_registry: {url: "http://r", username: u, password: p, compatibility: FULL, ssl: {ca_location: /ca}}
       flink:
         default: main
+        default_parallelism: 4
         clusters:
           main: {type: confluent, rest_url: r, sql_gateway_url: s, version: "1", environment: e, api_key: k,
             api_secret: s, compute_pool_id: c, organization_id: o, namespace: n, service_account: s, image: i,
@@ -702,3 +703,42 @@ def test_a_section_of_another_shape_is_refused_at_its_place(project: Findings, s
     assert found.code in ("wrong-shape", "wrong-type")
     assert found.origin is not None
     assert found.origin.line == 2
+
+
+CLUSTERS = """
+    project: {{name: p}}
+    runtime:
+      kafka: {{bootstrap_servers: "k:9092"}}
+      schema_registry: {{url: "http://r"{registry}}}
+      conduktor: {{gateway: {{url: "http://g:8888"}}}}
+    sources: [{{name: s, topic: t, columns: [{{name: id, type: INT}}]}}]
+    models: [{{name: m, materialized: topic, schema: {schema}, sql: 'SELECT id FROM {{{{ source("s") }}}}'}}]
+"""
+
+
+def test_systems_are_known_by_the_names_that_others_have_for_their_settings(project_graph: Link) -> None:
+    runtime = project_graph(CLUSTERS.format(registry=", api_key: k, api_secret: s", schema="{}")).runtime
+    assert runtime.conduktor is not None
+    assert runtime.conduktor.gateway is not None
+    assert runtime.conduktor.gateway.admin_url == "http://g:8888"
+    assert runtime.schema_registry is not None
+    found = runtime.schema_registry.registry(Path())
+    assert (found.username, found.password) == ("k", "s")
+
+
+def test_schemas_are_as_compatible_as_the_registry_is_to_be_unless_they_say_it(project_graph: Link) -> None:
+    registry = ", compatibility: full"
+    (schema,) = compile(project_graph(CLUSTERS.format(registry=registry, schema="{format: avro}"))).schemas
+    assert schema.compatibility == "FULL"
+    said = "{format: avro, compatibility: backward}"
+    (schema,) = compile(project_graph(CLUSTERS.format(registry=registry, schema=said))).schemas
+    assert schema.compatibility == "BACKWARD"
+
+
+def test_a_compatibility_alone_makes_no_avro(project: Findings, project_graph: Link) -> None:
+    text = CLUSTERS.format(registry="", schema="{compatibility: BACKWARD}")
+    found = only(project(text))
+    assert (found.code, found.path, found.severity) == ("no-effect", "models.m.schema.compatibility", Severity.WARNING)
+    manifest = compile(project_graph(text))
+    assert manifest.schemas == ()
+    assert manifest.query("m").outputs[0].sink["data_format"] == "json"

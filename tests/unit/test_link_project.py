@@ -274,7 +274,8 @@ def test_several_mistakes_of_several_stages_are_reported_together(check: Check) 
     files = {
         MAIN: "project: {name: p, name: q}\non: x\n",
         "sources/s.yml": (
-            "sources:\n  - {name: s, topic: t, colour: red}\n  - {name: u, topic: u, columns: [{name: id}]}\n"
+            "sources:\n  - {name: s, topic: t, colour: red}\n"
+            "  - {name: u, topic: u, columns: [{name: id, type: INT}]}\n"
         ),
         "models/m.yml": (
             "models:\n"
@@ -328,7 +329,7 @@ def test_an_event_time_that_is_no_column_is_reported(project: Findings) -> None:
     text = """
         project: {name: p}
         sources:
-          - {name: s, topic: t, columns: [{name: happened_at}], event_time: {column: hapened_at}}
+          - {name: s, topic: t, columns: [{name: happened_at, type: STRING}], event_time: {column: hapened_at}}
     """
     found = only(project(text))
     assert (found.code, found.path) == ("event-time-missing", "sources.s.event_time.column")

@@ -123,7 +123,7 @@ def test_a_covered_column_is_text_unless_it_is_nothing(project_graph: Link) -> N
 def test_no_name_leaves_its_quotes(project_graph: Link, column: str, policy: str) -> None:
     text = f"""
         project: {{name: p}}
-        sources: [{{name: s, topic: t, columns: [{{name: "{column}"}}, {{name: id}}]}}]
+        sources: [{{name: s, topic: t, columns: [{{name: "{column}"}}, {{name: id, type: INT}}]}}]
         models:
           - name: m
             sql: SELECT * FROM {{{{ source('s') }}}}
@@ -356,3 +356,15 @@ def test_the_manifest_tells_of_every_column_how_delicate_it_is_and_how_it_is_cov
         ("id", None, None),
         ("email", "sensitive", "hash (md5)"),
     ]
+
+
+def test_a_mask_of_an_input_that_is_not_selected_covers_nothing(project_graph: Link) -> None:
+    graph = project_graph(HEAD + model("m", f"SELECT id FROM {S}", "{column: ssn, policy: hash}"))
+    assert masked(graph) == set()
+    graph = project_graph(HEAD + model("m", f"SELECT id FROM {OPEN}", "{column: ssn, policy: hash}"))
+    assert masked(graph) == set()
+
+
+def test_a_mask_of_a_name_that_is_like_an_output_is_refused_also_if_the_input_is_not_known(project: Findings) -> None:
+    found = only(project(HEAD + model("m", f"SELECT id, email FROM {OPEN}", "{column: emial, policy: hash}")))
+    assert (found.code, found.hint) == ("mask-column-missing", "did you mean `email`?")

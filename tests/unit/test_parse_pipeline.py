@@ -253,8 +253,16 @@ def test_a_mistake_below_options_is_reported_there(pipeline: Findings) -> None:
 
 
 def test_what_a_plugin_would_do_otherwise_is_told(pipeline: Findings) -> None:
-    found = only(pipeline(CDC.format(more=", emit_update_before_row: true")))
-    assert (found.code, found.path) == ("no-effect", "sources.orders.options.emit_update_before_row")
+    found = only(pipeline(CDC.format(more=", memory_backpressure_enabled: 'false'")))
+    assert (found.code, found.path) == ("no-effect", "sources.orders.options.memory_backpressure_enabled")
+
+
+def test_a_plugin_takes_the_names_that_it_has_elsewhere(pipeline_graph: Link) -> None:
+    text = CDC.replace("user: beside", "username: beside").replace("user: inside, ", "")
+    more = ", auto_create_publication: false, emit_update_before_row: true"
+    source = pipeline_graph(text.format(more=more))["source.orders"].element
+    assert isinstance(source, PostgresCdcPlugin)
+    assert (source.user, source.auto_create_publication, source.emit_update_before_row) == ("beside", False, True)
 
 
 HYBRID = """

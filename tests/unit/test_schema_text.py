@@ -1,12 +1,14 @@
 """Columns from the text of a schema."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.clients.schema_text import columns_of, key_of
-from tests.support import only, spot
+from penstock.manifest.compile import compile
+from tests.support import check_text, errors, only, spot
 from tests.unit.conftest import MAIN, Findings, Link
 
 
@@ -144,8 +146,42 @@ def test_the_columns_of_a_source_are_those_of_its_schema(project_graph: Link) ->
 
 
 def test_columns_that_are_declared_are_stronger(project_graph: Link) -> None:
-    graph = project_graph(source(RECORD, more=", columns: [{name: only}]"))
+    graph = project_graph(source(RECORD, more=", columns: [{name: only, type: INT}]"))
     assert [c.name for c in graph["model.m"].columns or ()] == ["only"]
+
+
+def test_a_column_without_a_type_has_that_of_the_schema(project_graph: Link) -> None:
+    graph = project_graph(source(RECORD, more=", columns: [{name: id}, {name: 'on', type: DATE}]"))
+    assert [(c.name, c.type) for c in graph["model.m"].columns or ()] == [("id", "BIGINT"), ("on", "DATE")]
+
+
+def test_a_list_without_any_type_describes_columns_of_the_schema(project_graph: Link) -> None:
+    text = source(RECORD, more=", columns: [{name: id, description: The order, classification: internal}]")
+    graph = project_graph(text)
+    assert [(c.name, c.type) for c in graph["model.m"].columns or ()] == [("id", "BIGINT"), ("on", "STRING")]
+    assert graph["model.m"].classification == {"id": "internal"}
+    (node,) = [node for node in compile(graph).dag.nodes if node.id == "source.s"]
+    assert [(c.name, c.description) for c in node.columns or ()] == [("id", "The order"), ("on", None)]
+
+
+REFERRED = """
+project: {name: p}
+sources: [{name: s, topic: t, columns: [{name: email, classification: sensitive}]%s}]
+models: [{name: m, sql: 'SELECT id, SUM(amount) AS n FROM {{ source("s") }} GROUP BY id'}]
+"""
+
+
+@pytest.mark.parametrize("schema", ["", ", schema: {registry: confluent, subject: x}", ", schema: {format: avro}"])
+def test_a_list_without_any_type_is_not_the_whole_row(tmp_path: Path, schema: str) -> None:
+    graph, found = check_text(tmp_path, {MAIN: REFERRED % schema})
+    assert errors(found) == []
+    assert graph is not None
+    assert graph["source.s"].columns is None
+    assert graph["source.s"].classification == {"email": "sensitive"}
+    (node,) = [node for node in compile(graph).dag.nodes if node.id == "source.s"]
+    assert [c.name for c in node.columns or ()] == ["email"]
+    (entry,) = compile(graph).queries[0].inputs
+    assert "columns" not in entry.source
 
 
 def test_a_schema_that_cannot_be_read_is_reported_at_its_place(project: Findings) -> None:

@@ -16,7 +16,7 @@ from penstock.clients.batches import PartRead
 from penstock.clients.column_names import wrong_names
 from penstock.clients.postgres.login import Address
 from penstock.clients.postgres.tables import TableName
-from penstock.config import Names, Spelled, Whole
+from penstock.config import Names, Number, Spelled, Whole
 from penstock.connectors.contract import Source
 from penstock.keyed.operators import ORDER
 
@@ -61,6 +61,11 @@ class PostgresCdcSource(Address, Source):
     """Whether the rows come first that the table has when it begins to be followed."""
     on_truncate: Literal["stop", "skip"] = "stop"
     """What to do when all rows are taken out by TRUNCATE, which tells of none of them: stop, or pass over it."""
+    auto_create_publication: bool = True
+    """Whether the publication is made if it is not there."""
+    emit_update_before_row: bool = False
+    """Whether an update is two rows: the one that it replaces, as a delete (`d`), and the new one (`u`). For sinks that
+    add and subtract; the table needs `REPLICA IDENTITY FULL`."""
     max_rows_per_trigger: Whole = Field(100_000, ge=1)
     """About how many rows a batch has. Transactions are never cut, so it may have more."""
     _directory: Path | None = PrivateAttr(None)
@@ -114,7 +119,9 @@ class PostgresCdcSource(Address, Source):
 
         schema, _, table = (self.table if self.schema_ is None else "").rpartition(".")
         name = TableName(self.schema_ or schema or "public", table or self.table)
-        found = described(self.server, name, self.columns, self.as_text, self.primary_key)
+        found = described(
+            self.server, name, self.columns, self.as_text, self.primary_key, with_old=self.emit_update_before_row
+        )
         if wrong := wrong_names((column.name for column in found.columns), f"table `{name}`", self.renaming):
             raise wrong
         begun = None if self._directory is None else noted(self._directory)
@@ -130,6 +137,8 @@ class PostgresCdcSource(Address, Source):
             with_rows=self.snapshot == "initial",
             passes_truncate=self.on_truncate == "skip",
             most_rows=self.max_rows_per_trigger,
+            with_old=self.emit_update_before_row,
+            makes_publication=self.auto_create_publication,
             directory=self._directory,
         )
 
@@ -139,9 +148,20 @@ class PostgresCdcPlugin(PostgresCdcSource):
 
     type: Literal["postgres_cdc_source"] = "postgres_cdc_source"  # type: ignore[assignment]
     by_options = True
-    inert: ClassVar[Mapping[str, str]] = {"emit_update_before_row": "an update is one row, as it is afterwards"}
-    emit_update_before_row: bool = False
-    """Understood, and without effect: an update is one row, as it is afterwards."""
+    inert: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        (
+            "memory_backpressure_enabled",
+            "memory_backpressure_activate_threshold",
+            "memory_backpressure_resume_threshold",
+        ),
+        "rows are read in batches, as many as `max_rows_per_trigger` says",
+    )
+    memory_backpressure_enabled: bool = True
+    """Understood, and without effect: rows are read in batches."""
+    memory_backpressure_activate_threshold: Number | None = Field(None, gt=0, le=1)
+    """The same."""
+    memory_backpressure_resume_threshold: Number | None = Field(None, gt=0, le=1)
+    """The same."""
 
 
 def _own_name(table: str, of: str) -> str:

@@ -12,7 +12,7 @@ from penstock.project import stream_project as written
 from penstock.project.declared import Declared
 from penstock.project.template import Templates
 from penstock.sql.row_conditions import wrong_condition
-from penstock.sql.types import TYPE_NAMES, Columns, spark_type
+from penstock.sql.types import TYPE_NAMES, spark_type
 
 _KINDS: Final[Mapping[str, frozenset[str]]] = {
     "string": frozenset({"STRING"}),
@@ -53,7 +53,7 @@ def data_test(
         return None, diagnostics
     columns = nodes[node_id].columns
     typed, wrong = typed_test(declared, columns)
-    diagnostics.extend((*_against_columns(declared, columns), *wrong, *_wrong_conditions(declared, nodes[node_id])))
+    diagnostics.extend((*_against_columns(declared, nodes[node_id]), *wrong, *_wrong_conditions(declared, nodes[node_id])))
     return DataTest(test.name, node_id, typed, declared.origin), diagnostics
 
 
@@ -168,11 +168,14 @@ def _unknown_keys(declared: Declared[written.DataTest], nodes: Mapping[str, Node
             yield Diagnostic("contract-broken", text, origin, path, hint, params={"column": key.ref_key})
 
 
-def _against_columns(declared: Declared[written.DataTest], columns: Columns | None) -> Iterator[Diagnostic]:
+def _against_columns(declared: Declared[written.DataTest], node: Node) -> Iterator[Diagnostic]:
     """Columns that a test names must be there; types that a schema test asks for must be so."""
+    columns = node.columns
     if columns is None:
         return
     present = {c.name.casefold(): c for c in columns}
+    source = node.element if isinstance(node.element, written.Source) else None
+    untyped = {c.name.casefold() for c in source.columns if c.type is None} if source and not source.has_schema else ()
     for position, assertion in enumerate(declared.value.assertions):
         origin = declared.origin_of("assertions", position, assertion.kind)
         path = f"{declared.label}.assertions.{position}.{assertion.kind}"
@@ -191,7 +194,9 @@ def _against_columns(declared: Declared[written.DataTest], columns: Columns | No
                     yield Diagnostic("unknown-column-type", text, origin, path, hint)
                     continue
                 found = present.get(name.casefold())
-                if found is not None and found.type is not None and not _is_kind(found.type, wanted):
+                if name.casefold() in untyped or found is None or found.type is None:
+                    continue
+                if not _is_kind(found.type, wanted):
                     text = f"`{name}` is {found.type}, and the test asks for `{wanted}`"
                     yield Diagnostic("contract-broken", text, origin, path, params={"column": name})
 

@@ -1,6 +1,6 @@
 """What is delicate in a model's output, and what of it is covered."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, get_args
 
 from penstock.errors import Diagnostic, Severity, nearest
@@ -19,9 +19,18 @@ def is_sensitive(level: str | None) -> bool:
 
 
 def applied_masks(
-    declared: Declared[written.Model], columns: Columns | None, origins: Mapping[str, Origins], *, passes_all: bool
+    declared: Declared[written.Model],
+    columns: Columns | None,
+    origins: Mapping[str, Origins],
+    inputs: Iterable[Node] = (),
+    *,
+    passes_all: bool,
 ) -> tuple[tuple[ColumnMask, ...], list[Diagnostic]]:
-    """The masks of a model, one for each output that they cover. A mask that names an output wins there."""
+    """The masks of a model, one for each output that they cover. A mask that names an output wins there.
+
+    One that names a column of an input which is not selected covers nothing.
+    """
+    read = [None if node.columns is None else {c.name.casefold() for c in node.columns} for node in inputs]
     named: dict[str, ColumnMask] = {}
     spread: dict[str, ColumnMask] = {}
     diagnostics: list[Diagnostic] = []
@@ -44,6 +53,8 @@ def applied_masks(
             named[key] = _column_mask(mask, outputs.get(key, mask.column))
         elif not targets:
             close = nearest(mask.column, outputs.values())
+            if any(key in names for names in read if names is not None) or (None in read and close is None):
+                continue
             text = f"nothing that comes out is made from a column `{mask.column}`"
             hint = f"did you mean `{close}`?" if close else "take the mask out"
             diagnostics.append(Diagnostic("mask-column-missing", text, origin, path, hint, params=params))

@@ -22,6 +22,13 @@ def schema_notes(declared: Declared[written.Model], node: Node, runtime: Runtime
         yield Diagnostic("no-effect", f"this changes nothing: {why}", origin, path, None, Severity.INFO, params)
     elif declared.value.is_avro:
         yield from _unfit(declared, node, runtime)
+    elif declared.value.schema_.compatibility is not None:
+        text = "this changes nothing: records in JSON have no schema in a registry"
+        hint = "add `format: avro`, or leave it out"
+        place = ("schema", "compatibility")
+        params = {"field": "schema.compatibility"}
+        origin, path = declared.origin_of(*place), declared.label_of(*place)
+        yield Diagnostic("no-effect", text, origin, path, hint, Severity.WARNING, params)
 
 
 def _unfit(declared: Declared[written.Model], node: Node, runtime: Runtime) -> Iterator[Diagnostic]:

@@ -87,7 +87,7 @@ def model_node(
     materialized, decided_by = materialization(model, found.constructs, gateway, reads_once=found.reads_once)
     diagnostics += placement_notes(declared, materialized, gateway)
     passes_all = found.passes_all or (read.sql is None and len(inputs) < 2)
-    masks, notes = applied_masks(declared, found.columns, found.origins, passes_all=passes_all)
+    masks, notes = applied_masks(declared, found.columns, found.origins, inputs.values(), passes_all=passes_all)
     blurred = masked_keys(change_key, masks)
     diagnostics += [*notes, *as_diagnostics(blurred, declared.label, read.origin_at, Severity.WARNING)]
     levels, covered = classified(model, found.origins, inputs, masks)

@@ -44,7 +44,7 @@ def discover(project: Project, root: Path) -> Mapping[str, Columns]:
         known = kept.get(_key(subject, _version(source))) if subject is not None else None
         if known is not None and known.columns is not None:
             schemas[f"source.{source.name}"] = known.columns
-        elif not source.columns and project.runtime.kafka is None and re.fullmatch(TOPIC_NAME, source.topic):
+        elif not source.lists_row and project.runtime.kafka is None and re.fullmatch(TOPIC_NAME, source.topic):
             columns = TopicSource(topic=source.topic).rooted_at(root).known_columns()
             schemas.update({f"source.{source.name}": columns} if columns is not None else {})
     return schemas
@@ -164,10 +164,7 @@ def _registry(project: Project, root: Path) -> Registry | None:
 
 def _subject(source: written.Source) -> str | None:
     """The subject that holds a source's schema, if it is not written in the project."""
-    schema = source.schema_
-    if schema is None or schema.definition is not None or (schema.subject is None and schema.registry is None):
-        return None
-    return source.subject
+    return source.subject if source.schema_ is not None and source.schema_.is_registered else None
 
 
 def _version(source: written.Source) -> int | str | None:

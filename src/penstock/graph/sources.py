@@ -1,6 +1,7 @@
 """Sources of a project as nodes."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from penstock.clients.schema_text import columns_of
 from penstock.errors import Diagnostic, did_you_mean
@@ -18,15 +19,11 @@ def source_node(
     source = declared.value
     diagnostics = topic_name_mistakes(declared)
     node_id = f"source.{source.name}"
-    columns, notes = declared_columns(declared, "STRING")
-    diagnostics += notes
     from_schema, notes = _schema_columns(declared)
-    diagnostics += notes
-    if not columns:
-        columns = from_schema
-    elif node_id in schemas:
-        diagnostics += _unlike_schema(declared, columns, schemas[node_id])
-    columns = columns or schemas.get(node_id)
+    columns, further = _row(declared, from_schema or schemas.get(node_id))
+    diagnostics += [*notes, *further]
+    if source.columns and source.has_schema and node_id in schemas:
+        diagnostics += _unlike_schema(declared, schemas[node_id])
     event_time = written_time = None
     if source.event_time is not None:
         event_time = EventTime.said(source.event_time.column, source.event_time)
@@ -59,6 +56,23 @@ def source_node(
         description=source.description,
     )
     return node, diagnostics
+
+
+def _row(declared: Declared[written.Source], known: Columns | None) -> tuple[Columns | None, list[Diagnostic]]:
+    """The columns of a row; `known` are those of its schema, or of its files.
+
+    A list without any type describes some columns, and does not say which there are. In a list with types, a column
+    without one has that of the schema; without a schema it is text.
+    """
+    source = declared.value
+    listed, diagnostics = declared_columns(declared, None if source.has_schema else "STRING")
+    if listed is None:
+        return known, diagnostics
+    clocks = tuple(column for column in listed if column.name in source.clocks)
+    if not source.lists_row:
+        return known and (*known, *clocks), diagnostics
+    types = {column.name: column.type for column in known or () if source.has_schema}
+    return tuple(replace(column, type=column.type or types.get(column.name)) for column in listed), diagnostics
 
 
 def unreadable_formats(
@@ -110,12 +124,12 @@ def _schema_columns(declared: Declared[written.Source]) -> tuple[Columns | None,
         return None, [Diagnostic("invalid-value", str(error), origin, path, "see `schema.format`")]
 
 
-def _unlike_schema(declared: Declared[written.Source], columns: Columns, known: Columns) -> list[Diagnostic]:
+def _unlike_schema(declared: Declared[written.Source], known: Columns) -> list[Diagnostic]:
     """Columns that are declared, but not in the schema that the source refers to."""
     names = [c.name for c in known]
     found = []
-    for position, column in enumerate(columns):
-        if column.name not in names and not declared.value.columns[position].proctime:
+    for position, column in enumerate(declared.value.columns):
+        if column.name not in names and not column.proctime:
             text, hint = f"the schema has no column `{column.name}`", did_you_mean(column.name, names)
             origin, path = declared.origin_of("columns", position, "name"), declared.label_of("columns", position)
             found.append(Diagnostic("contract-broken", text, origin, path, hint, params={"column": column.name}))

@@ -7,7 +7,7 @@ from penstock.graph.graph import Graph, Node
 from penstock.manifest.graph_model import ColumnFrom, Dag, DagColumn, DagEdge, DagNode
 from penstock.project import stream_project as written
 from penstock.sql.origins import ColumnOrigin
-from penstock.sql.types import spelled
+from penstock.sql.types import Column, spelled
 
 
 def dag(graph: Graph) -> Dag:
@@ -33,10 +33,11 @@ def _node(node: Node, graph: Graph) -> DagNode:
 
 
 def _columns(node: Node, graph: Graph) -> tuple[DagColumn, ...] | None:
-    if node.columns is None:
-        return None
     element = node.element
     declared = element.columns if isinstance(element, written.Source | written.Model) else ()
+    listed = node.columns or tuple(Column(column.name) for column in declared)
+    if node.columns is None and not listed:
+        return None
     descriptions = {c.name.casefold(): c.description for c in declared}
     masks = {m.column.casefold(): m.shown for m in node.masks}
     return tuple(
@@ -48,7 +49,7 @@ def _columns(node: Node, graph: Graph) -> tuple[DagColumn, ...] | None:
             masking=masks.get(column.name.casefold()),
             from_=tuple(_origin(origin, graph) for origin in node.column_origins.get(column.name, ())),
         )
-        for column in node.columns
+        for column in listed
     )
 
 

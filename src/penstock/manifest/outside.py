@@ -9,7 +9,7 @@ from penstock.graph.materialization import foreign_connector
 from penstock.graph.virtual_topics import virtual_topic
 from penstock.keyed.operators import OP
 from penstock.manifest.model import ConnectorSpec, GatewayRule, Interceptor, SchemaSpec
-from penstock.project.stream_project import Model
+from penstock.project.stream_project import Model, ModelSchema, SchemaReference
 from penstock.project.stream_project import Source as ProjectSource
 from penstock.sql.avro_types import avro_record
 from penstock.sql.selection import Selection
@@ -120,13 +120,12 @@ def model_schema(node: Node) -> dict[str, Any]:
 def _model_schemas(graph: Graph) -> Iterator[SchemaSpec]:
     for node in graph.nodes.values():
         if isinstance(node.element, Model) and node.element.is_avro and node.topic and graph.runtime.kafka is not None:
-            said = node.element.schema_.compatibility if node.element.schema_ else None
             yield SchemaSpec(
                 subject=f"{node.topic.name}-value",
                 node=node.id,
                 schema_type="AVRO",
                 schema_=model_schema(node),
-                compatibility=said.upper() if said else None,
+                compatibility=_compatibility(node.element.schema_, graph),
             )
 
 
@@ -143,8 +142,15 @@ def schemas(graph: Graph) -> Iterator[SchemaSpec]:
             node=node.id,
             schema_type=form.upper(),
             schema_=_parsed(schema.definition) if form != "protobuf" else schema.definition,
-            compatibility=schema.compatibility.upper() if schema.compatibility else None,
+            compatibility=_compatibility(schema, graph),
         )
+
+
+def _compatibility(schema: ModelSchema | SchemaReference | None, graph: Graph) -> str | None:
+    """What later versions of a schema must be compatible with, if anybody says it."""
+    registry = graph.runtime.schema_registry
+    said = (schema and schema.compatibility) or (registry and registry.compatibility)
+    return said.upper() if said else None
 
 
 def _parsed(definition: str) -> Any:

@@ -40,9 +40,8 @@ def topic_source(node: Node, graph: Graph) -> dict[str, Any]:
             else TopicSource(topic=topic, formats=("parquet",))
         )
         return _dumped(own)
-    said = node.element.columns or (node.element.schema_ and node.element.schema_.definition)
-    filled_in = {c.name for c in node.element.columns if c.proctime}
-    declared = [c for c in node.columns or () if said and c.name not in filled_in]
+    said = node.element.lists_row or (node.element.schema_ and node.element.schema_.definition)
+    declared = [c for c in node.columns or () if said and c.name not in node.element.clocks]
     as_written = {node.event_time.column: node.written_time} if node.event_time is not None else {}
     columns = tuple(TopicColumn(name=c.name, type=as_written.get(c.name) or c.type or "STRING") for c in declared)
     if not on_kafka:
@@ -70,8 +69,7 @@ def _registered(source: ProjectSource) -> dict[str, Any]:
 
 def _data_format(source: ProjectSource) -> Literal["avro", "json"]:
     """What the records of a source are: what its schema says, or JSON objects if it has none."""
-    schema = source.schema_
-    return "avro" if schema is not None and (schema.format or "avro") == "avro" else "json"
+    return "avro" if source.schema_ is not None and source.schema_.is_avro else "json"
 
 
 def model_sink(node: Node, graph: Graph) -> dict[str, Any]:

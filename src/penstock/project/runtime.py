@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, SecretStr, model_validator
+from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, model_validator
 
 from penstock.clients.clusters import EMBEDDED, Cluster, Clusters
 from penstock.clients.connect import Connect
@@ -14,7 +14,7 @@ from penstock.clients.http import apart
 from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.clients.kafka.schema_book import SchemaBook
 from penstock.clients.schema_registry import Registry
-from penstock.config import Frozen
+from penstock.config import Frozen, Whole
 
 
 def _one_or_many(value: object) -> object:
@@ -82,10 +82,13 @@ class SchemaRegistry(Frozen):
 
     url: Annotated[tuple[str, ...], BeforeValidator(_one_or_many, json_schema_input_type=str | list[str])]
     """Where it answers: one address, several separated by commas, or a list."""
-    username: str | None = None
-    """The user, for basic authentication."""
-    password: SecretStr | None = None
-    """The password; never shown again."""
+    username: str | None = Field(None, validation_alias=AliasChoices("username", "api_key"))
+    """The user, for basic authentication. `api_key` is the same field."""
+    password: SecretStr | None = Field(None, validation_alias=AliasChoices("password", "api_secret"))
+    """The password; never shown again. `api_secret` is the same field."""
+    compatibility: str | None = None
+    """What later versions of the project's schemas must be compatible with, where a schema itself does not say it:
+    `BACKWARD`, `FULL`, …"""
     ssl: RegistrySsl = RegistrySsl()
     """How to trust it."""
 
@@ -144,6 +147,8 @@ class FlinkClusters(Frozen):
 
     default: str | None = None
     """The name of the cluster that is used unless another is named."""
+    default_parallelism: Whole | None = Field(None, ge=1)
+    """How many tasks a job of Flink has."""
     clusters: dict[str, FlinkCluster] = {}
     """The clusters by name."""
 
@@ -192,8 +197,8 @@ def _names_one_of(default: str | None, clusters: Mapping[str, object]) -> None:
 class Gateway(Frozen):
     """The gateway that serves virtual topics."""
 
-    admin_url: str | None = None
-    """Where its administration answers."""
+    admin_url: str | None = Field(None, validation_alias=AliasChoices("admin_url", "url"))
+    """Where its administration answers. `url` is the same field."""
     proxy_bootstrap: str | None = None
     """The `host:port` that consumers connect to."""
     username: str = "admin"

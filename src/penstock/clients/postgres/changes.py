@@ -38,7 +38,8 @@ def batches(followed: Followed, begin: int, end: int, schema: pa.Schema) -> Iter
     with followed.server.connected() as db:
         prepare(db)
         watch = _Watch(db, followed)
-        reader = Reader(followed.table.schema, followed.table.name, begin, end, followed.key, watch.heard)
+        schema_name, table = followed.table.schema, followed.table.name
+        reader = Reader(schema_name, table, begin, end, followed.key, watch.heard, with_old=followed.with_old)
         for messages in _messages(db, followed, begin, end):
             for found in reader.read(messages):
                 if isinstance(found, Truncated):
@@ -82,6 +83,12 @@ def _batch(followed: Followed, rows: Rows, schema: pa.Schema) -> pa.RecordBatch:
             f"an update of {followed.table} comes without its value of {', '.join(left)}, which did not change "
             "and is kept apart from its row (TOAST)"
         )
+        hint = (
+            f"{full_identity(followed.table)}; then `--allow-rebuild` with the name of the query reads everything again"
+        )
+        raise ServiceError("change-unusable", text, hint=hint)
+    if rows.without_old:
+        text = f"an update of {followed.table} comes without the row that it replaces"
         hint = (
             f"{full_identity(followed.table)}; then `--allow-rebuild` with the name of the query reads everything again"
         )

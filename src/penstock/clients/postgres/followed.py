@@ -70,6 +70,10 @@ class Followed:
     """Whether rows that are there come first."""
     passes_truncate: bool
     most_rows: int
+    with_old: bool = False
+    """Whether the row as it was comes before every update, as one that is deleted."""
+    makes_publication: bool = True
+    """Whether the publication is made if it is not there."""
     directory: Path | None = field(default=None)
     """Where it may keep what it must remember."""
 
@@ -93,9 +97,18 @@ class Described:
 
 
 def described(
-    server: PostgresServer, table: TableName, columns: Sequence[str], as_text: Sequence[str], key: Sequence[str]
+    server: PostgresServer,
+    table: TableName,
+    columns: Sequence[str],
+    as_text: Sequence[str],
+    key: Sequence[str],
+    *,
+    with_old: bool = False,
 ) -> Described:
-    """What the server has. ServiceError if its changes cannot be followed, with what helps."""
+    """What the server has. ServiceError if its changes cannot be followed, with what helps.
+
+    `with_old` is whether updates must come with the rows that they replace.
+    """
     with server.connected() as db:
         _check_server(db, server)
         number, identity, has_large = _table(db, server, table)
@@ -117,6 +130,9 @@ def described(
             raise ServiceError("table-mismatch", text)
         if has_large and identity != "f":
             raise _needs_full(table)
+        if with_old and identity != "f":
+            text = f"`emit_update_before_row` needs the rows that updates replace, and {table} does not tell them"
+            raise ServiceError("replication-refused", text, hint=full_identity(table))
         texts = [TableColumn(c.name, "STRING" if c.name in as_text else c.spoken, c.type) for c in chosen]
         return Described(tuple(texts), not columns, known_by)
 

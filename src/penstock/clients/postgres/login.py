@@ -1,6 +1,6 @@
 """What connectors can say of the database that they read or write."""
 
-from pydantic import Field, SecretStr
+from pydantic import AliasChoices, Field, SecretStr
 
 from penstock.clients.postgres.server import PostgresServer
 from penstock.config import Frozen, Secret, SslMode, Whole
@@ -13,8 +13,8 @@ class Login(Frozen):
     """The server; that of the settings `POSTGRES_SINK__…` if left out, as with all that follows."""
     port: Whole | None = Field(None, ge=1, le=65535)
     """Its port."""
-    user: str | None = None
-    """The user."""
+    user: str | None = Field(None, validation_alias=AliasChoices("user", "username"))
+    """The user. `username` is the same field."""
     password: Secret | None = None
     """The password; never shown again."""
     database: str | None = None
@@ -42,8 +42,8 @@ class Address(Frozen):
     """The server."""
     port: Whole = Field(5432, ge=1, le=65535)
     """Its port."""
-    user: str
-    """The user."""
+    user: str = Field(validation_alias=AliasChoices("user", "username"))
+    """The user. `username` is the same field."""
     password: Secret = SecretStr("")
     """The password; never shown again."""
     database: str

@@ -42,12 +42,14 @@ class Rows:
     """Rows of a table, as texts by column, with what became of them: `i`, `u` or `d`.
 
     A change of the key is a row that goes and one that comes. `lacking` are columns of which some rows do not have the
-    value, because it did not change and PostgreSQL keeps it elsewhere.
+    value, because it did not change and PostgreSQL keeps it elsewhere. `without_old` is whether an update comes without
+    its old row, though that is asked for.
     """
 
     operations: pa.Array
     columns: dict[str, pa.Array]
     lacking: tuple[str, ...]
+    without_old: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +61,21 @@ class Reader:
     """Reads messages in their order, some at a time, of the transactions that were committed within a range."""
 
     def __init__(
-        self, schema: str, table: str, begin: int, end: int, key: Sequence[str], heard: Callable[[Relation], None]
+        self,
+        schema: str,
+        table: str,
+        begin: int,
+        end: int,
+        key: Sequence[str],
+        heard: Callable[[Relation], None],
+        *,
+        with_old: bool = False,
     ) -> None:
-        """Without a `key`, a row is known by all its values. `heard` is told of the table whenever it is described."""
+        """Without a `key`, a row is known by all its values. `heard` is told of the table whenever it is described.
+
+        `with_old` puts the row as it was, as one that goes, before every update.
+        """
+        self._with_old = with_old
         self._place = (schema, table)
         self._range = (begin, end)
         self._key = key
@@ -133,21 +147,24 @@ class Reader:
         for old, new in zip(olds, news, strict=True):
             new.fill(old, old_row[both], new_row[both])
         source = pa.py_buffer(data)
-        left = np.zeros(len(at), bool)
-        left[both] = self._moved(table, source, olds, news, old_row[both], new_row[both])
-        gone = np.flatnonzero(~has_new | left)
+        moved = np.zeros(len(at), bool)
+        moved[both] = self._moved(table, source, olds, news, old_row[both], new_row[both])
+        replaced = (kinds == _UPDATE) & (mark == _OLD) if self._with_old else np.zeros(len(at), bool)
+        gone = np.flatnonzero(~has_new | moved | replaced)
         came = np.flatnonzero(has_new)
         order = pa.array(np.argsort(np.concatenate([2 * gone, 2 * came + 1]), kind="stable"))
-        codes = np.where((kinds[came] == _UPDATE) & ~left[came], 1, 0)
+        codes = np.where((kinds[came] == _UPDATE) & ~moved[came], 1, 0)
         operations = _OPERATIONS.take(pa.array(np.concatenate([np.full(len(gone), 2), codes])))
         columns = {
             name: pa.concat_arrays([old.texts(source, old_row[gone]), new.texts(source)])
             for name, old, new in zip(table.columns, olds, news, strict=True)
         }
         lacking = [name for name, new in zip(table.columns, news, strict=True) if new.is_lacking]
+        without_old = self._with_old and bool(((kinds == _UPDATE) & ~replaced & ~moved).any())
         if not len(gone):
-            return Rows(operations, columns, tuple(lacking))
-        return Rows(operations.take(order), {n: texts.take(order) for n, texts in columns.items()}, tuple(lacking))
+            return Rows(operations, columns, tuple(lacking), without_old)
+        taken = {name: texts.take(order) for name, texts in columns.items()}
+        return Rows(operations.take(order), taken, tuple(lacking), without_old)
 
     def _moved(
         self,

@@ -67,6 +67,9 @@ def publish(db: Database, followed: Followed) -> Published:
             hint = f"SELECT pg_drop_replication_slot('{followed.slot}'): a slot must be made after its publication"
             raise ServiceError("replication-refused", text, hint=hint)
         wanted = f"CREATE PUBLICATION {quoted(followed.publication)} FOR TABLE {followed.table}"
+        if not followed.makes_publication:
+            text = f"there is no publication `{followed.publication}`, and `auto_create_publication` is off"
+            raise ServiceError("replication-refused", text, hint=f"as the owner of the table: {wanted}")
         try:
             db.execute(wanted)
         except psycopg.errors.InsufficientPrivilege as error:

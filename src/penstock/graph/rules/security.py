@@ -39,7 +39,7 @@ def _declared_columns(
             expected = ", ".join(rules.allowed_classifications)
             yield Violation("security.allowed_classifications", element, element.origin, expected, level, text)
     declared = {c.name.casefold(): p for p, c in enumerate(element.value.columns)}
-    for shown in node.columns or ():
+    for shown in node.columns or element.value.columns:
         level = node.classification.get(shown.name.casefold())
         pattern = next((p for p in rules.pii_column_patterns if re.search(p, shown.name, re.IGNORECASE)), None)
         covered = shown.name.casefold() in node.covered

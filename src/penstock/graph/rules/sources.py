@@ -22,7 +22,7 @@ def source_rules(ruled: Ruled) -> Iterator[Violation]:
         yield from missing_words("sources", source, rules)
         if rules.require_schema and value.schema_ is None:
             yield missing("sources.require_schema", source, "schema")
-        if rules.require_columns and not ruled.nodes[f"source.{value.name}"].columns:
+        if rules.require_columns and not (value.columns or ruled.nodes[f"source.{value.name}"].columns):
             yield missing("sources.require_columns", source, "columns")
         if rules.require_freshness and value.freshness is None:
             yield missing("sources.require_freshness", source, "freshness")

@@ -4,7 +4,7 @@ from penstock.project.stream_project.advanced import Advanced, Interval, ModelCo
 from penstock.project.stream_project.environment import EnvironmentFile, EnvironmentHeader, Safety
 from penstock.project.stream_project.exposure import Exposure, Sla
 from penstock.project.stream_project.header import Defaults, ProjectHeader, TopicDefaults, Variables
-from penstock.project.stream_project.model import Materialized, MlOutput, Model
+from penstock.project.stream_project.model import Materialized, MlOutput, Model, ModelSchema
 from penstock.project.stream_project.parts import (
     Column,
     ColumnCheck,
@@ -38,6 +38,7 @@ __all__ = [
     "MlOutput",
     "Model",
     "ModelConnector",
+    "ModelSchema",
     "NodeReference",
     "ProjectHeader",
     "Rules",

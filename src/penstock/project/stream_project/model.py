@@ -80,10 +80,15 @@ class Sunset(Frozen):
 class ModelSchema(Frozen):
     """What the records of a model's topic on Kafka are. Its columns are those of the SQL."""
 
-    format: Annotated[Literal["avro", "json"], BeforeValidator(folded, json_schema_input_type=str)] = "avro"
-    """`avro`, by a schema that is registered as `<topic>-value`, or `json` without one, as it is if nothing is said."""
+    format: Annotated[Literal["avro", "json"] | None, BeforeValidator(folded, json_schema_input_type=str | None)] = None
+    """`avro`, by a schema that is registered as `<topic>-value`, or `json` without one. `schema: {}` is Avro; with
+    `compatibility` alone, records are JSON."""
     compatibility: str | None = None
-    """What a later version of the schema must be compatible with, such as `BACKWARD`."""
+    """What a later version of an Avro schema must be compatible with, such as `BACKWARD`."""
+
+    @property
+    def is_avro(self) -> bool:
+        return self.format == "avro" or (self.format is None and self.compatibility is None)
 
 
 class Model(Frozen):
@@ -150,7 +155,7 @@ class Model(Frozen):
 
     @property
     def is_avro(self) -> bool:
-        return self.schema_ is not None and self.schema_.format == "avro"
+        return self.schema_ is not None and self.schema_.is_avro
 
     @property
     def virtual_topic(self) -> str:

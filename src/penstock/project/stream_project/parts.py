@@ -121,8 +121,9 @@ class Column(Frozen):
     name: Name
     """The column's name."""
     type: str | None = None
-    """An SQL type: `STRING`, `BIGINT`, `DECIMAL(10, 2)`, `TIMESTAMP(3)`, `ARRAY<STRING>`, … In a source the default is
-    `STRING`; in a model it is what the SQL gives, and a type written here must be that."""
+    """An SQL type: `STRING`, `BIGINT`, `DECIMAL(10, 2)`, `TIMESTAMP(3)`, `ARRAY<STRING>`, … In a source
+    it is that of the schema if left out, or `STRING` without a schema; in a model it is what the SQL gives, and a type
+    written here must be that."""
     description: str | None = None
     """What it holds."""
     classification: Classification | None = None

@@ -26,6 +26,18 @@ class SchemaReference(Frozen):
     definition: str | None = None
     """The schema itself. The columns of an Avro record or a JSON schema are the source's columns."""
 
+    @property
+    def is_avro(self) -> bool:
+        """Whether records are Avro. What later versions must be compatible with does not say so by itself."""
+        return self.format == "avro" or (self.format is None and self.model_fields_set != {"compatibility"})
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether the schema is one that a registry has."""
+        return self.definition is None and (
+            self.is_avro or any(said is not None for said in (self.subject, self.registry, self.version))
+        )
+
 
 class LookupTable(Frozen):
     """Where the rows of a table are."""
@@ -90,7 +102,8 @@ class Source(Frozen):
     schema_: SchemaReference | None = Field(None, alias="schema")
     """The schema of its rows."""
     columns: tuple[Column, ...] = ()
-    """The columns of a row. Without them, those of `schema.definition`, or of an embedded topic's files."""
+    """The columns of a row. A list without any type only describes columns. The row is then, as without a list, that of
+    the schema, or of the records themselves."""
     event_time: EventTime | None = None
     """When a row happened. Windows need it."""
     on_error: OnError | None = None
@@ -106,6 +119,22 @@ class Source(Frozen):
         if isinstance(value, dict) and "table" in value and "topic" not in value:
             return {**value, "topic": value.get("name")}
         return value
+
+    @property
+    def clocks(self) -> frozenset[str]:
+        """Columns that are the time of processing, and not part of the rows."""
+        return frozenset(column.name for column in self.columns if column.proctime)
+
+    @property
+    def lists_row(self) -> bool:
+        """Whether `columns` says what a row has. A list without any type only describes some of its columns."""
+        return any(column.type is not None for column in self.columns if not column.proctime)
+
+    @property
+    def has_schema(self) -> bool:
+        """Whether a schema says what the rows have: one that is written here, or one of a registry."""
+        schema = self.schema_
+        return schema is not None and (schema.definition is not None or schema.is_registered)
 
     @property
     def subject(self) -> str:

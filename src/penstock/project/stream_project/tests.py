@@ -29,7 +29,14 @@ class AcceptedTypes(Frozen):
     """Columns are of these types."""
 
     types: dict[str, str] = Field(min_length=1)
-    """Columns and their types: `string`, `number`, `int`, `bigint`, `boolean`, `timestamp`, `date`, `time`, or SQL."""
+    """Columns and their types: `string`, `number`, `int`, `bigint`, `boolean`, `timestamp`, `date`, `time`, or SQL.
+    `accepted_types: {a: string}` is short for `accepted_types: {types: {a: string}}`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_column(cls, value: Any) -> Any:
+        is_short = isinstance(value, dict) and value and not isinstance(value.get("types"), dict)
+        return {"types": value} if is_short else value
 
 
 class RangeOf(Frozen):
@@ -72,8 +79,8 @@ class ForeignKey(Frozen):
 class MaxLag(Frozen):
     """Rows are not older than this when they are seen."""
 
-    column: str
-    """The column with the time of a row."""
+    column: str | None = None
+    """The column with the time of a row; the event time when left out."""
     max_seconds: Number = Field(gt=0, validation_alias=AliasChoices("max_seconds", "seconds"))
     """How old they may be. `seconds` is the same field."""
 
