@@ -413,13 +413,13 @@ def test_a_server_that_is_away_amid_pages_is_waited_for(
 def test_the_sorting_key_is_the_primary_key_where_none_is_declared(archive: Archive) -> None:
     columns = "id Int64, part UInt8, big UInt256, at DateTime64(3)"
     archive.client.command(f"CREATE TABLE numbers ({columns}) ENGINE = ReplacingMergeTree ORDER BY (id, part)")
-    asking = Target(archive.pipeline().running.root / "pipeline.yml", ask_keys=True)
+    asking = Target(archive.pipeline().running.root / "pipeline.yml", ask_read=True)
     checked = check(asking)
     assert checked.notes == ()
     assert checked.graph["sink.kept"].key == ("id", "part")
     kinds = {column.name: column.type for column in checked.graph["source.archive"].columns or ()}
     assert kinds == {"id": "BIGINT", "part": "SMALLINT", "big": "UINT256", "at": "TIMESTAMP", "_gs_op": "STRING"}
-    assert check(replace(asking, ask_keys=False)).graph["sink.kept"].key == ("id", "part")
+    assert check(replace(asking, ask_read=False)).graph["sink.kept"].key == ("id", "part")
     archive.pipeline(primary_key="part")
     assert check(asking).graph["sink.kept"].key == ("part",)
 
@@ -431,13 +431,13 @@ def test_a_sorting_key_that_rows_do_not_have_is_no_key(
     sorted_by: str, settings: dict[str, Any], archive: Archive
 ) -> None:
     archive.client.command(NUMBERS.replace("ORDER BY id", f"ORDER BY {sorted_by}"))
-    checked = check(Target(archive.pipeline(**settings).running.root / "pipeline.yml", ask_keys=True))
+    checked = check(Target(archive.pipeline(**settings).running.root / "pipeline.yml", ask_read=True))
     assert checked.graph["sink.kept"].key == ()
 
 
 def test_a_sorting_key_that_several_rows_may_have_is_pointed_out(archive: Archive) -> None:
     archive.client.command(NUMBERS)
-    wanted = Target(archive.pipeline().running.root / "pipeline.yml", ask_keys=True)
+    wanted = Target(archive.pipeline().running.root / "pipeline.yml", ask_read=True)
     (found,) = check(wanted).notes
     assert (found.code, found.path, found.severity) == ("primary-key-assumed", "sources.archive", Severity.WARNING)
     archive.pipeline(primary_key="id")
@@ -452,10 +452,10 @@ def test_columns_that_were_asked_for_are_asked_for_again(archive: Archive) -> No
     sinks: {kept: {type: file, from: some, path: out, format: json}}
     """
     archive.running.write({"pipeline.yml": text})
-    wanted = Target(archive.running.root / "pipeline.yml", ask_keys=True)
-    assert check(wanted).notes == ()  # nobody was asked
+    wanted = Target(archive.running.root / "pipeline.yml", ask_read=True)
+    assert check(replace(wanted, ask_read=False)).notes == ()  # nobody was asked
     with pytest.raises(ProjectInvalid):
-        check(replace(wanted, ask_registry=True))
+        check(wanted)
     archive.client.command("ALTER TABLE numbers ADD COLUMN later Int64")
     assert check(wanted).notes == ()
 

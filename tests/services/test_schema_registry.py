@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,8 @@ from penstock.cli.line import Target, check, compiled, planned
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.schema_registry import Registry
 from penstock.errors import ProjectInvalid, ServiceError
+from penstock.graph.schemas import KEPT
+from penstock.manifest.model import Step
 from penstock.plan.explain import explain
 from penstock.plan.steps import Plan, PutSchema
 from penstock.sql.types import Column
@@ -186,3 +189,32 @@ def test_a_schema_is_registered_and_changed_as_far_as_its_subject_allows(shop: S
     ]
     shop.running.run()
     assert len(asked.versions(shop.subject)) == 3
+
+
+def test_types_of_the_registry_are_known_to_every_run(tmp_path: Path, address: str) -> None:
+    wanted = replace(
+        _project(tmp_path, address, "SELECT order_id / 2 AS half FROM {{ source('orders') }}"),
+        ask_registry=False,
+        ask_read=True,
+    )
+    (step,) = compiled(check(wanted)).query("m").steps
+    assert isinstance(step, Step)
+    assert "DIV 2" in step.sql
+    (tmp_path / KEPT).unlink()
+    assert "DIV 2" in str(compiled(check(wanted)).query("m").steps)
+
+
+def test_a_source_that_nobody_reads_is_not_asked_about(tmp_path: Path, address: str) -> None:
+    wanted = replace(_project(tmp_path, address), ask_registry=False, ask_read=True)
+    text = (tmp_path / "stream_project.yml").read_text(encoding="utf-8")
+    write(tmp_path, {"stream_project.yml": text.replace("customers-value", "nowhere-value")})
+    assert check(wanted).notes == ()
+
+
+def test_columns_without_types_have_those_of_the_registry(tmp_path: Path, address: str) -> None:
+    wanted = _project(tmp_path, address, "SELECT note, SUM(amount) AS total FROM {{ source('orders') }} GROUP BY note")
+    text = (tmp_path / "stream_project.yml").read_text(encoding="utf-8")
+    described = "schema: {registry: confluent}, columns: [{name: order_id, description: x}, {name: amount}]"
+    write(tmp_path, {"stream_project.yml": text.replace("schema: {registry: confluent}", described)})
+    graph = check(wanted).graph
+    assert [c.name for c in graph["source.orders"].columns or ()] == ["order_id", "amount", "note", "at"]

@@ -5,10 +5,11 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from penstock.clients.rowwise.functions import know_row_functions
 from penstock.sql.columns import analyse
 from penstock.sql.dialects import PROJECT
 from penstock.sql.query import Query, parse
-from penstock.sql.study import bound
+from penstock.sql.study import bound, study
 from penstock.sql.translate import to_spark
 from penstock.sql.types import Column, spark_type
 
@@ -48,6 +49,27 @@ STDDEV(d) | VARIANCE(d) | COLLECT_LIST(s) | COLLECT_SET(i) | FIRST(s) | BOOL_AND
 SUM(CASE WHEN t THEN d ELSE 0 END) | SUM(CASE WHEN t THEN n ELSE 0 END) | MAX(i) - MIN(i) | SUM(i) / COUNT(*) | SUM(i * d) | AVG(i) + 1
 APPROX_COUNT_DISTINCT(s) | MIN_BY(s, i) | ANY_VALUE(i) | PERCENTILE_APPROX(d, 0.5) | ARRAY_AGG(i)
 """.replace("\n", " | ").split(" | ")
+
+
+BY_TYPE = """
+i / 2 | b / i | d / 2 | n / 2 | ti / si | (i + b) / 2 | i / (n - 1) | AVG(i) | AVG(b) | AVG(d) | AVG(n) | AVG(DISTINCT i) | AVG(i + 1) / 2
+AVG(i) FILTER (WHERE i > 7) | SUM(i) / COUNT(*) | SUM(d) / COUNT(*)
+""".replace("\n", " | ").strip(" |").split(" | ")  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", BY_TYPE)
+def test_a_result_does_not_depend_on_whether_types_are_known_before(spark: SparkSession, expression: str) -> None:
+    own = spark.newSession()
+    values = "VALUES (7Y, 7S, 7, 7L, 7.0D, 7.5BD), (8Y, 3S, 8, 2L, 1.5D, 2.25BD) AS t(ti, si, i, b, d, n)"
+    own.sql(f"SELECT ti, si, i, b, d, CAST(n AS DECIMAL(10, 2)) AS n FROM {values}").createOrReplaceTempView("t")
+    sql = f"SELECT {expression} AS x FROM t"
+    found = []
+    for columns in (COLUMNS, None):
+        spoken = to_spark(bound(sql, ("t",), study(sql, {"t": columns}, {}).operands))
+        know_row_functions(own, spoken)
+        rows = own.sql(spoken)
+        found.append((rows.schema.simpleString(), sorted(rows.collect())))
+    assert found[0] == found[1]
 
 
 @pytest.fixture(scope="module")

@@ -196,7 +196,7 @@ def test_a_server_that_is_away_need_not_say_again_what_the_key_is(
         monkeypatch.setenv("PENSTOCK__CLICKHOUSE_SOURCE__URL", f"http://127.0.0.1:{taken.getsockname()[1]}")
     text = "sources: {a: {type: clickhouse, table_name: t}}\nsinks: {out: {type: blackhole, from: a}}\n"
     (tmp_path / PIPELINE_FILE).write_text(text, encoding="utf-8")
-    asking = Target(tmp_path / PIPELINE_FILE, ask_keys=True)
+    asking = Target(tmp_path / PIPELINE_FILE, ask_read=True)
     with pytest.raises(ServiceError, match="does not answer"):
         check_target(asking)
     (tmp_path / KEPT).parent.mkdir(parents=True)

@@ -7,6 +7,7 @@ from penstock.sql.query import Problem, Query, parse
 from penstock.sql.study import bound, study
 from penstock.sql.study_json import from_json, to_json
 from penstock.sql.translate import to_spark
+from penstock.sql.type_choices import state_text
 from penstock.sql.types import Column
 from tests.support import codes, only, spot
 from tests.unit.conftest import MAIN, PIPELINE, Check, Compile
@@ -158,10 +159,19 @@ def test_the_type_of_a_call_counts_not_that_of_its_arguments() -> None:
     )
 
 
-def test_what_is_not_known_is_divided_as_spark_does() -> None:
+def test_what_is_not_known_is_decided_by_spark_when_it_knows_the_types() -> None:
     found = study("SELECT x / 2 AS h FROM t", {"t": None}, {})
     assert found.operands in ((), (None,))
-    assert to_spark(Query("SELECT x / 2 AS h FROM t", PROJECT)) == "SELECT `x` / 2 AS `h` FROM `t`"
+    sql = "SELECT x / 2 AS h, AVG(x) FILTER (WHERE x > 1) AS m FROM t"
+    assert to_spark(Query(sql, PROJECT)) == (
+        "SELECT PENSTOCK_ROW_DIVIDE(`x`, 2) AS `h`, "
+        "PENSTOCK_ROW_MEAN(AVG(`x`) FILTER(WHERE `x` > 1), `x`) AS `m` FROM `t`"
+    )
+
+
+def test_one_operand_that_is_no_whole_number_decides() -> None:
+    found = study("SELECT x / 2.5 AS h FROM t", {"t": None}, {})
+    assert found.operands not in ((), (None,))
 
 
 def test_a_model_that_reads_another_knows_its_types(project_manifest: Compile) -> None:
@@ -369,3 +379,30 @@ def test_a_map_is_no_key(text: str) -> None:
         "sql-argument",
         "take an element of it: m['key'], or make a text of it: JSON_STRING(m)",
     )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("SELECT AVG(x) AS m FROM t GROUP BY k", "SELECT PENSTOCK_ROW_MEAN(AVG(x), x) AS m FROM t GROUP BY k"),
+        ("SELECT SUM(x) / COUNT(*) AS m FROM t", "SELECT PENSTOCK_ROW_DIVIDE(SUM(x), COUNT(*)) AS m FROM t"),
+        ("SELECT TRY_DIVIDE(s, n) AS m FROM t", "SELECT PENSTOCK_ROW_DIVIDE(s, NULLIF(n, 0)) AS m FROM t"),
+    ],
+)
+def test_state_does_not_depend_on_how_an_output_is_divided(before: str, after: str) -> None:
+    assert state_text(before) == state_text(after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("SELECT SUM(x / y) AS m FROM t", "SELECT SUM(PENSTOCK_ROW_DIVIDE(x, y)) AS m FROM t"),
+        ("SELECT k FROM t GROUP BY x / y", "SELECT k FROM t GROUP BY PENSTOCK_ROW_DIVIDE(x, y)"),
+        (
+            "SELECT MAX(m) FROM (SELECT AVG(x) AS m FROM t) AS u",
+            "SELECT MAX(m) FROM (SELECT PENSTOCK_ROW_MEAN(AVG(x), x) AS m FROM t) AS u",
+        ),
+    ],
+)
+def test_state_depends_on_how_what_it_holds_is_divided(before: str, after: str) -> None:
+    assert state_text(before) != state_text(after)

@@ -1,5 +1,6 @@
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from typing import Annotated, Any, Final, NamedTuple
 
@@ -105,7 +106,7 @@ def replay(
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Deliver the records that wait once more, each of them once. What fails again waits again."""
-    checked = check(target(path, directory, env, config=config))
+    checked = check(replace(target(path, directory, env, config=config), ask_read=True))
     with _alone(checked) as locks:
         found = waiting(checked, node)
         result = _replayed(checked, found, locks) if found else []

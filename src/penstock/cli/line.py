@@ -44,8 +44,9 @@ class Target:
     """What the command line names: a path, an environment, variables, and whether warnings are errors.
 
     With `remember`, what was found out about the SQL is kept for the next time. With `ask_registry`, the schema
-    registry is asked about every source that refers to it, and ClickHouse about tables; with `ask_keys`, about those of
-    a pipeline that declare no key. `config` names a file of settings.
+    registry is asked about every source that refers to it, and ClickHouse about tables; with `ask_read`, about sources
+    that something reads. Whoever lets SQL run asks: what it means must not depend on what somebody asked before.
+    `config` names a file of settings.
     """
 
     path: Path
@@ -54,7 +55,7 @@ class Target:
     strict: bool = False
     remember: bool = True
     ask_registry: bool = False
-    ask_keys: bool = False
+    ask_read: bool = False
     config: Path | None = None
 
 
@@ -152,10 +153,9 @@ def check(target: Target | Path, *, ignore_runtime: bool = False, governed: bool
     graph = None
     digests: Mapping[str, str] = {}
     if project is not None:
-        if target.ask_registry or target.ask_keys:
-            only_keys = not target.ask_registry
-            diagnostics += ask_registry(project, documents.root, only_keys=only_keys)
-            diagnostics += ask_tables(project, documents.root, only_keys=only_keys)
+        if target.ask_registry or target.ask_read:
+            diagnostics += ask_registry(project, documents.root, only_read=not target.ask_registry)
+            diagnostics += ask_tables(project, documents.root)
         project = with_keys(project, documents.root)
         memory = Memory(documents.root)
         graph, notes = link(project, discover(project, documents.root), memory, date.today())

@@ -71,7 +71,7 @@ def command(
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Show what `run` would create, start, change and retire, and whether what it reads and writes is ready."""
-    checked = check(replace(target(path, directory, env, var, config=config), ask_keys=True))
+    checked = check(replace(target(path, directory, env, var, config=config), ask_read=True))
     checked = replace(checked, adopts_state=adopt_state, carries=carried_names(carry))
     plan = planned(
         checked,

@@ -68,7 +68,7 @@ def command(
 ) -> None:
     """Run the project until Ctrl-C. Creates what must exist, then starts every query."""
     output.begin_log(os.environ.get("PENSTOCK__LOG_FORMAT"))
-    checked = check(replace(target(path, directory, env, var, config=config), ask_keys=True))
+    checked = check(replace(target(path, directory, env, var, config=config), ask_read=True))
     output.begin_log(checked.settings.log_format)
     checked = replace(checked, adopts_state=adopt_state, carries=carried_names(carry))
     allowed = allowed_rebuilds(allow_rebuild, truncate)

@@ -51,9 +51,9 @@ def data_test(
     diagnostics.extend(_unknown_keys(declared, nodes))
     if node_id not in nodes:
         return None, diagnostics
-    columns = nodes[node_id].columns
-    typed, wrong = typed_test(declared, columns)
-    diagnostics.extend((*_against_columns(declared, nodes[node_id]), *wrong, *_wrong_conditions(declared, nodes[node_id])))
+    node = nodes[node_id]
+    typed, wrong = typed_test(declared, node.columns)
+    diagnostics.extend((*_against_columns(declared, node), *wrong, *_wrong_conditions(declared, node)))
     return DataTest(test.name, node_id, typed, declared.origin), diagnostics
 
 

@@ -66,13 +66,14 @@ def _keyed(declared: Declared[Source], kept: Mapping[str, Rows], settings: Setti
     return replace(declared, value=declared.value.model_copy(update={"primary_key": known.key}))
 
 
-def ask_registry(project: Project, root: Path, *, only_keys: bool = False) -> list[Diagnostic]:
-    """Ask the registry about every source that refers to it, and keep the answers for later.
+def ask_registry(project: Project, root: Path, *, only_read: bool = False) -> list[Diagnostic]:
+    """Ask the registry about every source that refers to it, and keep the answers for `validate` to know later.
 
-    With `only_keys`, only about those of a pipeline that declare no key, and those that were asked about before.
+    With `only_read`, only about those that something reads.
     """
     registry, kept = _registry(project, root), _kept(root)
-    wanted = [asked for asked in _asked(project) if not only_keys or asked.wants_key or asked.is_kept(kept)]
+    read = _read(project) if only_read else None
+    wanted = [asked for asked in _asked(project) if read is None or asked.source.label in read]
     if not wanted or registry is None:
         return []
     diagnostics: list[Diagnostic] = []
@@ -89,11 +90,19 @@ def ask_registry(project: Project, root: Path, *, only_keys: bool = False) -> li
     return diagnostics
 
 
-def ask_tables(project: Project, root: Path, *, only_keys: bool = False) -> list[Diagnostic]:
-    """Ask ClickHouse about the tables that a pipeline reads, and keep the answers for later.
+def _read(project: Project) -> frozenset[str]:
+    """The labels of sources that something reads."""
+    if not isinstance(project, StreamProject):
+        return frozenset(declared.label for declared in project.sources.values())
+    named = {reference.id for model in project.models for reference in model.value.from_}
+    for model in project.models:
+        if model.value.sql is not None:
+            named |= {reference.id for reference in project.templates.render(model.value.sql).references}
+    return frozenset(source.label for source in project.sources if f"source.{source.value.name}" in named)
 
-    With `only_keys`, only about those of sources that declare no key, and those that were asked about before.
-    """
+
+def ask_tables(project: Project, root: Path) -> list[Diagnostic]:
+    """Ask ClickHouse about the tables that a pipeline reads, and keep the answers for `validate` to know later."""
     if isinstance(project, StreamProject):
         return []
     kept, clusters = _kept(root), pipeline_clusters(project.settings, on_kafka=False)
@@ -101,7 +110,7 @@ def ask_tables(project: Project, root: Path, *, only_keys: bool = False) -> list
     asked: dict[str, Rows] = {}
     for declared in project.sources.values():
         source, name = declared.value, _kept_as(declared.value, project.settings)
-        if isinstance(source, ClickHouseSource) and not (only_keys and source.primary_key and name not in kept):
+        if isinstance(source, ClickHouseSource):
             try:
                 found = source.reaching(clusters).described()
             except ServiceError as error:
@@ -137,11 +146,6 @@ class _Asked:
     source: Declared[written.Source] | Declared[Source]
     subject: str
     version: int | str | None = None
-    wants_key: bool = False
-
-    def is_kept(self, kept: Mapping[str, Rows]) -> bool:
-        """Whether a pipeline goes by what was said of it before, which may be outdated."""
-        return isinstance(self.source.value, Source) and _key(self.subject, self.version) in kept
 
 
 def _asked(project: Project) -> Iterator[_Asked]:
@@ -152,7 +156,7 @@ def _asked(project: Project) -> Iterator[_Asked]:
         return
     for declared in project.sources.values():
         if (found := _pipeline_subject(declared.value)) is not None:
-            yield _Asked(declared, *found, wants_key=not declared.value.primary_key)
+            yield _Asked(declared, *found)
 
 
 def _registry(project: Project, root: Path) -> Registry | None:

@@ -9,6 +9,7 @@ from penstock.keyed.operators import Aggregate, Ranking
 from penstock.manifest.model import Input, KeyedStep, Phase, QuerySpec, Step
 from penstock.manifest.words import told
 from penstock.plan.locations import is_moved, location
+from penstock.sql.type_choices import state_text
 
 _TOPICS: Final = ("topic", "kafka")
 _OLD_STATE: Final = ", and its state belongs to the old SQL"
@@ -28,7 +29,13 @@ def differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool
     stateful = before.stateful or after.stateful
     if before.stateful != after.stateful:
         yield ("it keeps state now" if after.stateful else "it no longer keeps state"), True
-    elif list(map(_work, before.steps)) != list(map(_work, after.steps)):
+    elif (
+        (works := list(map(_work, before.steps))) != list(map(_work, after.steps))
+        and stateful
+        and (_state(works) == _state(list(map(_work, after.steps))))
+    ):
+        yield "how numbers are divided follows from their types", False
+    elif works != list(map(_work, after.steps)):
         yield (_other_state(before, after) if stateful else "its SQL changed"), stateful
     elif _texts(before) != _texts(after):
         yield "its joins keep rows for as long as their conditions can hold", False
@@ -79,6 +86,12 @@ def _other_state(before: QuerySpec, after: QuerySpec) -> str:
 
 def _words(query: QuerySpec) -> list[str]:
     return [operator.what for operator in told(query)] if any(isinstance(s, KeyedStep) for s in query.steps) else []
+
+
+def _state(works: list[str | KeyedStep]) -> list[str | KeyedStep]:
+    """What steps do, as far as it matters to the state: of the last one, some of its outputs do not."""
+    *others, last = works
+    return [*others, state_text(last) if isinstance(last, str) else last]
 
 
 def _work(step: Step | KeyedStep) -> str | KeyedStep:

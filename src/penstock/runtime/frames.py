@@ -223,6 +223,7 @@ class Frames:
         """The rows that an operator may have found late, of a batch of its input that is given once more."""
         entry = next(entry for entry in query.inputs if entry.view == late.input)
         self._once_more(query, entry, rows, late.steps)
+        know_row_functions(rows.sparkSession, late.sql)
         return rows.sparkSession.sql(_checked(late.sql, query))
 
     def _once_more(

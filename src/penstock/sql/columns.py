@@ -115,7 +115,7 @@ def analyse(
             *wide,
         ),
         notes=tuple(p for p in doubts if p.code == AS_NUMBER),
-        operands=kinds(typed, typed_nodes, _computed_type),
+        operands=kinds(typed, typed_nodes, _operand_type),
     )
 
 
@@ -231,6 +231,12 @@ def _computed_type(projection: exp.Expr) -> str | None:
     if projection.type is not None and projection.type.this is exp.DType.DECIMAL:
         return type_text(projection.type) if isinstance(expression, exp.Cast) else decimal_type(expression)
     return type_text(projection.type) if is_trusted(projection) else None
+
+
+def _operand_type(operand: exp.Expr) -> str | None:
+    """The type of an operand. Of a decimal it is enough to know that it is one."""
+    is_decimal = operand.type is not None and operand.type.this is exp.DType.DECIMAL
+    return _computed_type(operand) or ("DECIMAL" if is_decimal else None)
 
 
 def _unusable_outputs(tree: exp.Query, written: list[tuple[str, int]]) -> Iterator[Problem]:

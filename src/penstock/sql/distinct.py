@@ -5,6 +5,7 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.sql.flink_types import WHOLE
+from penstock.sql.operands import tell
 from penstock.sql.templates import call
 from penstock.sql.types import data_type
 
@@ -88,7 +89,7 @@ def _summed(aggregate: exp.Expr, values: exp.Expr) -> exp.Expr:
     result: exp.Expr = call("AGGREGATE", values.copy(), zero, step)
     count = call("SIZE", values.copy())
     if isinstance(aggregate, exp.Avg):
-        result = exp.Div(this=result, expression=count.copy())
+        result = tell(exp.Div(this=result, expression=count.copy()), "DOUBLE")
         if kind.this is exp.DType.DECIMAL:
             precision, scale = (int(part.name) for part in kind.expressions)
             result = exp.cast(result, data_type(f"DECIMAL({min(precision - 6, 38)}, {scale + 4})").copy())

@@ -38,7 +38,7 @@ def kinds(tree: exp.Expr, count: int, type_of: Callable[[exp.Expr], str | None])
     for node in _typed(tree) if count else ():
         if (place := node.meta.get(_PLACE)) is not None:
             types = [type_of(operand) for operand in _operands(node)]
-            found[place] = _wider_whole(types) if isinstance(node, exp.Div) else next(iter(types), None)
+            found[place] = _divided(types) if isinstance(node, exp.Div) else next(iter(types), None)
     return tuple(found)
 
 
@@ -53,9 +53,17 @@ def _operands(node: exp.Expr) -> list[exp.Expr]:
             return [node.this]
 
 
-def _wider_whole(types: Sequence[str | None]) -> str | None:
-    whole = [kind for kind in types if kind in WHOLE_NAMES]
-    return max(whole, key=WHOLE_NAMES.index) if len(whole) == len(types) > 0 else None
+def _divided(types: Sequence[str | None]) -> str | None:
+    """What decides on a division: an operand that is no whole number, or else the wider of two whole ones."""
+    known = [kind for kind in types if kind is not None]
+    broken = next((kind for kind in known if kind not in WHOLE_NAMES), None)
+    return broken or (max(known, key=WHOLE_NAMES.index) if len(known) == len(types) > 0 else None)
+
+
+def tell(node: exp.Expr, kind: str) -> exp.Expr:
+    """Write a kind to one node, which is given back."""
+    node.meta[_KIND] = kind
+    return node
 
 
 def told(kinds: Sequence[str | None]) -> Callable[[exp.Query], exp.Query]:

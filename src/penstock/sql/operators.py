@@ -12,10 +12,16 @@ from penstock.sql.operands import kind_of
 from penstock.sql.templates import call, enclosed, filled
 from penstock.sql.unnesting import unnested
 
+DIVIDE: Final = "penstock_row_divide"
+MEAN: Final = "penstock_row_mean"
+"""Functions of ours that Spark asks for an expression when it knows the types: `clients.rowwise.RowOperators`."""
+
 
 def _division(node: exp.Expr) -> exp.Expr | None:
-    """Whole numbers are divided without remainder."""
+    """Whole numbers are divided without remainder. Where types are not known, Spark decides when it knows them."""
     if (kind := kind_of(node)) is None:
+        return call(DIVIDE, node.this.copy(), node.expression.copy())
+    if kind not in WHOLE_NAMES:
         return None
     whole = exp.IntDiv(this=node.this.copy(), expression=node.expression.copy())
     return exp.cast(whole, kind) if kind != "BIGINT" else exp.Paren(this=whole)
@@ -23,11 +29,18 @@ def _division(node: exp.Expr) -> exp.Expr | None:
 
 def _mean(node: exp.Expr) -> exp.Expr | None:
     """A mean of whole numbers is a whole number, cut off."""
-    if (kind := kind_of(node)) is None or kind not in WHOLE_NAMES:
+    kind = kind_of(node)
+    values = node.this.expressions if isinstance(node.this, exp.Distinct) else [node.this]
+    if (kind is not None and kind not in WHOLE_NAMES) or len(values) != 1:
         return None
     around: exp.Expr = node
     while isinstance(around.parent, exp.Filter | exp.Window) and around.arg_key == "this":
         around = around.parent
+    if kind is None:
+        decided = call(MEAN, exp.null(), values[0].copy())
+        around.replace(decided)
+        decided.set("expressions", [around, decided.expressions[1]])
+        return None
     cut = exp.cast(exp.null(), kind)
     around.replace(cut)
     cut.set("this", around)

@@ -11,6 +11,9 @@ from sqlglot.schema import MappingSchema
 
 from penstock.errors import PlanRefused
 from penstock.sql.dialects import SPARK
+from penstock.sql.operands import kind_of, tell
+from penstock.sql.operators import DIVIDE
+from penstock.sql.templates import call, enclosed
 from penstock.sql.types import Columns, data_type
 from penstock.sql.wide_types import FIELDS, GIVES, LIMITS, TAKES, Wide, as_bytes, wide_name, wide_of
 from penstock.sql.wide_typing import ARITHMETIC, CHOICES, COMPARISONS, ENDS, literal_of, tell_wide
@@ -33,8 +36,13 @@ def rewritten(sql: str, inputs: tuple[tuple[str, Columns], ...]) -> str:
     """A query over these tables, of which some have wide numbers. PlanRefused where these are used wrongly."""
     tree = parse_one(sql, read=SPARK)
     assert isinstance(tree, exp.Query)
-    found = _Rewriting(_kinds(tree, inputs))
-    return found.value(tree).sql(SPARK, identify=True, comments=False)
+    for node in [node for node in tree.find_all(exp.Anonymous) if node.name.lower() == DIVIDE]:
+        one, other = node.expressions
+        node.replace(tell(exp.Div(this=enclosed(one), expression=enclosed(other)), DIVIDE))
+    found = _Rewriting(_kinds(tree, inputs)).value(tree)
+    for left in [node for node in found.find_all(exp.Div) if kind_of(node) == DIVIDE]:  # none of wide numbers
+        left.replace(call(DIVIDE, left.this, left.expression))
+    return found.sql(SPARK, identify=True, comments=False)
 
 
 def rewritten_condition(condition: str, columns: Columns) -> str:

@@ -1,0 +1,82 @@
+package penstock;
+
+import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.Cast$;
+import org.apache.spark.sql.catalyst.expressions.Divide;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.IntegralDivide;
+import org.apache.spark.sql.types.ByteType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.IntegerType;
+import org.apache.spark.sql.types.LongType;
+import org.apache.spark.sql.types.ShortType;
+import scala.collection.immutable.Seq;
+import scala.runtime.AbstractFunction1;
+
+/**
+ * Operators whose meaning depends on types that are known only when Spark has looked at the rows.
+ *
+ * Spark asks for an expression once it knows the types of the arguments, so no row costs more than with the operator
+ * itself. It is compiled by the Janino that comes with Spark, which knows Java without generics and lambdas.
+ */
+public final class RowOperators {
+    static final int DIVIDE = 0;
+    static final int MEAN = 1;
+
+    private RowOperators() {}
+
+    public static void register(SparkSession session) {
+        know(session, "penstock_row_divide", DIVIDE);
+        know(session, "penstock_row_mean", MEAN);
+    }
+
+    private static void know(SparkSession session, String name, int kind) {
+        ((org.apache.spark.sql.classic.SparkSession) session).sessionState().functionRegistry()
+            .createOrReplaceTempFunction(name, new Operator(kind), "scala_udf");
+    }
+
+    /** 0 for what is no whole number, and more the wider it is. */
+    static int width(DataType type) {
+        if (type instanceof ByteType) {
+            return 1;
+        }
+        if (type instanceof ShortType) {
+            return 2;
+        }
+        if (type instanceof IntegerType) {
+            return 3;
+        }
+        return type instanceof LongType ? 4 : 0;
+    }
+
+    /** Whole numbers are divided without remainder, into the wider of the two types. */
+    static Expression divided(Expression one, Expression other) {
+        int left = width(one.dataType());
+        int right = width(other.dataType());
+        if (left == 0 || right == 0) {
+            return new Divide(one, other);
+        }
+        DataType wider = left > right ? one.dataType() : other.dataType();
+        return Cast$.MODULE$.apply(new IntegralDivide(one, other), wider, true);
+    }
+
+    /** A mean of whole numbers is a whole number of their type, cut off. */
+    static Expression meanOf(Expression mean, Expression value) {
+        return width(value.dataType()) == 0 ? mean : (Expression) Cast$.MODULE$.apply(mean, value.dataType(), true);
+    }
+
+    public static final class Operator extends AbstractFunction1 {
+        private final int kind;
+
+        public Operator(int kind) {
+            this.kind = kind;
+        }
+
+        public Object apply(Object given) {
+            Seq operands = (Seq) given;
+            Expression one = (Expression) operands.apply(0);
+            Expression other = (Expression) operands.apply(1);
+            return kind == MEAN ? meanOf(one, other) : divided(one, other);
+        }
+    }
+}
