@@ -89,7 +89,7 @@ def test_rows_of_a_query_with_memory_are_held_to_rules_too(running: Running) -> 
     running.drop("orders.v1", "2.json", [order(20), order(21)])
     running.run(select=["per_country"])
     counted = [(row["country"], row["n"]) for row in running.topic("per_country")]
-    assert ("FR", 1) in counted
+    assert ("NO", 1) in counted
     assert all(n <= 2 for _, n in counted)
     assert len(letters_of(check(running.root), "per_country")) >= 1
 
