@@ -22,10 +22,10 @@ def address(tmp_path: Path) -> Iterator[tuple[str, int]]:
         thread.join()
 
 
-def get(address: tuple[str, int], path: str) -> HTTPResponse:
+def get(address: tuple[str, int], path: str, host: str | None = None) -> HTTPResponse:
     connection = HTTPConnection(*address, timeout=10)
     try:
-        connection.request("GET", path)
+        connection.request("GET", path, headers={} if host is None else {"Host": host})
         response = connection.getresponse()
         response.read()
         return response
@@ -54,6 +54,24 @@ def test_files_have_their_types_and_are_not_kept(address: tuple[str, int], path:
     assert response.headers["Cache-Control"] == "no-store"
 
 
-@pytest.mark.parametrize("path", ["/assets/", "/nothing.html", "/../secret.txt", "/%2e%2e/secret.txt"])
+@pytest.mark.parametrize(
+    "path", ["/assets/", "/nothing.html", "/../secret.txt", "/%2e%2e/secret.txt", "/%00", "/a%00/", "/%ff"]
+)
 def test_there_is_nothing_but_the_pages(address: tuple[str, int], path: str) -> None:
     assert get(address, path).status == 404
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:8080", 200),
+        ("localhost", 200),
+        ("LOCALHOST:80", 200),
+        ("[::1]:8080", 200),
+        ("evil.example:8080", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("localhost:80@evil.example", 421),
+    ],
+)
+def test_a_name_of_somebody_else_is_not_served(address: tuple[str, int], host: str, status: int) -> None:
+    assert get(address, "/", host).status == status

@@ -231,3 +231,35 @@ def test_the_end_of_a_text_is_a_place_in_it() -> None:
     found = document("sql: |\n  SELECT a\nother: 1\n")
     place = found.inside(("sql",), len(found.value["sql"]))
     assert place.line == 2
+
+
+# JSON
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (r'{"a": "\ud83d\ude00 \u00e4", "b": "\\ud83d\\ude00"}', {"a": "😀 ä", "b": r"\ud83d\ude00"}),
+        ("a: \"\\uD83D\\uDE00\"\nb: '\\ud83d\\ude00'", {"a": "😀", "b": r"\ud83d\ude00"}),
+        ('\t{"a": "b\tc",\t"d": 1}\n\t', {"a": "b\tc", "d": 1}),
+        ('\t{"a": "\\ud83d\\ude00"}\n', {"a": "😀"}),
+    ],
+)
+def test_json_that_yaml_does_not_read_is_read(text: str, value: object) -> None:
+    document, found = read_text(text, "a.json")
+    assert found == []
+    assert document is not None
+    assert document.value == value
+
+
+def test_half_a_character_and_a_tab_are_called_what_they_are() -> None:
+    _, (half,) = read_text(r'{"a": "\ud83d"}', "a.json")
+    assert (half.code, half.message) == ("yaml-syntax", "this escape is half a character")
+    _, (tab,) = read_text("a:\n\tb: 1", "a.yml")
+    assert (tab.message, str(tab.origin)) == ("a tab stands where YAML needs spaces", "a.yml:2:1")
+
+
+def test_a_scalar_is_known_as_it_is_written() -> None:
+    document, _ = read_text("a: [NO, 1.10, 'x', ~, {b: 1}]", "a.yml")
+    assert document is not None
+    assert [document.source_text("a", n) for n in range(6)] == ["NO", "1.10", "x", "~", None, None]

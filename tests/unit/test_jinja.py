@@ -316,6 +316,52 @@ def test_an_endless_loop_is_refused(text: str) -> None:
     assert problem(text).code == "template-refused"
 
 
+LIST = "{% set l = range(9999) | list %}"
+LONG = "{% set s = 'x' * 900000 %}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ range(9999)" + " | map('int')" * 50 + " | list | length }}",
+        LIST + "{{ [" + "l | sort, " * 50 + "] | length }}",
+        LIST + "{% for i in range(9999) %}{% set y = l | reverse | list %}{% endfor %}",
+        LIST + "{% for i in range(60000) %}{% if -1 in l %}{% endif %}{% endfor %}",
+        LIST + "{% for i in range(60000) %}{% if -1 is in l %}{% endif %}{% endfor %}",
+        LONG + "{% for i in range(9999) %}{% set y = s | upper %}{% endfor %}",
+        LONG + "{% for i in range(9999) %}{% set y = s.upper() %}{% endfor %}",
+        LONG + "{% for i in range(9999) %}{% set y = s[1:] %}{% endfor %}",
+        LONG + "{% for i in range(9999) %}{% set y = s ~ '' %}{% endfor %}",
+        LONG + "{% for i in range(9999) %}{% set y = s + '' %}{% endfor %}",
+        LONG + "{% for i in range(9999) %}{% if s is upper %}{% endif %}{% endfor %}",
+    ],
+)
+def test_filters_tests_and_copies_are_steps_of_the_budget(text: str) -> None:
+    found = problem(text)
+    assert found.code == "template-refused"
+    assert f"{MAX_STEPS:,} steps" in found.message
+
+
+def test_an_ordinary_template_is_far_from_the_end_of_the_budget() -> None:
+    each = "{{ i | string | upper }}{{ ',' if loop.index < c | length }}"
+    assert sql(f"{{% set c = range(500) | list %}}{{% for i in c %}}{each}{{% endfor %}}").count(",") == 499
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ var(1) }}", "{{ var(source) }}", "{{ var([1]) }}", "{{ var() }}", "{{ var(none) }}", "{{ var('a', 1, 2) }}",
+        "{{ env_var(1) }}", "{{ env_var(source) }}", "{{ env({}) }}", "{{ ref(1) }}", "{{ source(ref) }}",
+        "{{ source }}", "{{ range }}", "{{ 'x'.upper }}",
+    ],
+)  # fmt: skip
+def test_what_is_no_name_is_said_to_be_none(text: str) -> None:
+    found = problem(text)
+    assert found.code == "template-syntax"
+    assert "sandbox" not in found.message.lower()
+    assert found.hint is not None
+
+
 @pytest.mark.parametrize(
     "text",
     [

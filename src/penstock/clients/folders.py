@@ -1,5 +1,6 @@
 """Names as directories."""
 
+import hashlib
 from typing import Final
 from urllib.parse import quote
 
@@ -11,3 +12,12 @@ def folder_of(name: str) -> str:
     """A name as one directory: no separators, and nothing that means the directory itself or the one above."""
     quoted = quote(name, safe="")
     return quoted.replace(".", "%2E") if set(quoted) == {"."} else quoted
+
+
+def short_folder_of(name: str) -> str:
+    """As `folder_of`, for names that nobody limits. The end of one that is too long is told by a digest."""
+    whole = folder_of(name)
+    if len(whole) <= LONGEST:
+        return whole
+    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+    return f"{whole[: LONGEST - len(digest) - 1]}-{digest}"

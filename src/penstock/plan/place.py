@@ -7,7 +7,7 @@ from typing import Final, Literal
 from urllib.parse import unquote
 
 from penstock.clients.batches import NOTE
-from penstock.clients.folders import folder_of
+from penstock.clients.folders import folder_of, short_folder_of
 from penstock.connectors.topic import TOPICS
 
 HOME: Final = ".penstock"
@@ -120,7 +120,7 @@ class Place:
 
     @property
     def _own(self) -> Path:
-        return self.root / HOME / folder_of(self._deployed) / folder_of(self.environment)
+        return self.root / HOME / short_folder_of(self._deployed) / short_folder_of(self.environment)
 
 
 def _has_batches(log: Path) -> bool:

@@ -3,9 +3,9 @@
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, cast
 
-from jinja2 import StrictUndefined, nodes
+from jinja2 import StrictUndefined, Undefined, nodes
 from jinja2.filters import FILTERS as DEFAULT_FILTERS
 from jinja2.sandbox import SandboxedEnvironment
 
@@ -21,7 +21,11 @@ _KEPT_FILTERS: Final = (
     "last", "length", "list", "lower", "map", "max", "min", "reject", "rejectattr", "replace", "reverse", "round",
     "select", "selectattr", "sort", "string", "sum", "title", "tojson", "trim", "unique", "upper", "wordcount",
 )  # fmt: skip
+_QUICK_FILTERS: Final = frozenset({"count", "default", "first", "last", "length"})
+"""Filters that do not look at every item."""
 _BOUNDED: Final = "bounded"
+_AT_ONCE: Final = 1000
+"""How many characters or items are moved in one step, where nothing is done for each of them."""
 _ITEM: Final = 10
 """How many characters an item of a list counts for."""
 
@@ -55,8 +59,9 @@ class Budgeted(SandboxedEnvironment):
             "sum": self._sum,
             _BOUNDED: self._bounded,
         }
-        given: dict[str, Any] = {name: self._paid(self.filters[name]) for name in _KEPT_FILTERS}
-        self.filters = given | {name: self._paid(made) for name, made in own.items()}
+        given: dict[str, Any] = {name: self._paid(name, self.filters[name]) for name in _KEPT_FILTERS}
+        self.filters = given | {name: self._paid(name, made) for name, made in own.items()}
+        self.tests = {name: self._paid(name, test) for name, test in self.tests.items()}
         self.begin()
 
     def begin(self) -> None:
@@ -97,7 +102,16 @@ class Budgeted(SandboxedEnvironment):
             yield item
 
     def joined(self, *parts: Any) -> str:
-        return str(self._bounded("".join(map(str, parts))))
+        self.searched(list(parts))
+        made = "".join(map(str, parts))
+        self.searched(made)
+        return str(self._bounded(made))
+
+    def searched(self, value: Any) -> Any:
+        """A value that is copied or looked through as a whole."""
+        if isinstance(value, str | list | tuple | dict | range):
+            self._spend(1 + len(value) // _AT_ONCE)
+        return value
 
     def bundled(self, bundle: Any) -> Any:
         """A list, a tuple or a mapping that a template makes, with the length of everything in it."""
@@ -119,6 +133,7 @@ class Budgeted(SandboxedEnvironment):
             __self.bound(owner.count(str(args[0])) * len(str(args[1])))
         if isinstance(owner, str) and name == "join" and args:
             return __self._join(args[0], owner)
+        __self.searched(owner)
         result = __self._bounded(super().call(__context, __obj, *args, **kwargs))
         __self._bounded(owner)  # a list may have grown
         return result
@@ -137,7 +152,7 @@ class Budgeted(SandboxedEnvironment):
                 raise Refused("template-refused", "texts are not formatted with %", "put them together with ~")
             case _:
                 pass
-        result = super().call_binop(context, operator, left, right)
+        result = self.searched(super().call_binop(context, operator, left, right))
         return self.bundled(result) if isinstance(result, list | tuple) else self._bounded(result)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
@@ -160,13 +175,20 @@ class Budgeted(SandboxedEnvironment):
         self.bound(str(text).count(old) * len(new))
         return str(self._bounded(str(text).replace(old, new)))
 
-    def _paid(self, made: Any) -> Any:
-        """A filter that costs as many steps as there are thousands in what it is given."""
+    def _paid(self, name: str, made: Any) -> Any:
+        """A filter or a test that costs a step for each item it is given, and one for each thousand characters."""
 
         @wraps(made)
         def paid(*args: Any, **kwargs: Any) -> Any:
-            self._spend(1 + sum(self._length(arg) for arg in args if isinstance(arg, str | list | tuple)) // 1000)
-            return self._bounded(made(*args, **kwargs))
+            self._spend()
+            return self._bounded(made(*map(given, args), **kwargs))
+
+        def given(value: Any) -> Any:
+            if isinstance(value, str) or name in self.tests:
+                return self.searched(value)
+            if isinstance(value, list | tuple | dict | range) and name not in _QUICK_FILTERS:
+                self._spend(len(value))
+            return self.each(value) if isinstance(value, Iterator) else value
 
         return paid
 
@@ -183,6 +205,8 @@ class Budgeted(SandboxedEnvironment):
         """What comes out of `{{ … }}`: a value that has a text of its own."""
         if isinstance(value, Iterator):
             raise Refused("template-syntax", "this is a list that was not made yet", "add `| list`, or join it")
+        if callable(value) and not isinstance(value, Undefined):
+            raise Refused("template-syntax", "this is a function, and has no text", 'call it: `source("name")`')
         self._out += self._length(value)
         self.bound(self._out)
         return value
@@ -216,6 +240,12 @@ def _counted(node: nodes.Node) -> nodes.Node:
             return _call_of("bundled", [node], node)
         case nodes.Tuple() if node.ctx == "load":
             return _call_of("bundled", [node], node)
+        case nodes.Operand() if node.op in ("in", "notin"):
+            node.expr = cast(nodes.Expr, _call_of("searched", [node.expr], node.expr))
+            return node
+        case nodes.Getitem() if isinstance(node.arg, nodes.Slice):
+            node.node = cast(nodes.Expr, _call_of("searched", [node.node], node))
+            return node
         case _:
             return node
 

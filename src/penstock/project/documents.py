@@ -8,6 +8,7 @@ from typing import Any, Final, TypeAlias
 import yaml
 
 from penstock.errors import Diagnostic, Origin
+from penstock.project.json_spelling import as_yaml
 
 Step: TypeAlias = str | int
 MAX_VALUES: Final = 1_000_000
@@ -131,6 +132,8 @@ def read_text(text: str, shown_as: str) -> tuple[Document | None, list[Diagnosti
         text = "the file is nested too deeply"
         return None, [Diagnostic("yaml-syntax", text, Origin(shown_as), hint="write it flatter")]
     except yaml.MarkedYAMLError as error:
+        if (respelled := as_yaml(text)) != text:
+            return read_text(respelled, shown_as)
         return None, [_syntax_error(error, shown_as, text)]
     except yaml.YAMLError as error:
         text = str(error).splitlines()[0]
@@ -302,7 +305,10 @@ def _syntax_error(error: yaml.MarkedYAMLError, file: str, text_of_file: str) -> 
     problem = (error.problem or "the file is not YAML").strip()
     text = f"{error.context.strip()}: {problem}" if error.context else problem
     if mark and text_of_file[mark.index : mark.index + 1] == "\t":
-        hint = "indent with spaces, not with tabs"
+        text, hint = "a tab stands where YAML needs spaces", "indent with spaces, not with tabs"
+    elif "Unicode character escape" in problem:
+        text = "this escape is half a character"
+        hint = r"write the character itself, or both halves: \ud83d\ude00"
     elif error.context_mark and mark and error.context_mark.line != mark.line:
         hint = f"it began in line {error.context_mark.line + 1}: look for a missing bracket, quote or colon"
     else:

@@ -40,7 +40,7 @@ class Sandbox(Budgeted):
             "var": self._var,
             "env_var": self._env_var,
             "env": self._env_var,
-            "config": lambda **_: "",
+            "config": lambda *_, **__: "",
             "target": {"name": environment or "default"},
         }
         self.mistakes: list[Diagnostic] = []
@@ -49,23 +49,22 @@ class Sandbox(Budgeted):
     # What a template may ask for
 
     def _refer(self, kind: str, names: tuple[Any, ...]) -> str:
-        if len(names) != 1 or not isinstance(names[0], str):
-            call = "source" if kind == "source" else "ref"
-            text, hint = f"`{call}()` takes one name", f'put it in quotes: `{call}("name")`'
-            raise Refused("template-syntax", text, hint)
-        self._called.append((kind, names[0]))
-        return quoted(f"{kind}.{names[0]}")
+        name, _ = _named("source" if kind == "source" else "ref", names)
+        self._called.append((kind, name))
+        return quoted(f"{kind}.{name}")
 
-    def _var(self, name: str, *default: Any) -> Any:
+    def _var(self, *given: Any) -> Any:
+        name, default = _named("var", given, most=2)
         if name in self._variables:
             return self._variables[name]
         if default:
             return default[0]
-        close = nearest(str(name), self._variables)
+        close = nearest(name, self._variables)
         hint = f"did you mean `{close}`?" if close else f"add it to `vars:`, or give it with --var {name}=…"
         raise Refused("unknown-var", f"there is no variable `{name}`", hint, name)
 
-    def _env_var(self, name: str, *default: Any) -> Any:
+    def _env_var(self, *given: Any) -> Any:
+        name, default = _named("env_var", given, most=2)
         if is_secret(name, self._environ):
             problem = secret_problem(name, 0)
             raise Refused(problem.code, problem.message, problem.hint, name)
@@ -171,6 +170,15 @@ class Sandbox(Budgeted):
         except Exception:  # noqa: BLE001 - it went well without markers
             return ()
         return pieces_of(marked, sql)
+
+
+def _named(call: str, given: tuple[Any, ...], most: int = 1) -> tuple[str, tuple[Any, ...]]:
+    """The name that a call is given, and what stands behind it."""
+    if not 1 <= len(given) <= most or not isinstance(given[0], str):
+        more = ", and may have a default" if most > 1 else ""
+        text, hint = f"`{call}()` takes one name{more}", f'put it in quotes: `{call}("name")`'
+        raise Refused("template-syntax", text, hint)
+    return given[0], given[1:]
 
 
 def _place(sql: str, kind: str, name: str) -> int:

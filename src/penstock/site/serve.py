@@ -1,9 +1,15 @@
 """Shows a written site to a browser on this machine, and to nobody else."""
 
+import os
+import re
 from functools import partial
 from http import HTTPStatus
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Final
+
+_HOST: Final = re.compile(r"(?:127\.0\.0\.1|localhost|\[::1\])(?::\d+)?", re.IGNORECASE)
+_NO_FILE: Final = "no such page"
 
 
 class _SiteHandler(SimpleHTTPRequestHandler):
@@ -18,6 +24,21 @@ class _SiteHandler(SimpleHTTPRequestHandler):
         ".json": "application/json",
         ".svg": "image/svg+xml",
     }
+
+    def parse_request(self) -> bool:
+        """Take requests for this machine only: a page of somebody else's must not reach the site by its own name."""
+        if not super().parse_request():
+            return False
+        host = self.headers.get("Host", "")
+        if host and _HOST.fullmatch(host.strip()) is None:
+            self.send_error(HTTPStatus.MISDIRECTED_REQUEST, "This site is served as 127.0.0.1 and localhost only")
+            return False
+        return True
+
+    def translate_path(self, path: str) -> str:
+        """The file of a path; one that does not exist for a path that no file can have."""
+        found = super().translate_path(path)
+        return os.path.join(self.directory, _NO_FILE) if "\0" in found else found
 
     def end_headers(self) -> None:
         self.send_header("Cache-Control", "no-store")

@@ -1,6 +1,6 @@
 """Functions that windows and models are called by, and types that inference gets wrong for Spark."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from sqlglot import exp
@@ -55,7 +55,12 @@ _LONGEST_BIGINT: Final = 18
 
 def is_trusted(projection: exp.Expr) -> bool:
     """Whether inference knows Spark's type of everything in an expression that has been annotated."""
-    return not any(map(_is_doubtful, projection.find_all(*_DOUBTED)))
+    return next(doubtful(projection), None) is None
+
+
+def doubtful(tree: exp.Expr) -> Iterator[exp.Expr]:
+    """The nodes of a tree that has been annotated of which inference does not know Spark's type."""
+    return filter(_is_doubtful, tree.find_all(*_DOUBTED))
 
 
 _NEVER_RIGHT: Final = (

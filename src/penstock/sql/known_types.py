@@ -5,7 +5,7 @@ from typing import Final, Literal, TypeAlias
 
 from sqlglot import exp
 
-from penstock.sql.functions import is_trusted
+from penstock.sql.functions import doubtful
 from penstock.sql.window_calls import calls_in
 
 Family: TypeAlias = Literal["number", "text", "time", "date", "truth", "bytes", "nested"]
@@ -27,23 +27,36 @@ class KnownTypes:
     """Types in a tree that has been annotated. A column is known by its name: if it is doubted, it is so everywhere."""
 
     def __init__(self, typed: exp.Expr) -> None:
-        self._doubted = {
+        self._unsure: set[int] = set()
+        columns: dict[str, list[exp.Column]] = {}
+        for column in typed.find_all(exp.Column):
+            columns.setdefault(column.name.casefold(), []).append(column)
+        for node in doubtful(typed):
+            self._doubt(node)
+        doubted = {
             call.time.name.casefold()
             for call in calls_in(typed.find_all(exp.Anonymous))
             if isinstance(call.time, exp.Column) and _family(call.time) != "time"
         }  # a window may make an event time of it
         inner = [select for select in typed.find_all(exp.Select) if select is not typed]
-        found = -1
-        while inner and found != len(self._doubted):
-            found = len(self._doubted)
-            self._doubted |= {
-                e.alias_or_name.casefold() for select in inner for e in select.expressions if not self._is_sure(e)
-            }
+        known: set[str] = set()
+        while True:
+            for name in doubted - known:
+                for column in columns.get(name, []):
+                    self._doubt(column)
+            known |= doubted
+            doubted = {e.alias_or_name.casefold() for s in inner for e in s.expressions if not self._is_sure(e)}
+            if doubted <= known:
+                return
+
+    def _doubt(self, node: exp.Expr | None) -> None:
+        """Whatever a node is part of is doubted with it."""
+        while node is not None and id(node) not in self._unsure:
+            self._unsure.add(id(node))
+            node = node.parent
 
     def _is_sure(self, node: exp.Expr) -> bool:
-        if not is_trusted(node):
-            return False
-        return not self._doubted or not any(c.name.casefold() in self._doubted for c in node.find_all(exp.Column))
+        return id(node) not in self._unsure
 
     def type_of(self, node: exp.Expr) -> exp.DataType | None:
         return node.type if node.type is not None and self._is_sure(node) else None

@@ -96,8 +96,9 @@ class _Tracer:
         for star in expression.find_all(exp.Star):
             if not isinstance(star.parent, (exp.Column, *_COUNTS)):
                 found += [dict.fromkeys(self._all_of(source), "made") for source in scope.sources.values()]
+        counts = expression.find(*_COUNTS) is not None
         for column in expression.find_all(exp.Column):
-            counted = any(isinstance(parent, _COUNTS) for parent in _parents(column, expression))
+            counted = counts and any(isinstance(parent, _COUNTS) for parent in _parents(column, expression))
             ways = self.column(column, _scope_of(column, scope))
             found.append({key: "counted" if counted or way == "counted" else "made" for key, way in ways.items()})
         return _united(found)
@@ -157,6 +158,8 @@ class _Tracer:
 
 def _scope_of(column: exp.Column, scope: Scope) -> Scope:
     """The scope that a column stands in: that of a subquery, if it stands in one."""
+    if not scope.subquery_scopes:
+        return scope
     select = column.parent_select
     ahead = [scope]
     for candidate in ahead:

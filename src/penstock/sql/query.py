@@ -31,6 +31,10 @@ class Problem:
 PARSER_FAILURES: Final = (AttributeError, IndexError, KeyError, TypeError, ValueError)
 """What the parser itself runs into on texts that are far from SQL."""
 
+MAX_DEPTH: Final = 1000
+"""How deep SQL may be nested: Spark's own parser and planner come to an end not far behind that."""
+_SPLIT: Final = "split it into several models; a list in IN (…) or COALESCE(…) is not nested"
+
 Edit: TypeAlias = Callable[[exp.Query], exp.Query]
 """A change to a tree; the tree it was given is used up."""
 
@@ -86,7 +90,7 @@ def parse(text: str, dialect: Dialect) -> Query | Problem:
     try:
         statements = list(_statements(text, dialect))
     except RecursionError:
-        return Problem("sql-syntax", "the SQL is nested too deeply", hint="split it into several models")
+        return Problem("sql-syntax", "the SQL is nested too deeply", hint=_SPLIT)
     except BadWindowTableError as bad:
         return Problem(bad.code, bad.message, bad.offset, bad.hint)
     except ParseError as error:
@@ -105,10 +109,20 @@ def parse(text: str, dialect: Dialect) -> Query | Problem:
         kind = tree.key.upper()
         message = f"expected a SELECT statement, found {kind}"
         return Problem("sql-statement", message, offset_of(tree), "begin with SELECT or WITH")
+    if len(text) > MAX_DEPTH and _depth(tree) > MAX_DEPTH:
+        return Problem("sql-syntax", f"the SQL is nested more than {MAX_DEPTH:,} levels deep", 0, _SPLIT)
     if (refused := next(refusals(tree), None)) is not None:
         place = _place_of_refusal(refused, text, dialect)
         return Problem("sql-unsupported", refused.message, place, refused.hint, refused.subject)
     return Query(text, dialect, tree=tree)
+
+
+def _depth(tree: exp.Expr) -> int:
+    """How many nodes stand within each other; `a + b + c` is one within the other, too."""
+    depths: dict[int, int] = {}
+    for node in tree.walk():
+        depths[id(node)] = depths.get(id(node.parent), 0) + 1
+    return max(depths.values())
 
 
 def _place_of_refusal(refused: Refusal, text: str, dialect: Dialect) -> int:

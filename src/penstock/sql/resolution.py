@@ -22,13 +22,13 @@ def unresolved(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[P
     in_pattern = scope.expression.find(exp.MatchRecognize) is not None
     seen: set[tuple[str, str]] = set()
     for column in scope.columns:
+        table = column.table.casefold()
+        if (table, column.name) in seen:
+            continue
         if isinstance(scope.expression, exp.Select) and column.parent_select is not scope.expression:
             continue  # it stands in a subquery, which is looked at by itself
         if in_pattern and column.find_ancestor(exp.MatchRecognize) is not None:
             continue  # it belongs to a row of the pattern; the construct is refused as a whole
-        table = column.table.casefold()
-        if (table, column.name) in seen:
-            continue
         seen.add((table, column.name))
         if len(column.parts) > 2 and table not in sources:
             table = column.parts[0].name.casefold()  # the fields of a field

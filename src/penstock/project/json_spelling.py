@@ -1,0 +1,43 @@
+"""JSON that YAML does not read: escapes of half a character in pairs, and tabs around the document."""
+
+import json
+import re
+from typing import Final
+
+_QUOTED: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_ESCAPE: Final = re.compile(
+    r"\\(?:u(?P<high>[dD][89abAB][0-9a-fA-F]{2})\\u(?P<low>[dD][c-fC-F][0-9a-fA-F]{2})|.)", re.DOTALL
+)
+
+
+def as_yaml(text: str) -> str:
+    """A text as YAML would write it; the same text if there is nothing to say otherwise.
+
+    Pairs of escapes are looked for between double quotes only. Tabs become spaces outside of texts, and only where the
+    whole is JSON, in which they mean nothing.
+    """
+    found = _QUOTED.sub(lambda quoted: _ESCAPE.sub(_whole, quoted[0]), text)
+    return _without_tabs(found) if "\t" in found and _is_json(found) else found
+
+
+def _whole(escape: re.Match[str]) -> str:
+    if escape["high"] is None:
+        return escape[0]
+    number = 0x10000 + ((int(escape["high"], 16) - 0xD800) << 10) + (int(escape["low"], 16) - 0xDC00)
+    return f"\\U{number:08X}"
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return r"\U" in text and _is_json(text.replace(r"\U", r"\u"))
+    return True
+
+
+def _without_tabs(text: str) -> str:
+    parts, position = [], 0
+    for quoted in _QUOTED.finditer(text):
+        parts += [text[position : quoted.start()].replace("\t", " "), quoted[0]]
+        position = quoted.end()
+    return "".join([*parts, text[position:].replace("\t", " ")])
