@@ -118,6 +118,7 @@ OTHER_WAYS = [
     Flow(keeps_late=True),
     Flow(mixed=True),
     Flow(repeated=True),
+    Flow(joined=True),
 ]
 
 
