@@ -1,10 +1,13 @@
 """What a plan makes of inputs and outputs that are read and written elsewhere."""
 
+from dataclasses import replace
+
 import pytest
 
 from penstock.manifest.model import Manifest
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain
+from penstock.plan.locations import filled_locations
 from penstock.plan.state import Checkpoint, Deployed
 from penstock.plan.steps import Plan
 from tests.unit.conftest import Compile
@@ -101,3 +104,18 @@ def test_files_of_a_directory_inside_another_are_the_same_input(pipeline_manifes
     text = "sources: {a: {type: file, path: /data, format: json}}\nsinks: {o: {type: blackhole, from: a}}\n"
     plan = diff(pipeline_manifest(text.replace("/data", "/data/2026/")), deployed(pipeline_manifest(text)))
     assert actions(plan) == ["~ restart query a"]
+
+
+def test_another_value_of_a_variable_is_another_place(pipeline_manifest: Compile) -> None:
+    source = "{type: kafka, topic: '${T:-t}', data_format: json, schema: {id: BIGINT}, primary_key: id}"
+    sink = "{type: kafka, topic: '${OUT:-o}', data_format: json, from: a}"
+    manifest = pipeline_manifest(f"sources: {{a: {source}}}\nsinks: {{o: {sink}}}\n")
+    (query,) = manifest.queries
+    places = filled_locations(query, {})
+    assert places == {query.inputs[0].name: "t", "sink.o": "o"}
+    before = replace(deployed(manifest), places={"a": places})
+    assert "= resume query a" in actions(diff(manifest, before, environ={}))
+    plan = diff(manifest, before, environ={"T": "u"})
+    assert "! rebuild query a" in actions(plan)
+    assert "a variable says `u` instead of `t`" in reason(plan, "a")
+    assert "= resume query a" in actions(diff(manifest, deployed(manifest), environ={"T": "u"}))

@@ -63,7 +63,7 @@ def diff(
         for step in topic_steps(topic, deployed.topics, brokers.sink or {})
     ]
     deployed = replace(deployed, filled_on_kafka=brokers.filled)
-    found = [query_step(query, deployed, manifest, allow_rebuild) for query in chosen]
+    found = [query_step(query, deployed, manifest, allow_rebuild, environ or {}) for query in chosen]
     emptied = truncation(found, manifest, deployed) if truncate else Truncation(tuple(found))
     steps += [*emptied.queries, *emptied.outputs]
     if not select:

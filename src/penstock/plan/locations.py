@@ -1,11 +1,16 @@
 """Where connectors read and write, by the words of their own classes."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from penstock.connectors import registry
 from penstock.connectors.contract import Connector
 from penstock.connectors.registry import Role
+from penstock.manifest.model import QuerySpec
+from penstock.project.variables import Environ, references, resolved
+
+TOPICS: Final = ("topic", "kafka")
+"""Sinks that others read from: a place without the rows written so far is not enough for them."""
 
 
 def location(role: Role, config: Mapping[str, Any]) -> str:
@@ -27,3 +32,27 @@ def is_moved(role: Role, before: Mapping[str, Any], after: Mapping[str, Any]) ->
 def _class_of(role: Role, config: Mapping[str, Any]) -> type[Connector] | None:
     kind = str(config["type"])
     return registry.find_source(kind) if role == "source" else registry.find_sink(kind)
+
+
+def filled_locations(query: QuerySpec, environ: Environ) -> dict[str, str]:
+    """The places of a query that depend on variables, as these are set: by the name of a reader, or the node of a sink.
+
+    A definition has the names of variables only, so that another value would not be noticed in it.
+    """
+    inputs: list[tuple[Role, str, Mapping[str, Any]]] = [
+        ("source", entry.name, entry.source) for entry in query.inputs if not entry.static
+    ]
+    outputs: list[tuple[Role, str, Mapping[str, Any]]] = [
+        ("sink", out.node, out.sink) for out in query.outputs if query.stateful or out.sink["type"] in TOPICS
+    ]
+    return {
+        name: location(role, resolved(dict(config), environ)[0])
+        for role, name, config in (*inputs, *outputs)
+        if any(True for _ in references(location(role, config)))
+    }
+
+
+def changed_locations(before: Mapping[str, str], after: Mapping[str, str]) -> str | None:
+    """What to say of places that are others than before because of variables."""
+    changed = [(name, before[name], place) for name, place in after.items() if before.get(name, place) != place]
+    return "; ".join(f"a variable says `{new}` instead of `{old}`" for _, old, new in changed) or None

@@ -4,20 +4,23 @@ from collections.abc import Collection
 from typing import Any, Final
 
 from penstock.manifest.model import Input, Manifest, Output, QuerySpec
-from penstock.plan.locations import is_moved, location
+from penstock.plan.locations import changed_locations, filled_locations, is_moved, location
 from penstock.plan.offsets import reader_of, readers
 from penstock.plan.reasons import differences
 from penstock.plan.state import Checkpoint, Deployed
 from penstock.plan.steps import HoldQuery, QueryStep, RebuildQuery, RestartQuery, ResumeQuery, StartQuery
+from penstock.project.variables import Environ
 
 ALL: Final = "all"
 """In place of the names of queries: every rebuild that is needed is allowed, and no other is asked for."""
 
 
-def query_step(query: QuerySpec, deployed: Deployed, manifest: Manifest, allow_rebuild: Collection[str]) -> QueryStep:
+def query_step(
+    query: QuerySpec, deployed: Deployed, manifest: Manifest, allow_rebuild: Collection[str], environ: Environ
+) -> QueryStep:
     before = deployed.queries.get(query.name)
     checkpoint = deployed.checkpoints.get(query.name)
-    reason = _reason_to_rebuild(query, before, checkpoint, deployed, manifest)
+    reason = _reason_to_rebuild(query, before, checkpoint, deployed, manifest, environ)
     asked, known = query.name in allow_rebuild, deployed.offsets | deployed.grouped
     if reason or (asked and (checkpoint or not known.isdisjoint(readers(query)))):
         allowed = asked or ALL in allow_rebuild
@@ -54,6 +57,7 @@ def _reason_to_rebuild(
     checkpoint: Checkpoint | None,
     deployed: Deployed,
     manifest: Manifest,
+    environ: Environ,
 ) -> str | None:
     """Why going on would lose rows, double them, or not be possible; None if nothing of that kind is so."""
     if moved := _moved_output(query, before, deployed):
@@ -71,6 +75,9 @@ def _reason_to_rebuild(
     if before is None:
         return _NO_RECORD if query.stateful and checkpoint.begun else None
     breaking = [reason for reason, breaks in differences(before, query) if breaks]
+    places = deployed.places.get(query.name, {})
+    if checkpoint.begun and (other := changed_locations(places, filled_locations(query, environ))):
+        breaking.append(other)
     gone = {i.name for i in before.inputs} - {i.name for i in query.inputs}
     if gone and checkpoint.unfinished:
         breaking.append("its last batch is unfinished, and an input of that batch is gone")

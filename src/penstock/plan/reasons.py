@@ -8,10 +8,9 @@ from penstock.config import spoken_duration
 from penstock.keyed.operators import Aggregate, Ranking
 from penstock.manifest.model import Input, KeyedStep, Phase, QuerySpec, Step
 from penstock.manifest.words import told
-from penstock.plan.locations import is_moved, location
+from penstock.plan.locations import TOPICS, is_moved, location
 from penstock.sql.type_choices import state_text
 
-_TOPICS: Final = ("topic", "kafka")
 _OLD_STATE: Final = ", and its state belongs to the old SQL"
 _CONF: Final = {
     "spark.sql.shuffle.partitions": "its parallelism",
@@ -156,7 +155,7 @@ def _outputs(before: QuerySpec, after: QuerySpec, stateful: bool) -> Iterator[tu
     for output, old in moved:
         name, to = output.node.partition(".")[2], location("sink", output.sink)
         text = f"`{name}` is written to `{to}` instead of `{location('sink', old)}`"
-        if stateful or output.sink["type"] in _TOPICS:
+        if stateful or output.sink["type"] in TOPICS:
             yield f"{text}, which has none of the rows written so far", True
         else:
             yield f"{text}; rows written so far stay there", False

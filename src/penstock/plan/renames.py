@@ -132,4 +132,4 @@ def record_rename(store: StateStore, place: Place, rename: Rename) -> None:
     queries = [rename_node(QuerySpec.model_validate(document), rename.old, rename.new) for document in documents]
     first = {_CARRIED + rename.new: {"from": carried.get(rename.old, rename.old)}}
     store.put(place.namespace, {**first, **{f"query:{query.name}": query.to_document() for query in queries}})
-    store.remove(place.namespace, [f"query:{rename.old}", f"progress:{rename.old}", _CARRIED + rename.old])
+    store.remove(place.namespace, [f"{key}:{rename.old}" for key in ("query", "progress", "places", "carried")])

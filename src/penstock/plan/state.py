@@ -49,6 +49,8 @@ class Deployed:
     """What readers had to read before their topics, and are done with."""
     damaged: Mapping[str, Damage] = field(default_factory=dict)
     """What keeps queries from going on with their checkpoints, by name."""
+    places: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Places that variables named when queries ran last, by query and reader or sink."""
     filled_on_kafka: frozenset[str] = frozenset()
     """Topics of Kafka that hold rows of a query. `filled` are directories."""
 
@@ -85,6 +87,7 @@ def read_deployed(store: StateStore, place: Place) -> Deployed:
         _clusters(documents, _VIRTUAL_TOPIC),
         kept.known() if kept else frozenset(),
         phases=kept.phases() if kept else {},
+        places={k.removeprefix(_PLACES): d for k, d in documents.items() if k.startswith(_PLACES)},
         damaged=_damaged(queries.values(), place) if store.lasts else {},
     )
 
@@ -100,6 +103,7 @@ def batch_outputs(query: QuerySpec, place: Place) -> tuple[Path, ...]:
     return tuple(place.topics / str(topic) for topic in topics)
 
 
+_PLACES: Final = "places:"
 _CONNECTOR: Final = "connector:"
 _VIRTUAL_TOPIC: Final = "virtual-topic:"
 
@@ -151,6 +155,12 @@ def record_query(store: StateStore, place: Place, revision: str, query: QuerySpe
     store.put(place.namespace, documents)
 
 
+def record_places(store: StateStore, place: Place, query: str, places: Mapping[str, str]) -> None:
+    """Keep the places that variables name for a query which is about to run."""
+    if places:
+        store.put(place.namespace, {_PLACES + query: dict(places)})
+
+
 def record_connector(store: StateStore, place: Place, name: str, cluster: str) -> None:
     store.put(place.namespace, {_CONNECTOR + name: {"cluster": cluster}})
 
@@ -194,6 +204,6 @@ def retire_query(store: StateStore, place: Place, name: str) -> None:
 
 
 def forget_query(store: StateStore, place: Place, name: str) -> None:
-    store.remove(place.namespace, [f"query:{name}", f"progress:{name}"])
+    store.remove(place.namespace, [f"query:{name}", f"progress:{name}", _PLACES + name])
     if place.is_of_pipeline:
         KeptOffsets(store, place.of_offsets).forget(name)

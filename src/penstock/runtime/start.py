@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from penstock.clients.clusters import EMBEDDED, Clusters
 from penstock.errors import PenstockError, PlanRefused
 from penstock.manifest.model import QuerySpec
+from penstock.plan.locations import filled_locations
 from penstock.plan.place import Place
 from penstock.plan.renames import record_rename
 from penstock.plan.slots import record_adoption, record_topics
@@ -16,6 +17,7 @@ from penstock.plan.state import (
     forget_connector,
     forget_virtual_topic,
     record_connector,
+    record_places,
     record_virtual_topic,
     retire_query,
 )
@@ -77,6 +79,8 @@ def start(
     filling = Filling(place.root, environ, clusters)
     frames = Frames(plan.manifest, place.root, spark, filling, now_ms, place.beats)
     _prepare(plan, frames, outside, place, store)
+    for query in plan.queries:
+        record_places(store, place, query.name, filled_locations(query, environ))
     return Run(plan, frames, outside, place, store, board)
 
 
