@@ -217,10 +217,9 @@ def _kept(topics: Collection[str], clusters: Clusters, place: Place) -> Iterator
 
 def _row(number: int, letter: Letter, reader: ValueReader) -> dict[str, Any]:
     about = letter.about
-    place = about["topic"] if about["offset"] is None else f"{about['topic']}/{about['partition']}/{about['offset']}"
     return {
         "": number,
-        "record": place,
+        "record": letter.record,
         "code": about["code"],
         "reason": _cut(str(about["message"] or ""), 100),
         "rejected by": letter.node,

@@ -1,5 +1,6 @@
 import shutil
 import sys
+from itertools import islice
 from os import environ
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from penstock.cli.options import (
     target,
 )
 from penstock.cli.table import lines
+from penstock.clients.letters import FIELDS, OWNER
 from penstock.clients.topic_names import ERRORS, error_topic
 from penstock.connectors.contract import Source
 from penstock.connectors.registry import source_from
@@ -54,7 +56,7 @@ def _rows(checked: Checked, name: str, limit: int) -> list[dict[str, Any]]:
     manifest = compiled(checked)
     by_topic = {config["topic"]: node_id for node_id, config in manifest.streams.items() if "topic" in config}
     if name not in by_topic and (topic := _error_topic(checked.graph, name)):
-        return TopicSource(topic=topic, formats=("parquet",)).rooted_at(checked.root).first_rows(limit) or []
+        return _dead_letters(checked, topic, limit)
     node = node_named(checked.graph, by_topic.get(name, name))
     if node.kind in ("exposure", "sink"):
         text = f"`{name}` is {'an' if node.kind == 'exposure' else 'a'} {node.kind}: it has no rows of its own"
@@ -82,6 +84,16 @@ def _rows(checked: Checked, name: str, limit: int) -> list[dict[str, Any]]:
     jars = fetched(packages_of(manifest, checked.environ))
     with spark_session(manifest.spark, checked.place.logs, jars) as spark:
         return peek(manifest, node.id, checked.root, spark, limit, checked.environ, checked.clusters)
+
+
+def _dead_letters(checked: Checked, topic: str, limit: int) -> list[dict[str, Any]]:
+    """Dead letters of a topic for errors, wherever it is."""
+    if checked.clusters.sink is None:
+        return TopicSource(topic=topic, formats=("parquet",)).rooted_at(checked.root).first_rows(limit) or []
+    from penstock.clients.kafka.letters import in_topics
+
+    found = islice(in_topics(checked.clusters.sink.kafka, [topic]), limit)
+    return [{name: letter.about[name] for name in (*FIELDS, OWNER)} for letter in found]
 
 
 def _read_from(checked: Checked, manifest: Manifest, node_id: str) -> list[Source]:

@@ -66,6 +66,14 @@ class Letter:
         where = (self.about["topic"], self.about["partition"], self.about["offset"], _moment(self.about["timestamp"]))
         return (self.kept_in, self.node, *(where if known else (self.part, self.place)))
 
+    @property
+    def record(self) -> str:
+        """Where its record stood: topic, partition and offset, or file and line."""
+        topic, partition, offset = (self.about[name] for name in ("topic", "partition", "offset"))
+        if offset is None:
+            return str(topic or "")
+        return f"{topic}:{offset}" if partition is None else f"{topic}/{partition}/{offset}"
+
     def is_of(self, owner: str) -> bool:
         return self.about.get(OWNER) in (None, owner)
 
@@ -143,9 +151,10 @@ def in_directories(topics: Path, names: Iterable[str]) -> Iterator[Letter]:
     """The letters of embedded topics for errors, in order."""
     for name in sorted(names):
         for folder in sorted((topics / name).glob("*-*")):
-            rows = parquet.first_rows(sorted(files_under(folder, FORMATS["parquet"])), _MOST)
+            rows = parquet.first_rows(sorted(files_under(folder, FORMATS["parquet"])), _MOST, ("key", "value"))
             for place, row in enumerate(rows):
-                yield Letter(name, folder.name, place, row, _encoded(row["key"]), _encoded(row["value"]))
+                texts = {part: parquet.text_of(row[part]) for part in ("key", "value")}
+                yield Letter(name, folder.name, place, {**row, **texts}, row["key"], row["value"])
 
 
 def _moment(text: str | None) -> object:
@@ -154,7 +163,3 @@ def _moment(text: str | None) -> object:
         return None if text is None else datetime.fromisoformat(text)
     except ValueError:
         return text
-
-
-def _encoded(text: str | None) -> bytes | None:
-    return None if text is None else text.encode()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, date, datetime
 from itertools import islice
 from pathlib import Path
@@ -33,28 +33,89 @@ def row_count(directory: Path) -> int:
     return sum(read_metadata(file).num_rows for file in directory.glob("*.parquet"))
 
 
-def first_rows(files: Iterable[Path], limit: int) -> list[dict[str, Any]]:
-    """The first rows of the files as values that JSON knows, and decimals, in the form that Spark gives them."""
+def first_rows(files: Iterable[Path], limit: int, as_bytes: Collection[str] = ()) -> list[dict[str, Any]]:
+    """The first rows of the files as values that JSON knows, and decimals, in the form that Spark gives them.
+
+    They have the columns of all files that are read and of the newest one, which may have more. Texts in the columns
+    `as_bytes` are given as bytes: they may be anything.
+    """
     from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile
 
     def rows() -> Iterable[dict[str, Any]]:
-        for file in files:
-            try:
-                with ParquetFile(file) as parquet:
+        for file in every:
+            try:  # Spark writes times of 96 bits, which do not fit into nanoseconds
+                with ParquetFile(file, coerce_int96_timestamp_unit="us") as parquet:
+                    names.update(dict.fromkeys(parquet.schema_arrow.names))
                     for batch in parquet.iter_batches(batch_size=limit):
-                        yield from batch.to_pylist(maps_as_pydicts="strict")
+                        yield from _rows_of(batch, as_bytes)
             except (ArrowException, OSError) as error:
                 raise ServiceError("file-unreadable", f"{file} cannot be read as Parquet: {error}") from error
 
-    return [{name: _json_value(value) for name, value in row.items()} for row in islice(rows(), limit)]
+    every, names = list(files), dict[str, None]()
+    found = [
+        {name: _json_value(value, name in as_bytes) for name, value in row.items()} for row in islice(rows(), limit)
+    ]
+    names.update(dict.fromkeys(_newest_names(every)))
+    return [{name: row.get(name) for name in names} for row in found]
 
 
-def _json_value(value: Any) -> Any:
+def _newest_names(files: Sequence[Path]) -> list[str]:
+    from pyarrow import ArrowException
+    from pyarrow.parquet import read_schema
+
+    try:
+        newest = max(files, key=lambda file: file.stat().st_mtime_ns, default=None)
+        return [] if newest is None else list(read_schema(newest).names)
+    except (ArrowException, OSError):
+        return []
+
+
+def _rows_of(batch: Any, as_bytes: Collection[str]) -> Iterable[dict[str, Any]]:
+    """The rows of a batch of Arrow. Texts that are not UTF-8 are shown in base 64, times beyond Python's as numbers."""
+    import pyarrow
+
+    for place, field in enumerate(batch.schema):
+        if field.name in as_bytes and pyarrow.types.is_string(field.type):
+            batch = batch.set_column(place, field.name, batch.column(place).cast(pyarrow.binary()))
+    try:
+        return list(batch.to_pylist(maps_as_pydicts="strict"))
+    except (ValueError, OverflowError):
+        columns = {field.name: _values(batch.column(place)) for place, field in enumerate(batch.schema)}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _values(column: Any) -> list[Any]:
+    import pyarrow
+
+    try:
+        return list(column.to_pylist(maps_as_pydicts="strict"))
+    except (ValueError, OverflowError):
+        if pyarrow.types.is_string(column.type):
+            return list(map(text_of, column.cast(pyarrow.binary()).to_pylist()))
+        if pyarrow.types.is_temporal(column.type):
+            wide = pyarrow.int32() if pyarrow.types.is_date32(column.type) else pyarrow.int64()
+            return list(column.cast(wide).to_pylist())
+        return [f"{value}" if value.is_valid else None for value in column]
+
+
+def text_of(data: bytes | None) -> str | None:
+    """Bytes as text where they are text, else in base 64."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return "base64:" + base64.b64encode(data).decode()
+
+
+def _json_value(value: Any, plain: bool = False) -> Any:
+    if plain:
+        return value
     match value:
         case datetime():  # without a zone it is UTC: Spark's own form of timestamps carries none
             in_utc = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-            return in_utc.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+            return in_utc.isoformat(timespec="microseconds").replace("+00:00", "Z")
         case date():
             return value.isoformat()
         case float() if not math.isfinite(value):

@@ -58,6 +58,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "spark.sql.json.filterPushdown.enabled": "false",
     "spark.sql.csv.filterPushdown.enabled": "false",
     "spark.sql.parquet.filterPushdown": "false",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # 96 bits are nanoseconds to others, and overflow
     # Without a bound in bytes: to keep it, Spark asks for the size of every column at every row, half of the time that
     # rows take to Python. So few rows that even the largest records of Kafka (1 MB) fit into a column of Arrow.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),

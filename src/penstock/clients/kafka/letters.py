@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.clients.letters import FIELDS, HEADER, OWNER, Letter
+from penstock.clients.parquet import text_of
 
 
 def in_topics(cluster: KafkaCluster, names: Iterable[str]) -> Iterator[Letter]:
@@ -34,18 +34,8 @@ def _about(message: Any) -> dict[str, Any]:
     }
     about: dict[str, Any] = {name: headers.get(name) for name in (*FIELDS, OWNER)}
     numbers = {name: _number(about[name]) for name in ("partition", "offset")}
-    return {**about, **numbers, "key": _text(message.key()), "value": _text(message.value())}
+    return {**about, **numbers, "key": text_of(message.key()), "value": text_of(message.value())}
 
 
 def _number(text: str | None) -> int | None:
     return int(text) if text is not None and text.isdecimal() else None
-
-
-def _text(data: bytes | None) -> str | None:
-    """Bytes as text where they are text, else in base 64."""
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return "base64:" + base64.b64encode(data).decode()
