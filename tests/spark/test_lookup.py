@@ -29,3 +29,11 @@ def test_rows_are_looked_up_in_a_table(running: Running) -> None:
     assert (4, "Germany") in {(r["id"], r["name"]) for r in running.topic("named")}
     counted = sorted((r["name"], r["n"], r["_gs_op"]) for r in running.topic("per_country"))
     assert counted == [("France", 1, "i"), ("Germany", 1, "i"), ("Germany", 2, "u")]
+
+
+def test_columns_of_a_table_that_are_declared_as_texts_are_texts(running: Running) -> None:
+    project = f"project: {{name: p}}\n{ORDERS.rstrip()}{TABLES}"
+    running.write({"stream_project.yml": project, "countries/all.csv": "code,name\n007,1\n08,2\n"})
+    running.drop("orders.v1", "1.json", [order(1, country="007"), order(2, country="08"), order(3, country="7")])
+    running.run(select=["named"])
+    assert sorted((r["id"], r["name"]) for r in running.topic("named")) == [(1, "1"), (2, "2"), (3, None)]

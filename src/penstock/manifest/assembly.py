@@ -177,6 +177,8 @@ def reader(view: str, node: Node, source: dict[str, Any], time: EventTime | None
     """How a query reads a node."""
     event_time = None if time is None else event_time_spec(time)
     columns = node.element.columns if isinstance(node.element, ProjectSource) else ()
+    static = isinstance(node.element, ProjectSource) and node.element.table is not None
+    typed = {c.name: c.type for c in node.columns or () if static and columns and c.type is not None}
     return Input(
         view=view,
         node=node.id,
@@ -186,8 +188,9 @@ def reader(view: str, node: Node, source: dict[str, Any], time: EventTime | None
         with_operation=isinstance(node.element, Source),
         processing_time=tuple(c.name for c in columns if c.proctime),
         condition=node.condition,
-        static=isinstance(node.element, ProjectSource) and node.element.table is not None,
+        static=static,
         on_error=node.on_error,
+        declared=typed if source["type"] == "file" else {},
     )
 
 

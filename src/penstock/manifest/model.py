@@ -70,6 +70,8 @@ class Input(Part):
     backfill: Backfill | None = Field(None, exclude_if=lambda backfill: backfill is None)
     cast_to: dict[str, str] = Field({}, exclude_if=lambda types: not types)
     """The columns that its rows are to have, and their types. Of a phase, and known only when it runs."""
+    declared: dict[str, str] = Field({}, exclude_if=lambda types: not types)
+    """The types that columns of a table are declared with, where its files say nothing of types."""
 
     @property
     def topic(self) -> str | None:

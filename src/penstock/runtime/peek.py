@@ -79,8 +79,8 @@ def _computed(manifest: Manifest, node_id: str, frames: Frames) -> DataFrame:
         text = f"no query reads `{node_id}`, so it has no rows"
         raise PlanRefused("unknown-node", text, hint="write a model that reads it")
     session = frames.session()
-    for entry in query.inputs:
-        rows = prepared(frames.filling.source(entry.source).peek(session), entry)
+    for entry, source in zip(query.inputs, frames.sources(query), strict=True):
+        rows = prepared(source.peek(session), entry)
         rows.createOrReplaceTempView(quoted(entry.view))
     needed = _steps_up_to(query, node_id)
     return frames.run_steps(needed, session)[node_id]
