@@ -73,6 +73,7 @@ CODES: Final[Mapping[str, str]] = {
     "event-time-type": "The column that says when a row happened is of a type that is no time.",
     "not-text": "The value of a record is not text in UTF-8.",
     "not-json": "The value of a record, or a line of a file, is not a JSON object.",
+    "duplicate-key": "A key stands in one JSON object twice, so that nobody can tell which value is meant.",
     "not-csv": "A line of a CSV file does not have the columns of the file, or a value does not fit the type of its column.",
     "field-mismatch": "A field of a record does not fit the type of its column.",
     "no-value": "A record has no value. Where rows have a key and operations, it deletes the row that its key names; elsewhere it says nothing.",

@@ -80,6 +80,7 @@ ELSEWHERE = {
     "not-text": "tests/services/test_kafka_projects.py",
     "not-json": "tests/services/test_kafka_projects.py",
     "not-csv": "tests/spark/test_files.py",
+    "duplicate-key": "tests/spark/test_bad_records.py",
     "field-mismatch": "tests/services/test_kafka_projects.py",
     "no-value": "tests/services/test_kafka_projects.py",
     "unknown-operation": "tests/services/test_kafka_pipelines.py",

@@ -354,6 +354,7 @@ def test_rows_are_taken_out_of_the_envelopes_of_debezium(given: Given) -> None:
         ('{"schema": {}, "payload": {"id": 2}}', None),
         wrapped(None, None, "u"),
         wrapped(None, first, "x"),
+        wrapped(None, {"id": "x", "name": "d"}, "c"),
         b"gibberish",
     )
     assert given.changes() == [
@@ -364,7 +365,10 @@ def test_rows_are_taken_out_of_the_envelopes_of_debezium(given: Given) -> None:
         ("d", "2", {"id": 2, "name": None}),
     ]
     letters = [r for r in consume(given.broker.plain, "events.errors") if r.headers["penstock.topic"] == given.topic]
-    assert sorted(r.headers["penstock.code"] for r in letters) == ["no-row", "not-json", "unknown-operation"]
+    codes = sorted(r.headers["penstock.code"] for r in letters)
+    assert codes == ["field-mismatch", "no-row", "not-json", "unknown-operation"]
+    (unfit,) = (r for r in letters if r.headers["penstock.code"] == "field-mismatch")
+    assert unfit.headers["penstock.message"] == "`after.id`: `x` is not a BIGINT"
 
 
 def test_a_filter_keeps_rows_away_and_not_what_cannot_be_read(given: Given) -> None:

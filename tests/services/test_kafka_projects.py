@@ -1,5 +1,6 @@
 """Projects on a real broker: the same files that run on directories."""
 
+import json
 import shutil
 from typing import Any
 
@@ -189,9 +190,49 @@ def test_what_cannot_be_read_is_kept_with_its_bytes_and_its_place(shop: tuple[Ru
     about = next(r for r in letters if r.value == b"[]").headers
     assert about["penstock.node"] == "model.large"
     assert about["penstock.offset"].isdigit()
-    assert about["penstock.message"] == "its value is not a JSON object"
+    assert about["penstock.message"] == "it is an array, not an object"
     of_record = ("topic", "partition", "offset", "timestamp")
     assert set(about) == {f"penstock.{name}" for name in (*of_record, "code", "message", "node", "owner", "time")}
+
+
+def test_what_is_not_exactly_one_object_or_would_be_changed_is_kept(running: Running, broker: Broker) -> None:
+    topic = new_topic()
+    KafkaAdmin(broker.plain).create(topic, 1, 1, {})
+    columns = "[{name: id, type: BIGINT}, {name: price, type: 'DECIMAL(10, 2)'}, {name: at, type: TIMESTAMP(3)}]"
+    text = f"""
+project: {{name: p}}
+runtime: {{kafka: {{bootstrap_servers: "{broker.plain.servers}"}}}}
+sources: [{{name: {topic}, topic: {topic}, columns: {columns}}}]
+models: [{{name: {topic}-out, sql: 'SELECT id, price, at FROM {{{{ source("{topic}") }}}}'}}]
+"""
+    running.write({"stream_project.yml": text})
+    bad = [
+        b'{"id":78}{"id":79}',
+        b'{"id":3} trailing',
+        '{"id":3}\u2028{"id":4}'.encode(),
+        b'{"id":1,"id":2}',
+        b'{"id":1,"price":12.345}',
+        b'{"id":1,"at":50000000000}',
+        b'{"id":1,"at":"58803-01-01"}',
+        b'{"id":1,"more":{"a":1,"a":2}}',
+        b'{"id":1,"price":1e999999999}',
+    ]
+    good = [{"id": 1, "price": 1.5}, {"id": 2, "at": 1704067200123}, {"id": 3, "at": 1704067200}]
+    produce(broker.plain, topic, *good, *bad)
+    progress = running.run()[f"{topic}-out"]
+    assert (progress.rows_out, progress.rejected) == (3, len(bad))
+    rows = {row["id"]: row for row in rows_of(consume(broker.plain, f"{topic}-out"))}
+    assert (rows[2]["at"][:23], rows[3]["at"][:19]) == ("2024-01-01T00:00:00.123", "2024-01-01T00:00:00")
+    letters = {r.value: r.headers for r in consume(broker.plain, f"{topic}.errors")}
+    assert [letters[value]["penstock.code"] for value in bad] == [
+        "not-json", "not-json", "not-json", "duplicate-key", "field-mismatch", "field-mismatch", "field-mismatch",
+        "duplicate-key", "field-mismatch",
+    ]  # fmt: skip
+    assert letters[bad[4]]["penstock.message"] == "`price`: `12.345` is not a DECIMAL(10,2) without rounding it"
+    shown = CliRunner().invoke(app, ["show", f"{topic}.errors", str(running.root), "-n", "4", "--format", "json"])
+    assert [(row["offset"], row["code"]) for row in json.loads(shown.stdout)] == [
+        (3, "not-json"), (4, "not-json"), (5, "not-json"), (6, "duplicate-key"),
+    ]  # fmt: skip
 
 
 WAYS = {

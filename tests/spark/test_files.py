@@ -79,7 +79,11 @@ def test_a_file_that_came_after_the_start_has_to_fit_the_types_of_the_others(pip
 
     pipeline.run_on(stop)
     assert ids() == [1, 2, 5]
-    assert sorted((x["value"], x["code"]) for x in letters(pipeline)) == [("3,many", "not-csv"), ("4", "not-csv")]
+    found = sorted((x["value"], x["code"], x["message"]) for x in letters(pipeline))
+    assert found == [
+        ("3,many", "field-mismatch", "`n`: `many` is not a INT"),
+        ("4", "not-csv", "its line does not have the columns of the file"),
+    ]
 
 
 def test_a_batch_that_is_done_again_has_the_types_that_it_had(pipeline: Running) -> None:
@@ -111,8 +115,11 @@ def test_a_line_that_is_to_stop_the_query_does_and_its_file_is_named(pipeline: R
     pipeline.write({**reading("in", "csv", on_error="stop"), "in/odd.csv": "id,n\n1,2\n2,3,4\n"})
     with pytest.raises(PenstockError) as caught:
         pipeline.run()
-    assert caught.value.code == "file-unreadable"
-    assert "in/odd.csv cannot be read" in caught.value.message
+    assert caught.value.code == "not-csv"
+    assert (
+        "a record of `rows` cannot be read: its line does not have the columns of the file, in" in caught.value.message
+    )
+    assert "in/odd.csv" in caught.value.message
     assert letters(pipeline) == []
 
 
@@ -396,7 +403,6 @@ MANY_CSV = 21
     [
         ("json", '{"id": 1, "ID": 2}\n', "cannot have the columns `ID` and `id`"),
         ("json", '{"id": 1}\n{"Id": 2}\n', "cannot have the columns `Id` and `id`"),
-        ("json", '{"id": 1, "id": 2}\n', "cannot have two columns `id`"),
         ("json", '{"id": 1, "a": [{"x": 1, "X": 2}]}\n', "cannot have the columns `X` and `x`"),
         ("json", '{"id": 1, "_error": "no"}\n', "cannot have a column `_error`"),
         ("json", '{"id": 1, "_unreadable_line": "no"}\n', "cannot have a column `_unreadable_line`"),
@@ -443,3 +449,44 @@ def test_headers_of_csv_may_end_with_numbers(pipeline: Running) -> None:
 def test_files_that_have_nothing_but_what_their_directories_say_are_refused(pipeline: Running) -> None:
     with pytest.raises(ServiceError, match="no columns beside those of their directories"):
         pipeline.write({**reading("in", "json"), "in/id=1/a.json": '{"id": 1}\n'}).run()
+
+
+def test_one_bad_value_makes_no_column_a_text_and_is_told(
+    pipeline: Running, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = "".join(f"{n},{n / 2},2024-01-{n + 1:02}\n" for n in range(20))
+    pipeline.write({**reading("in", "csv"), "in/a.csv": f"id,amount,day\n{rows}20,abc,2024-02-01\n21,1,soon\n"}).run()
+    assert ids() == list(range(20))
+    assert {type(row["amount"]) for row in memory.kept_rows("kept")} == {float}
+    assert sorted((x["offset"], x["message"]) for x in letters(pipeline)) == [
+        (22, "`amount`: `abc` is not a DOUBLE"),
+        (23, "`day`: `soon` is not a DATE"),
+    ]
+    said = capsys.readouterr().err
+    assert "the column `amount` at path" in said
+    assert "is read as DOUBLE: 21 of 22 values are" in said
+
+
+def test_declared_columns_are_read_as_they_are_declared(pipeline: Running) -> None:
+    schema = "{id: int64, zip: string, amount: 'decimal(10,2)', at: timestamp}"
+    lines = "id,note,at,zip,amount\n1,x,2024-01-01,007,1.5\n2,y,,008,12.345\n3,z,later,009,1\n4,z,,,\n"
+    pipeline.write({**reading("in", "csv", schema=schema), "in/a.csv": lines}).run()
+    rows = sorted(memory.kept_rows("kept"), key=lambda row: row["id"])
+    assert [(row["id"], row["zip"], str(row["amount"])) for row in rows] == [(1, "007", "1.50"), (4, None, "None")]
+    assert set(rows[0]) == {"id", "zip", "amount", "at", "_gs_op"}
+    assert sorted((x["offset"], x["message"]) for x in letters(pipeline)) == [
+        (3, "`amount`: `12.345` is not a DECIMAL(10,2)"),
+        (4, "`at`: `later` is not a TIMESTAMP"),
+    ]
+    memory.forget()
+    schema = "{id: int64, zip: string}"
+    pipeline.write({**reading("other", "json", schema=schema), "other/a.json": '{"id": 1, "zip": 7}\n{"id": "x"}\n'})
+    pipeline.run(allow_rebuild=["rows"])
+    assert [(row["id"], row["zip"]) for row in memory.kept_rows("kept")] == [(1, "7")]
+
+
+def test_a_declared_column_that_no_header_has_is_an_error(pipeline: Running) -> None:
+    pipeline.write({**reading("in", "csv", schema="{id: int64, nope: string}"), "in/a.csv": "id,n\n1,2\n"})
+    with pytest.raises(PenstockError) as caught:
+        pipeline.run()
+    assert (caught.value.code, "a column `nope`" in caught.value.message) == ("schema-unknown", True)

@@ -37,7 +37,7 @@ def test_rows_that_fail_are_kept_and_the_others_go_through(running: Running) -> 
     assert "DIVIDE_BY_ZERO" in letters[2]["message"]
     assert "CAST_INVALID_INPUT" in letters[5]["message"]
     assert {(r["code"], r["node"], r["topic"]) for r in letters.values()} == {
-        ("row-failed", "model.shares", "orders.v1")
+        ("row-failed", "model.shares", "orders.v1/1.json")
     }
     running.drop("orders.v1", "2.json", [order(300, country="1")])
     assert running.run()["shares"].rows_in == 1

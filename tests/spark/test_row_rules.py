@@ -73,7 +73,7 @@ def test_rows_that_break_a_test_are_kept_apart(running: Running) -> None:
         "clean_rows: `id` is not positive",
         "clean_rows: no_thirteen",
     ]
-    assert any('"id":13' in value for value in reasons(running))
+    assert any('"id": 13' in value for value in reasons(running))
 
 
 def test_a_batch_that_is_done_again_keeps_them_once(running: Running) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.clients.jars import cache_home
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
 _LOCK: Final = Lock()
@@ -28,18 +29,23 @@ def know(session: SparkSession, package: str, name: str, function: str) -> None:
         own = session._jsparkSession
         identifier = jvm.org.apache.spark.sql.catalyst.FunctionIdentifier(function)
         if not own.sessionState().catalog().isTemporaryFunction(identifier):
-            _load(session, package, name)
+            _load(session.sparkContext, package, name)
             getattr(jvm.penstock, name).register(own)
 
 
-def _load(session: SparkSession, package: str, name: str) -> None:
-    """Have the class on the driver, and tell executors where it is."""
-    jvm: Any = session._jvm
+def load_class(context: SparkContext, package: str, name: str) -> None:
+    """Have the class `penstock.<name>` on the driver and on all machines of its cluster."""
+    with _LOCK:
+        _load(context, package, name)
+
+
+def _load(context: SparkContext, package: str, name: str) -> None:
+    jvm: Any = context._jvm
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     if loader.getResource(f"penstock/{name}.class") is None:
         library = _library(jvm, package, name)
         loader.addURL(jvm.java.io.File(str(library)).toURI().toURL())
-        session.sparkContext._jsc.addJar(str(library))
+        context._jsc.addJar(str(library))
 
 
 def _library(jvm: Any, package: str, name: str) -> Path:

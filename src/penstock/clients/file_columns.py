@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 from sqlglot import exp
 
 from penstock.clients.column_names import by_case, same_names, wrong_names
-from penstock.clients.formats import Format
+from penstock.clients.formats import FORMATS, Format
+from penstock.clients.text_columns import csv_schema, json_schema
 from penstock.errors import ServiceError
 from penstock.keyed.operators import OP
 from penstock.sql.types import data_type
@@ -44,6 +45,8 @@ def columns_in(
 
     `wanted` has columns and the types that they may be of as well, if values are no more than text.
     """
+    from pyspark.sql.types import StructType
+
     lenient = {"inferSchema": "true", "ignoreCorruptFiles": "true", "mode": "DROPMALFORMED", "mergeSchema": "true"}
     if file_format.name in ("json", "csv"):  # in Parquet and Avro, Spark finds columns again in either case
         spark = by_case(spark)
@@ -57,11 +60,18 @@ def columns_in(
                 schema = _of_parquet(reader, root, files)
             case "json":
                 exact = any(data_type(kind).this is exp.DataType.Type.DECIMAL for kind in wanted.values())
-                schema = _typed(reader.option("prefersDecimal", str(exact).lower()).load(root).schema, wanted)
+                lines = spark.read.format("text").options(**{**options, **lenient}).load(root)
+                own = json_schema(lines, {"prefersDecimal": str(exact).lower()}, root)
+                keys = [field for field in lines.schema if field.name != "value"]
+                named = {field.name for field in keys}
+                schema = _typed(StructType([*(field for field in own if field.name not in named), *keys]), wanted)
             case "csv":
                 schema = reader.load(root).schema
                 _check_header(reader, schema.names, files[0])
-                schema = _typed(schema, wanted)
+                texts = [
+                    name.lower() for name, kind in wanted.items() if data_type(kind).this is exp.DataType.Type.TEXT
+                ]
+                schema = _typed(csv_schema(reader, root, schema, texts), wanted)
     if schema is None or not schema.names:
         text = f"none of the files at path {root} can be read as {file_format.name}"
         raise ServiceError("schema-unknown", text, hint="put a whole file there: columns are found in the files")
@@ -119,6 +129,25 @@ def check_columns(columns: StructType, path: str, taken: Collection[str], elsewh
         raise ServiceError("schema-unknown", text, hint="its values are `i`, `u` and `d`")
 
 
+def with_header(spark: SparkSession, path: str, file: str, declared: StructType, keys: Collection[str]) -> StructType:
+    """The columns of CSV files, by the header of one of them: those that are declared with their types, others as text.
+
+    Columns that directories are named by come last.
+    """
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    reader = by_case(spark).read.format("csv").options(**{**FORMATS["csv"].read_options, "inferSchema": "false"})
+    found = reader.load(file).schema
+    _check_header(reader, found.names, file)
+    types = {field.name.lower(): field for field in declared}
+    header = [types.pop(name.lower(), StructField(name, StringType())) for name in found.names if name not in keys]
+    beside = [field for field in types.values() if field.name in keys]
+    if missing := [field.name for field in types.values() if field.name not in keys]:
+        text = f"`schema` has a column `{missing[0]}`, and the files at path {path} have none in their header"
+        raise ServiceError("schema-unknown", text, hint=f"they have {', '.join(found.names)}")
+    return StructType([*header, *beside])
+
+
 def _check_header(reader: DataFrameReader, names: Sequence[str], file: str) -> None:
     """Spark gives columns that have no name, or one that comes twice, names that end with their place."""
     if not any(name.endswith(str(place)) for place, name in enumerate(names)):
@@ -137,8 +166,10 @@ def _typed(found: StructType, wanted: Mapping[str, str]) -> StructType:
     and looks like a whole one, is read as such."""
     from pyspark.sql.types import DoubleType, FloatType, NumericType, StringType, StructField, StructType
 
+    types = {name.lower(): kind for name, kind in wanted.items()}
+
     def typed(field: StructField) -> DataType:
-        match field.name in wanted and data_type(wanted[field.name]).this:
+        match field.name.lower() in types and data_type(types[field.name.lower()]).this:
             case exp.DataType.Type.TEXT:
                 return StringType()
             case exp.DataType.Type.FLOAT if isinstance(field.dataType, NumericType):

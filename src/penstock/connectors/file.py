@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self
 
-from pydantic import BeforeValidator, Field, PrivateAttr
+from pydantic import AliasChoices, BeforeValidator, Field, PrivateAttr, model_validator
 
 from penstock.clients import hadoop, places
 from penstock.clients.batches import BatchRef, PartRead, publish, remove_batches
-from penstock.clients.file_columns import RENAMING, check_columns, columns_in, note, noted
+from penstock.clients.file_columns import RENAMING, check_columns, columns_in, note, noted, with_header
 from penstock.clients.flat import flat
 from penstock.clients.formats import (
     FORMATS,
-    JSON_OPTIONS,
     STREAM_OPTIONS,
     Format,
     files_under,
@@ -23,24 +22,36 @@ from penstock.clients.formats import (
     literal,
 )
 from penstock.clients.jars import Package
+from penstock.clients.kafka.data_formats import Schema
 from penstock.clients.places import Place
 from penstock.clients.spark_packages import AVRO
+from penstock.clients.text_rows import (
+    LINE,
+    TEXT_FORMATS,
+    numbered,
+    origin_of,
+    read_whole_files,
+    reader_name,
+    reader_options,
+    reader_schema,
+    rows_of_records,
+    rows_read,
+    sound_rows,
+)
 from penstock.config import Duration, Frozen
 from penstock.connectors.contract import ERROR, NO_SERVICE, ORIGIN, Sink, Source
 from penstock.connectors.node import Parallelism
 from penstock.errors import ServiceError
 from penstock.keyed.operators import OP, ORDER
 from penstock.sql.dialects import quoted
+from penstock.sql.types import Column as SqlColumn
 from penstock.sql.types import Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-_LINE: Final = "_unreadable_line"
-"""The column that has what a line was, where no row can be made of it."""
 _NOTES: Final = "columns.json"
-_SMALLEST: Final = -(2**31)
 
 
 def _format(value: object) -> object:
@@ -91,6 +102,10 @@ class _Found(NamedTuple):
 
     columns: StructType
     options: Mapping[str, str]
+    keys: frozenset[str] = frozenset()
+    """The columns that are named by directories."""
+    in_files: StructType | None = None
+    """The columns of files that have more of them than are read."""
 
 
 class FileSource(_Files, Source):
@@ -102,13 +117,9 @@ class FileSource(_Files, Source):
     loses_order = True
     has_files = True
     renaming = RENAMING
-
-    @classmethod
-    def is_elsewhere(cls, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
-        """A directory inside another one has the same files, and each of them is known by its whole path."""
-        old, new = (str(said["path"]).rstrip("/") + "/" for said in (before, after))
-        return not (old.startswith(new) or new.startswith(old))
-
+    schema_: Schema | None = Field(None, alias="schema", validation_alias=AliasChoices("schema", "columns"))
+    """The columns of JSON and CSV files that are read, and their types, such as `int64`, `string`, `decimal128(20,4)`,
+    or of SQL. Lines that do not fit become dead letters. Found in the files when left out."""
     mode: Bounded | Continuous = Field(Continuous(type="continuous"), discriminator="type")
     """`{type: bounded}` or `{type: continuous, poll_interval: 5s}`."""
     _found: _Found | None = PrivateAttr(None)
@@ -117,14 +128,26 @@ class FileSource(_Files, Source):
     _notes: Path | None = PrivateAttr(None)
     """The columns that the last run has found."""
 
+    @classmethod
+    def is_elsewhere(cls, before: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+        """A directory inside another one has the same files, and each of them is known by its whole path."""
+        old, new = (str(said["path"]).rstrip("/") + "/" for said in (before, after))
+        return not (old.startswith(new) or new.startswith(old))
+
+    @model_validator(mode="after")
+    def _schema_goes_with_text(self) -> Self:
+        if self.schema_ is not None and self.format not in TEXT_FORMATS:
+            raise ValueError("`schema` is only supported with format: json or csv; other files have types of their own")
+        return self
+
     @property
     def bounded(self) -> bool:
         return isinstance(self.mode, Bounded)
 
     @property
     def has_records(self) -> bool:
-        """Lines of text are records. Where one is to stop the query, Spark does that, and names the file."""
-        return self.format in ("json", "csv") and self.on_error != "stop"
+        """Lines of text are records."""
+        return self.format in TEXT_FORMATS
 
     @property
     def poll_ms(self) -> int:
@@ -155,7 +178,7 @@ class FileSource(_Files, Source):
 
     def read(self, spark: SparkSession, name: str) -> DataFrame:
         found = self._found or self._look(spark)
-        reader = spark.readStream.name(name).format(self.format).schema(self._schema(found))
+        reader = spark.readStream.name(name).format(reader_name(self._form)).schema(self._schema(found))
         return self._rows(reader.options(**STREAM_OPTIONS, **found.options).load(literal(self.path)), found)
 
     def read_again(
@@ -167,37 +190,30 @@ class FileSource(_Files, Source):
         from pyspark.sql import functions as f
 
         found = self._found or self._look(spark)
-        reader = spark.read.format(self.format).schema(self._schema(found))
+        if self.has_records:
+            read_whole_files(spark)
+        reader = spark.read.format(reader_name(self._form)).schema(self._schema(found))
         table = reader.options(**found.options, basePath=self._base(spark)).load(list(map(from_address, part.files)))
         file, came = f.col("_metadata.file_path"), f.col("_metadata.file_modification_time")
-        kept = {ORIGIN: self._origin(found, file, came)}
+        kept = {ORIGIN: origin_of(self._form, found.in_files or found.columns)}
         if ordered:
             place = (f.unix_micros(came), file, f.col("_metadata.file_block_start"), f.monotonically_increasing_id())
             kept |= dict(zip(ORDER, place, strict=True))
-        return self._rows(table, found, kept)
+        return self._rows(numbered(table, self._form), found, kept)
 
     def rows_of(self, records: DataFrame) -> DataFrame | None:
-        """Records are kept as JSON, whatever files they stood in; a line that could not be read as it was."""
-        from pyspark.sql import functions as f
-        from pyspark.sql.types import StringType, StructField, StructType
-
+        """Dead letters hold lines of JSON or CSV as they were, or rows as JSON."""
         found = self._found or self._look(records.sparkSession)
-        options = {**JSON_OPTIONS, "columnNameOfCorruptRecord": _LINE}
-        lines = StructType([*found.columns.fields, StructField(_LINE, StringType())])
-        read = f.from_json(f.col("value").cast("string"), lines, options)
-        rows = records.select(read.alias("row"), f.struct(*records.columns).alias(ORIGIN)).select("row.*", ORIGIN)
-        wrong = f.col(_LINE).isNotNull() | f.col(f"{ORIGIN}.value").isNull()
-        return rows.withColumn(ERROR, f.when(wrong, "not-json")).drop(_LINE)
+        return rows_of_records(records, self._form, found.columns, found.in_files)
 
     def peek(self, spark: SparkSession) -> DataFrame:
-        from pyspark.sql import functions as f
-
         found = self._found or self._look(spark)
-        table = spark.read.format(self.format).schema(self._schema(found)).options(**found.options)
-        rows = self._rows(table.load(literal(self.path)), found)
-        return rows.where(f.col(ERROR).isNull()).drop(ERROR) if ERROR in rows.columns else rows
+        table = spark.read.format(reader_name(self._form)).schema(self._schema(found)).options(**found.options)
+        return sound_rows(self._rows(table.load(literal(self.path)), found))
 
     def known_columns(self) -> Columns | None:
+        if self.schema_ is not None:
+            return tuple(SqlColumn(name, kind) for name, kind in self.schema_.items())
         path = places.local(self.path)
         return None if path is None else known_columns(path, FORMATS[self.format])
 
@@ -210,45 +226,17 @@ class FileSource(_Files, Source):
         """The rows of the files, each an insert unless it says otherwise, with what is wrong with a line."""
         from pyspark.sql import functions as f
 
-        columns = {name: f.col(quoted(name)) for name in found.columns.names}
-        if OP in columns:
-            columns[OP] = f.coalesce(columns[OP], f.lit("i"))
-        if self.has_records:
-            columns[ERROR] = self._fault(found)
-        columns |= kept or {}
-        return table.select(*(column.alias(name) for name, column in columns.items()))
+        rows = rows_read(table, self._form, found.columns, kept, found.keys, found.in_files)
+        if OP in found.columns.names:
+            rows = rows.withColumn(OP, f.coalesce(f.col(OP), f.lit("i")))
+        return rows if self.has_records else rows.drop(ERROR)
 
-    def _fault(self, found: _Found) -> Column:
-        from pyspark.sql import functions as f
-
-        line = f.col(_LINE)
-        # Spark refuses to read nothing but the line, so that a column is asked for; the condition always holds.
-        wrong = line.isNotNull() & (f.hash(quoted(found.columns.names[0])) >= _SMALLEST)
-        if self.format == "csv":
-            return f.when(wrong, "not-csv")
-        is_object = f.get_json_object(line, "$").startswith("{")
-        return f.when(wrong, f.when(is_object, "field-mismatch").otherwise("not-json"))
-
-    def _origin(self, found: _Found, file: Column, came: Column) -> Column:
-        """Where a row stood: its file, when that came, and the line, or the row as JSON."""
-        from pyspark.sql import functions as f
-
-        row = f.to_json(f.struct(*map(quoted, found.columns.names)), JSON_OPTIONS)
-        value = f.coalesce(f.col(_LINE), row) if self.has_records else row
-        return f.struct(
-            f.url_decode(f.replace(file, f.lit("+"), f.lit("%2B"))).alias("topic"),
-            f.lit(None).cast("int").alias("partition"),
-            f.lit(None).cast("bigint").alias("offset"),
-            came.alias("timestamp"),
-            f.lit(None).cast("string").alias("key"),
-            value.alias("value"),
-        )
+    @property
+    def _form(self) -> Format:
+        return FORMATS[self.format]
 
     def _schema(self, found: _Found) -> StructType:
-        from pyspark.sql.types import StringType, StructField, StructType
-
-        line = [StructField(_LINE, StringType())] if self.has_records else []
-        return StructType([*found.columns.fields, *line])
+        return reader_schema(self._form, found.in_files or found.columns, found.keys)
 
     def _look(self, spark: SparkSession) -> _Found:
         """Directories named `key=value` become columns; any others are just looked into."""
@@ -265,18 +253,37 @@ class FileSource(_Files, Source):
         options = {
             "pathGlobFilter": literal(self.path.rstrip("/").rpartition("/")[2]) if alone else chosen.glob,
             "recursiveFileLookup": "false" if all(within.values()) else "true",
-            **chosen.read_options,
         }
-        if self.has_records:
-            options |= {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _LINE}
         root = self.path.rstrip("/")
         files = [literal(f"{root}/{name}" if name else root) for name in names]
-        looking = {**options, "basePath": self._base(spark)}
+        looking = {**options, **chosen.read_options, "basePath": self._base(spark)}
+        if self.schema_ is not None:
+            return self._declared(spark, self.schema_, names, files, {**options, **reader_options(chosen)})
         columns = columns_in(spark, chosen, literal(self.path), files, looking, self._wanted)
         # Spark reads no lines of text without a column of theirs
         keys = {part.partition("=")[0] for name in names for part in name.split("/")[:-1] if self.has_records}
-        check_columns(columns, self.path, (_LINE,), keys)
-        return _Found(columns, options)
+        check_columns(columns, self.path, (LINE,), keys)
+        return _Found(columns, {**options, **reader_options(chosen)}, frozenset(keys.intersection(columns.names)))
+
+    def _declared(
+        self,
+        spark: SparkSession,
+        schema: Mapping[str, str],
+        names: Sequence[str],
+        files: Sequence[str],
+        options: Mapping[str, str],
+    ) -> _Found:
+        """The columns that are declared, and those that a header has beside them."""
+        from pyspark.sql.types import StructType
+
+        declared = StructType.fromDDL(", ".join(f"{quoted(name)} {kind}" for name, kind in schema.items()))
+        assert isinstance(declared, StructType)
+        keys = {part.partition("=")[0] for name in names for part in name.split("/")[:-1]}
+        check_columns(declared, self.path, (LINE,), keys)
+        in_files = None
+        if self.format == "csv":
+            in_files = with_header(spark, self.path, files[0], declared, keys)
+        return _Found(declared, options, frozenset(keys.intersection(declared.names)), in_files)
 
     def _names(self, spark: SparkSession, chosen: Format) -> list[str]:
         """The files, by their paths below the source's own; that itself is the empty one."""

@@ -6,6 +6,7 @@ People drop JSON Lines, CSV or Parquet files into it; models write Parquet.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from functools import reduce
 from pathlib import Path
@@ -13,9 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 from penstock.clients import parquet
 from penstock.clients.batches import BatchRef, PartRead, publish, remove_batches
+from penstock.clients.file_columns import columns_in
 from penstock.clients.formats import (
     FORMATS,
-    JSON_OPTIONS,
     STREAM_OPTIONS,
     Format,
     files_under,
@@ -23,9 +24,22 @@ from penstock.clients.formats import (
     known_columns,
     literal,
 )
+from penstock.clients.text_rows import (
+    TEXT_FORMATS,
+    file_read,
+    numbered,
+    origin_of,
+    read_whole_files,
+    reader_name,
+    reader_options,
+    reader_schema,
+    rows_of_records,
+    rows_read,
+    sound_rows,
+)
 from penstock.clients.topic_names import TopicName
 from penstock.config import Frozen
-from penstock.connectors.contract import NO_SERVICE, Sink, Source
+from penstock.connectors.contract import ERROR, NO_SERVICE, ORIGIN, Sink, Source
 from penstock.errors import ServiceError
 from penstock.keyed.operators import ORDER
 from penstock.sql.dialects import quoted
@@ -34,6 +48,7 @@ from penstock.sql.types import Column, Columns
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 TOPICS: Final = Path(".penstock") / "topics"
 
@@ -81,27 +96,39 @@ class TopicSource(_Topic, Source):
         known = tuple(TopicColumn(name=c.name, type=c.type) for c in columns if c.type is not None)
         return self.model_copy(update={"columns": known})
 
+    @property
+    def has_records(self) -> bool:
+        """Lines of text that people put there are records; what models write is Parquet, and whole."""
+        return not TEXT_FORMATS.isdisjoint(self.formats)
+
     def read(self, spark: SparkSession, name: str) -> DataFrame:
-        return reduce(lambda one, other: one.unionByName(other), self._streams(spark, name))
+        return _united(self._streams(spark, name))
 
     def read_in_order(self, spark: SparkSession, name: str) -> DataFrame:
         """In the order of files, as they came, and of rows in a file."""
-        return reduce(lambda one, other: one.unionByName(other), map(_in_order, self._streams(spark, name)))
+        return _united(self._streams(spark, name, _order()))
 
-    def _streams(self, spark: SparkSession, name: str) -> list[DataFrame]:
+    def _streams(
+        self, spark: SparkSession, name: str, beside: Mapping[str, SparkColumn] | None = None
+    ) -> list[DataFrame]:
         self._make_directory()
-        schema = self._schema(spark)
+        columns = self._columns(spark)
         return [
-            spark.readStream.name(f"{name}_{f.name}")
-            .format(f.name)
-            .schema(schema)
-            .options(
-                recursiveFileLookup="true",
-                pathGlobFilter=f.glob,
-                **STREAM_OPTIONS,
-                **f.read_options,
+            self._rows(
+                spark.readStream.name(f"{name}_{f.name}")
+                .format(reader_name(f))
+                .schema(reader_schema(f, columns))
+                .options(
+                    recursiveFileLookup="true",
+                    pathGlobFilter=f.glob,
+                    **STREAM_OPTIONS,
+                    **reader_options(f),
+                )
+                .load(literal(self.path())),
+                f,
+                columns,
+                beside,
             )
-            .load(literal(self.path()))
             for f in self._formats()
         ]
 
@@ -110,33 +137,45 @@ class TopicSource(_Topic, Source):
     ) -> DataFrame | None:
         from pyspark.sql import functions as f
 
-        schema = self._schema(spark)
-        tables = [
-            spark.read.format(form.name)
-            .schema(schema)
-            .options(**form.read_options)
-            .load(list(map(from_address, part.files)))
-            for form in self._formats()
-            if (part := parts.get(f"{name}_{form.name}")) is not None and part.files
-        ]
-        if ordered:
-            tables = [_in_order(table, f.monotonically_increasing_id()) for table in tables]
-        return reduce(lambda one, other: one.unionByName(other), tables) if tables else None
+        columns = self._columns(spark)
+        beside = _order(f.monotonically_increasing_id()) if ordered else {}
+        if self.has_records:
+            read_whole_files(spark)
+        tables = []
+        for form in self._formats():
+            part = parts.get(f"{name}_{form.name}")
+            if part is None or not part.files:
+                continue
+            reader = spark.read.format(reader_name(form)).schema(reader_schema(form, columns))
+            table = reader.options(**reader_options(form)).load(list(map(from_address, part.files)))
+            own = {ORIGIN: origin_of(form, columns, self._file())} if self.has_records else {}
+            found = numbered(table, form) if own else table
+            tables.append(self._rows(found, form, columns, {**own, **beside}))
+        return _united(tables) if tables else None
 
     def rows_of(self, records: DataFrame) -> DataFrame | None:
-        """Records are kept as JSON here, whatever files they stood in."""
-        from pyspark.sql import functions as f
-
-        schema = self._schema(records.sparkSession)
-        options = {**JSON_OPTIONS, **FORMATS["json"].read_options}
-        return records.select(f.from_json(f.col("value").cast("string"), schema, options).alias("row")).select("row.*")
+        """Dead letters hold lines of JSON or CSV as they were, or rows as JSON."""
+        form = FORMATS["csv" if "csv" in self.formats else "json"]
+        return rows_of_records(records, form, self._columns(records.sparkSession))
 
     def peek(self, spark: SparkSession) -> DataFrame:
-        schema = self._schema(spark)
-        tables = [_table(spark, self.path(), f, schema) for f in self._present()]
-        return (
-            reduce(lambda one, other: one.unionByName(other), tables) if tables else spark.createDataFrame([], schema)
-        )
+        columns = self._columns(spark)
+        tables = [
+            self._rows(_table(spark, self.path(), f, reader_schema(f, columns)), f, columns) for f in self._present()
+        ]
+        if not tables:
+            return spark.createDataFrame([], columns)
+        return sound_rows(_united(tables))
+
+    def _rows(
+        self,
+        table: DataFrame,
+        form: Format,
+        columns: StructType,
+        beside: Mapping[str, SparkColumn] | None = None,
+    ) -> DataFrame:
+        rows = rows_read(table, form, columns, beside)
+        return rows if self.has_records else rows.drop(ERROR)
 
     def first_rows(self, limit: int) -> list[dict[str, Any]] | None:
         """Models write Parquet, which pyarrow reads as well as Spark and much sooner."""
@@ -155,16 +194,36 @@ class TopicSource(_Topic, Source):
         if not existing.is_dir() or not os.access(existing, os.R_OK | os.W_OK):
             raise ServiceError("not-writable", f"{existing} cannot be written, and {self.path()} is to be below it")
 
-    def _schema(self, spark: SparkSession) -> str:
+    def _file(self) -> SparkColumn:
+        """A file of the topic, by its name below the topic's."""
+        from pyspark.sql import functions as f
+
+        return f.regexp_replace(
+            file_read(), f"^(file:)?/*{re.escape(str(self.path().absolute()).lstrip('/'))}", self.topic
+        )
+
+    def _columns(self, spark: SparkSession) -> StructType:
+        from pyspark.sql.types import StructType
+
         if self.columns:
-            return ", ".join(f"{quoted(c.name)} {c.type}" for c in self.columns)
-        for file_format in self._present():
-            return _table(spark, self.path(), file_format, None).schema.toDDL()
+            declared = StructType.fromDDL(", ".join(f"{quoted(c.name)} {c.type}" for c in self.columns))
+            assert isinstance(declared, StructType)
+            return declared
+        for form in self._present():
+            return self._found_in(spark, form)
         raise ServiceError(
             "schema-unknown",
             f"the topic `{self.topic}` has no columns declared and no files to find them in",
             hint=f"declare `columns` on its source, or put a file into {self.path()}",
         )
+
+    def _found_in(self, spark: SparkSession, form: Format) -> StructType:
+        """The columns of the files of one format."""
+        if form.name not in TEXT_FORMATS:
+            return _table(spark, self.path(), form, None).schema
+        options = {"recursiveFileLookup": "true", "pathGlobFilter": form.glob, **form.read_options}
+        files = [literal(file) for file in files_under(self.path(), form)]
+        return columns_in(spark, form, literal(self.path()), files, options, {})
 
     def _formats(self) -> list[Format]:
         return [FORMATS[name] for name in self.formats]
@@ -201,22 +260,22 @@ class TopicSink(_Topic, Sink):
         remove_batches(self.path())
 
 
-def _in_order(rows: DataFrame, place: SparkColumn | None = None) -> DataFrame:
-    """The rows with the columns of `ORDER`, by what Spark knows of their files, and their place there if it is told."""
+def _order(place: SparkColumn | None = None) -> dict[str, SparkColumn]:
+    """The columns of `ORDER`, by what Spark knows of files, and the place of a row in its file if it is told."""
     from pyspark.sql import functions as f
 
     came = f.unix_micros(f.col("_metadata.file_modification_time"))
     last = f.lit(0).cast("bigint") if place is None else place
     places = (came, f.col("_metadata.file_path"), f.col("_metadata.file_block_start"), last)
-    return rows.withColumns(dict(zip(ORDER, places, strict=True)))
+    return dict(zip(ORDER, places, strict=True))
 
 
-def _table(spark: SparkSession, path: Path, file_format: Format, schema: str | None) -> DataFrame:
-    reader = spark.read.format(file_format.name).options(
-        recursiveFileLookup="true",
-        pathGlobFilter=file_format.glob,
-        inferSchema="true",
-        mergeSchema="true",
-        **file_format.read_options,
+def _united(tables: list[DataFrame]) -> DataFrame:
+    return reduce(lambda one, other: one.unionByName(other), tables)
+
+
+def _table(spark: SparkSession, path: Path, form: Format, schema: StructType | None) -> DataFrame:
+    reader = spark.read.format(reader_name(form)).options(
+        recursiveFileLookup="true", pathGlobFilter=form.glob, mergeSchema="true", **reader_options(form)
     )
-    return (reader.schema(schema) if schema else reader).load(literal(path))
+    return (reader.schema(schema) if schema is not None else reader).load(literal(path))

@@ -15,11 +15,11 @@ _PLACE: Final = -1
 def marked_where(rows: DataFrame, condition: Column) -> DataFrame:
     """The rows for which a condition holds, by a filter that stays where it is and that `kept_out` finds.
 
-    What is added always holds, but Spark cannot know that. It neither moves the filter below the columns that it
-    asks for, which would compute them twice, nor makes it one with conditions of the query above it.
+    What is asked first always holds, but Spark cannot know that. It neither moves the filter below the columns that it
+    asks for, which would compute them twice, or below a union, nor makes it one with conditions of the query above it.
     """
     here = f.spark_partition_id()
-    held = rows.withColumn(_MARK, here).where(condition & (f.col(_MARK) >= _PLACE) & (here >= _PLACE))
+    held = rows.withColumn(_MARK, here).where(f.when((f.col(_MARK) >= _PLACE) & (here >= _PLACE), condition))
     return held.drop(_MARK)
 
 

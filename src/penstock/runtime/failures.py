@@ -29,11 +29,25 @@ _RAISED: Final = re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<code>[a-z0-9-]+): (?
 
 
 def stopping(fault: Column, reasons: Mapping[str, str], said: str) -> Column:
-    """A condition that holds for rows without a fault, and stops the query at one that has: `failure_of` knows it."""
-    sound = fault.isNull()
-    for code, why in reasons.items():
-        sound = f.when(fault == code, f.raise_error(f.lit(f"{code}: {said}: {why}"))).otherwise(sound)
-    return sound
+    """A condition that holds for rows without a fault, and stops the query at one that has: `failure_of` knows it.
+
+    A fault is one of the codes in `reasons`, or a code and a reason of its own.
+    """
+    code, why = fault_code(fault), fault_reason(fault, reasons)
+    raised = f.raise_error(f.concat(code, f.lit(f": {said}: "), why))
+    return f.when(code.isin(list(reasons)), raised.cast("boolean")).otherwise(fault.isNull())
+
+
+def fault_code(fault: Column) -> Column:
+    """The code of a fault that may have a reason behind it."""
+    return f.substring_index(fault, ": ", 1)
+
+
+def fault_reason(fault: Column, reasons: Mapping[str, str]) -> Column:
+    """The reason of a fault: its own, or what its code stands for."""
+    known = f.create_map(*(f.lit(text) for pair in reasons.items() for text in pair))
+    colon = f.instr(fault, ": ")
+    return f.when(colon > 0, f.substring(fault, colon + 2, f.length(fault))).otherwise(known[fault])
 
 
 def failure_of(error: PySparkException | Py4JError) -> PenstockError:

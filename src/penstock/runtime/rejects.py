@@ -13,6 +13,7 @@ from penstock.clients.wide.columns import text_of
 from penstock.connectors.contract import ERROR, ORIGIN
 from penstock.manifest.model import Input, KeyedStep
 from penstock.runtime.decoding import sound
+from penstock.runtime.failures import fault_code, fault_reason
 from penstock.runtime.rescue import MESSAGE
 from penstock.runtime.rules import BROKEN
 from penstock.runtime.times import FAULT, FAULTS, converted, marked
@@ -109,7 +110,6 @@ def _json(rows: DataFrame) -> Column:
 
 def _addressed(wrong: DataFrame, entry: Input, node: str, message: Column | None = None) -> DataFrame:
     """What went wrong with a row, where it came from, and the row itself, as it was there."""
-    messages = f.create_map(*(f.lit(text) for pair in REASONS.items() for text in pair))
     if ORIGIN in wrong.columns:
         places = [f.col(f"{ORIGIN}.{name}").alias(name) for name in _PLACES]
     else:
@@ -121,8 +121,8 @@ def _addressed(wrong: DataFrame, entry: Input, node: str, message: Column | None
         places.append(f.col(f"{ORIGIN}.headers"))
     return wrong.select(
         *places,
-        f.col(FAULT).alias("code"),
-        (messages[f.col(FAULT)] if message is None else message).alias("message"),
+        fault_code(f.col(FAULT)).alias("code"),
+        (fault_reason(f.col(FAULT), REASONS) if message is None else message).alias("message"),
         f.lit(node).alias("node"),
         f.current_timestamp().alias("time"),
     )

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.clients.kafka.wire import HEAD, ZERO, Writers, asking_for_schema, begins_with, head, never_null, not_yet
 from penstock.clients.spark_expressions import tried
+from penstock.clients.strict_json import checked_json
 from penstock.clients.wide.avro import as_read, fields_of
 from penstock.clients.wide.made import Made
 
@@ -91,7 +92,8 @@ def _texts(names: Sequence[str]) -> dict[str, Column]:
         in_quotes = text.startswith('"') & text.endswith('"') & (f.length(text) > 1)
         fields = {name: f.coalesce(fields[name], alone)}
         plain = {name: f.coalesce(f.when(in_quotes, f.get_json_object(text, "$")), text)}
-    return {name: f.when(text.startswith("{"), fields[name]).otherwise(plain[name]) for name in names}
+    is_object, is_one = text.startswith("{"), checked_json(f.col("key"), "").isNotNull()
+    return {name: f.when(is_object, f.when(is_one, fields[name])).otherwise(plain[name]) for name in names}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from penstock.clients.column_names import wrong_names
-from penstock.clients.formats import JSON_OPTIONS
 from penstock.clients.kafka.keys import UNREADABLE, key_read
-from penstock.clients.kafka.wire import HEAD, ZERO, Writers
+from penstock.clients.kafka.wire import Writers
 from penstock.clients.spark_expressions import tried
+from penstock.clients.strict_json import checked_json, json_fault
+from penstock.clients.text_columns import texts_schema
 from penstock.clients.wide.functions import know_wide_numbers
 from penstock.clients.wide.made import Made
 from penstock.keyed.operators import OP, ORDER
@@ -46,6 +47,7 @@ FAULTS: Final[Mapping[str, str]] = {
     "not-text": "its value is not text in UTF-8",
     "not-json": "its value is not a JSON object",
     "not-csv": "its line does not have the columns of the file, or a value does not fit the type of its column",
+    "duplicate-key": "a key stands in one JSON object twice",
     "field-mismatch": "a field does not fit the type of its column",
     "no-value": "it has no value, and no key that tells which row is deleted",
     UNREADABLE: "it has no value, and its key cannot be read as the primary key of a row",
@@ -55,7 +57,7 @@ FAULTS: Final[Mapping[str, str]] = {
     "schema-id-unknown": "the schema registry does not know its schema",
     "avro-unreadable": "its bytes do not fit its schema",
 }
-"""Why a record cannot be a row."""
+"""Why a record cannot be a row, by code. A fault is a code alone, or a code, `: ` and a reason that says more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,26 +81,14 @@ class Decoded:
 
 def json_value(columns: Mapping[str, str]) -> Decoded:
     """JSON objects. A field that is not there is null; one that does not fit its type is a fault."""
-    return _json(_json_text(), _fields(columns), VALUE, _made_of_text(columns))
+    return _json(_fields(columns), VALUE, _made_of_text(columns))
 
 
 def json_in_envelope(columns: Mapping[str, str]) -> Decoded:
     """JSON objects as Debezium wraps them, with their schema or without."""
-    from pyspark.sql import functions as f
-
-    text = _json_text()
     row = f"STRUCT<{_fields(columns)}>"
-    within = f.coalesce(f.get_json_object(text, "$.payload"), text)
     schema = f"before {row}, after {row}, op STRING"
-    return out_of_envelope(_json(within, schema, ENVELOPE, _made_of_text(columns)))
-
-
-def _json_text() -> Column:
-    """A value as text. What a schema registry has put before it says nothing of the columns."""
-    from pyspark.sql import functions as f
-
-    behind = f.expr(f"substring(value, {HEAD + 1})")
-    return f.when(f.startswith(f.col("value"), f.lit(ZERO)), behind).otherwise(f.col("value")).cast("string")
+    return out_of_envelope(_json(schema, ENVELOPE, _made_of_text(columns), envelope=True))
 
 
 def out_of_envelope(whole: Decoded) -> Decoded:
@@ -108,7 +98,7 @@ def out_of_envelope(whole: Decoded) -> Decoded:
     said = f.col(f"{ENVELOPE}.op")
     operation = _known_operation(said)
     value = f.when(said == "d", f.col(f"{ENVELOPE}.before")).otherwise(f.col(f"{ENVELOPE}.after"))
-    sound = f.col(VALUE).isNotNull() & operation.isNotNull()
+    sound = whole.sound & f.col(VALUE).isNotNull() & operation.isNotNull()
     fault = f.coalesce(
         whole.fault,
         f.when(said.isNotNull() & operation.isNull(), "unknown-operation").when(f.col(VALUE).isNull(), "no-row"),
@@ -128,18 +118,15 @@ def _made_of_text(columns: Mapping[str, str]) -> dict[str, Made]:
     return {name: Made(f"penstock_to_{FIELDS[kind]}", kind) for name, kind in kinds.items()}
 
 
-def _json(text: Column, schema: str, at: str, made: Mapping[str, Made]) -> Decoded:
-    """A text as a struct that is found in the column `at`."""
+def _json(schema: str, at: str, made: Mapping[str, Made], *, envelope: bool = False) -> Decoded:
+    """A value as a struct that is found in the column `at`. What a schema registry has put before it is passed over."""
     from pyspark.sql import functions as f
 
-    options = {**JSON_OPTIONS, "columnNameOfCorruptRecord": CORRUPT}
-    value = f.from_json(text, f"{schema}, {CORRUPT} STRING", options)
+    text = checked_json(f.col("value"), schema, registry=True, envelope=envelope)
+    value = f.from_json(text, f"{schema}, {CORRUPT} STRING", {"columnNameOfCorruptRecord": CORRUPT})
     wrong = f.col(at).isNull() | f.col(f"{at}.{CORRUPT}").isNotNull()
-    is_object = f.get_json_object(text, "$").startswith("{")
-    fault = f.when(~f.is_valid_utf8(text), "not-text").when(
-        wrong, f.when(is_object, "field-mismatch").otherwise("not-json")
-    )
-    return Decoded(value, ~wrong & f.is_valid_utf8(text), fault, made=made)
+    found = json_fault(f.col("value"), schema, registry=True, envelope=envelope)
+    return Decoded(value, ~wrong, f.when(wrong, f.coalesce(found, f.lit("field-mismatch"))), made=made)
 
 
 def raw_value() -> Decoded:
@@ -168,15 +155,15 @@ class Shape:
 
 
 def json_columns(records: DataFrame) -> dict[str, str]:
-    """The columns of JSON objects, as Spark finds them; it looks at all of them."""
-    spark = records.sparkSession
-    jvm = spark._jvm
-    assert jvm is not None
-    as_texts = getattr(records.select(_json_text())._jdf, "as")  # a word of Python's own
-    texts = as_texts(jvm.org.apache.spark.sql.Encoders.STRING())
-    schema = spark.read.option("columnNameOfCorruptRecord", CORRUPT)._jreader.json(texts).schema()
-    fields = [schema.apply(place) for place in range(schema.size())]
-    return {field.name(): field.dataType().sql() for field in fields if field.name() != CORRUPT}
+    """The columns of JSON objects, as Spark finds them; it looks at all of them that are sound."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StructField, StructType
+
+    texts = records.select(checked_json(f.col("value"), "", registry=True).alias("text")).where("text IS NOT NULL")
+    return {
+        field.name: StructType([StructField("x", field.dataType)]).toDDL().removeprefix("x ")
+        for field in texts_schema(texts, {})
+    }
 
 
 def rows(records: DataFrame, decoded: Decoded, shape: Shape, fault: str, kept: Sequence[str] = ()) -> DataFrame:
