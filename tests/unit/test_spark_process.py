@@ -2,14 +2,17 @@
 
 import errno
 import os
+import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from penstock.runtime import spark_process
 from penstock.runtime.failures import failure_in_python, failure_of
-from penstock.runtime.spark_process import OomKills, oom_kills
+from penstock.runtime.spark_process import OomKills, is_spark_gone, kill_process, oom_kills
 from tests.support import write
 
 KILLED = (
@@ -76,3 +79,19 @@ def test_a_disk_that_is_full_for_us_may_have_space_again() -> None:
     failure = failure_in_python(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "topics/a"))
     assert (failure.code, failure.retriable) == ("disk-full", True)
     assert not failure_in_python(OSError(errno.EACCES, os.strerror(errno.EACCES))).retriable
+
+
+def test_spark_is_lost_if_its_process_has_ended_and_not_by_us(monkeypatch: pytest.MonkeyPatch) -> None:
+    def process() -> "subprocess.Popen[bytes]":
+        started = subprocess.Popen(["sleep", "600"])
+        monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=started))
+        return started
+
+    with process() as spark:
+        assert not is_spark_gone(ValueError("no")), "it lives"
+        spark.kill()
+        assert is_spark_gone(ConnectionRefusedError()), "a process that closes its connections may take a moment"
+    with process() as spark:
+        kill_process(spark)
+        spark.wait()
+        assert not is_spark_gone(ConnectionRefusedError())

@@ -24,7 +24,7 @@ from penstock.manifest.model import SparkSpec
 from penstock.runtime.class_archive import archive_option
 from penstock.runtime.failures import SPARK_ERRORS, failure_of
 from penstock.runtime.shipping import packed
-from penstock.runtime.spark_process import OomKills, is_spark_gone, lost_spark
+from penstock.runtime.spark_process import OomKills, is_spark_gone, kill_process, lost_spark
 
 KEPT_LOGS: Final = 10
 _OPTIONS: Final = "spark.driver.defaultJavaOptions"
@@ -231,7 +231,7 @@ def kill_jvm(spark: SparkSession) -> None:
     """End the JVM now, whatever it does. Its Python workers end with it: their input is a pipe from there."""
     context: Any = spark.sparkContext
     context._accumulatorServer.handle_error = lambda *_: None  # it would tell the terminal that somebody has left
-    context._gateway.proc.kill()
+    kill_process(context._gateway.proc)
 
 
 def _new_log(logs: Path) -> Path:

@@ -16,15 +16,24 @@ _END_SECS: Final = 2.0
 
 
 def is_spark_gone(error: BaseException) -> bool:
-    """Whether a call into Spark failed because its process has ended."""
+    """Whether a call into Spark failed because its process has ended, and not by us."""
     gateway: Any = SparkContext._gateway
     process = None if gateway is None else gateway.proc
-    if process is None:
+    if process is None or process.pid in _KILLED:
         return False
     if isinstance(error, OSError | EOFError | Py4JError) and not isinstance(error, Py4JJavaError):
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=_END_SECS)
     return process.poll() is not None
+
+
+def kill_process(process: "subprocess.Popen[bytes]") -> None:
+    """End the process of Spark now. Nobody says then that it was lost."""
+    _KILLED.add(process.pid)
+    process.kill()
+
+
+_KILLED: Final[set[int]] = set()
 
 
 def lost_spark() -> ServiceError:
