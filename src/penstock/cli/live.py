@@ -113,7 +113,8 @@ class LiveTable:
             self._console.print(self._table())
             return
         for row in self._rows():
-            output.say(summary_line(row), level="ERROR" if row.state == "failed" else "INFO", **row.to_json())
+            fields = {name: value for name, value in row.to_json().items() if name != "error"}
+            output.say(summary_line(row), **fields)
 
     def _tell(self, now: float) -> None:
         if self._quiet or (self._console.is_terminal and output.log_format is None):
