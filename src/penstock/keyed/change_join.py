@@ -143,8 +143,8 @@ def _side(
     place = first_rows(row, count)
 
     before, delta, seen = (np.zeros(count, np.int64) for _ in range(3))
-    before[row[: old.num_rows]] = numbers(column(old, COUNT))
-    seen[row[: old.num_rows]] = numbers(column(old, NOW))
+    np.add.at(before, row[: old.num_rows], numbers(column(old, COUNT)))  # alike since a column was left out
+    np.maximum.at(seen, row[: old.num_rows], numbers(column(old, NOW)))
     np.add.at(delta, row[old.num_rows :], numbers(column(new, SIGN)).astype(np.int64))
     seen[row[old.num_rows :]] = clock.now_ms
     matching = without_null(rows, key)[place]

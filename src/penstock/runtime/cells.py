@@ -4,7 +4,7 @@ Every Python worker of Spark imports this module anew, so it is kept small: noth
 """
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +18,7 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 
 from penstock.keyed.kernel import Clock, Kernel
+from penstock.keyed.layout import fitted
 from penstock.keyed.operators import NOW, ORDER
 from penstock.keyed.packing import pack, unpack
 
@@ -77,9 +78,14 @@ def unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 class Cell(StatefulProcessor):
     """A bucket of keys: its state is the kernel's tables, each a blob."""
 
-    def __init__(self, kernel: Kernel, schemas: Sequence[pa.Schema]) -> None:
+    def __init__(
+        self, kernel: Kernel, schemas: Sequence[pa.Schema], layout: Mapping[str, pa.Schema], fillable: Collection[str]
+    ) -> None:
+        """`layout` has the schemas of the tables. State from before a column came may lack it if it is `fillable`."""
         self.kernel = kernel
         self.schemas = list(schemas)
+        self.layout = layout
+        self.fillable = fillable
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
@@ -89,7 +95,8 @@ class Cell(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:  # noqa: N802, N803
         found: list[list[pa.Table]] = [[] for _ in self.schemas]
         for row in rows:
-            found[row["side"]].append(pa.ipc.open_stream(row["rows"]).read_all())
+            side = row["side"]
+            found[side].append(fitted(pa.ipc.open_stream(row["rows"]).read_all(), self.schemas[side]))
         inputs = [
             pa.concat_tables(tables) if tables else schema.empty_table()
             for tables, schema in zip(found, self.schemas, strict=True)
@@ -109,12 +116,13 @@ class Cell(StatefulProcessor):
 
     def _turn(self, key: Any, inputs: list[pa.Table], timer: TimerValues) -> Iterator[Row]:
         kept = self._state.get()
-        state = {} if kept is None else unpack({n: b for n, b in zip(self.kernel.tables, kept, strict=True) if b})
+        packed = {} if kept is None else {n: b for n, b in zip(self.kernel.tables, kept, strict=True) if b}
+        state = {name: fitted(table, self.layout[name], self.fillable) for name, table in unpack(packed).items()}
         times = [table.column(NOW).to_numpy().max() for table in inputs if table.num_rows]
         now = int(max(times)) if times else int(timer.getCurrentProcessingTimeInMs())
         turn = self.kernel.turn(state, inputs, Clock(now, timer.getCurrentWatermarkInMs()))
-        packed = pack(turn.state)
-        self._state.update(tuple(packed.get(name) for name in self.kernel.tables))
+        after = pack(turn.state)
+        self._state.update(tuple(after.get(name) for name in self.kernel.tables))
         if turn.wake_ms is not None:
             self._handle.registerTimer(turn.wake_ms)
         kept_rows = {name: table.num_rows for name, table in turn.state.items()}

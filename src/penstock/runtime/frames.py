@@ -15,6 +15,7 @@ from penstock.clients.wide.columns import has_wide_numbers
 from penstock.clients.wide.functions import know_wide_numbers
 from penstock.connectors.contract import ORIGIN, Source
 from penstock.keyed.operators import CLOCK, OP, ORDER
+from penstock.manifest.input_columns import RESERVED, has_operators, used_of_views
 from penstock.manifest.model import Check, EventTimeSpec, Input, KeyedStep, LateRows, Manifest, QuerySpec, Step
 from penstock.runtime import beats, checks
 from penstock.runtime.carrying import carrying_query
@@ -30,6 +31,7 @@ from penstock.sql.carving.stages import ORDERED
 from penstock.sql.dialects import quoted
 from penstock.sql.gate import check_expression, check_statement
 from penstock.sql.types import Column, Columns
+from penstock.sql.used_columns import Names
 from penstock.sql.wide_rewriting import rewritten, rewritten_condition
 from penstock.sql.wide_types import mentions_wide
 from penstock.sql.words import names_in
@@ -118,6 +120,7 @@ class Frames:
         If they are to be `observed`, Spark's progress tells how much of them could not be read.
         """
         alone = len(query.inputs) == 1 and not observed
+        used = used_of_views(query) if has_operators(query) else {}
         streams = {}
         for entry, source in zip(query.inputs, sources, strict=True):
             if entry.static:
@@ -129,7 +132,7 @@ class Frames:
             if query.timed and entry.event_time is not None:
                 stream = self._timed(query, entry, entry.event_time, stream)
             stream = self._sound(query, entry.view, stream)
-            streams[entry.view] = _registered(entry, stream)
+            streams[entry.view] = _registered(entry, _with_only(stream, used.get(entry.view)))
         return streams
 
     def _sound(self, query: QuerySpec, view: str, rows: DataFrame) -> DataFrame:
@@ -155,9 +158,10 @@ class Frames:
         told_apart = {output.view for output in query.outputs}
         if self.manifest.project.format == "pipeline":
             told_apart.update(step.node for step in query.steps)
+        used = used_of_views(query) if has_operators(query) else {}
         for step in query.steps:
             with found_in(step.node):
-                self._run(query, [step], session)
+                self._run(query, [step], session, used)
                 if step.view in told_apart:
                     check_outputs(session.table(quoted(step.view)).columns)
         return _views(query, session)
@@ -243,7 +247,13 @@ class Frames:
             found = marked(found, entry.event_time).where(f.col(FAULT).isNull()).drop(FAULT)
         return found
 
-    def _run(self, query: QuerySpec, steps: Sequence[Step | KeyedStep], session: SparkSession) -> None:
+    def _run(
+        self,
+        query: QuerySpec,
+        steps: Sequence[Step | KeyedStep],
+        session: SparkSession,
+        used: Mapping[str, Names] = MappingProxyType({}),
+    ) -> None:
         for step in steps:
             match step:
                 case Step():
@@ -253,7 +263,7 @@ class Frames:
                     rows = session.sql(sql, args=parameters) if parameters else session.sql(sql)
                 case KeyedStep():
                     rows = operate(step, [session.table(quoted(view)) for view in step.inputs])
-            rows = self._sound(query, step.view, rows)
+            rows = _with_only(self._sound(query, step.view, rows), used.get(step.view))
             rows.createOrReplaceTempView(quoted(step.view))
             if query.asks:
                 self._functions.check(rows, query.asks)
@@ -310,6 +320,17 @@ def columns_of(frame: DataFrame) -> Columns:
 def _ddl(data_type: DataType) -> str:
     """A type as SQL, names of struct fields in quotes where they need them."""
     return StructType([StructField("x", data_type)]).toDDL().removeprefix("x ")
+
+
+def _with_only(rows: DataFrame, names: Names) -> DataFrame:
+    """The rows with the columns that are used: operators keep whole rows, and must not keep what nobody asks for."""
+    columns = rows.columns
+    if names is None or len(set(map(str.lower, columns))) < len(columns):
+        return rows
+    kept = [name for name in columns if name.lower() in names or name in RESERVED]
+    if len(kept) == len(columns):
+        return rows
+    return rows.select(*map(quoted, kept)) if any(name not in RESERVED for name in kept) else rows
 
 
 def _registered(entry: Input, rows: DataFrame) -> DataFrame:

@@ -15,6 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import DoubleType, FloatType, IntegralType, NumericType, StringType, TimestampType
 
 from penstock.keyed.kernels import kernel_for
+from penstock.keyed.layout import nullable, state_layout
 from penstock.keyed.operators import (
     NOW,
     OP,
@@ -45,15 +46,17 @@ def operate(step: KeyedStep, frames: Sequence[DataFrame]) -> DataFrame:
     keys = keys_of(step.operator)
     frames = _comparable(frames, _compared(step.operator))
     frames = [_normal(frame, names) for frame, names in zip(frames, keys, strict=True)]
-    schemas = [to_arrow_schema(frame.schema, timezone="UTC") for frame in frames]
-    kernel = kernel_for(completed(step.operator, [frame.columns for frame in frames]), tuple(schemas))
+    schemas = [nullable(to_arrow_schema(frame.schema, timezone="UTC")) for frame in frames]
+    operator = completed(step.operator, [frame.columns for frame in frames])
+    kernel = kernel_for(operator, tuple(schemas))
+    cell = Cell(kernel, schemas, state_layout(kernel, schemas), _handed_on(operator))
     packed = [
         frame.withColumn(BUCKET, _bucket(names)).mapInArrow(Packer(side), PACKED)
         for side, (frame, names) in enumerate(zip(frames, keys, strict=True))
     ]
     buckets = reduce(DataFrame.union, packed).groupBy(BUCKET)
     mode = "EventTime" if step.operator.waits else "None"
-    worked = buckets.transformWithState(Cell(kernel, schemas), WORKED, "Append", mode)
+    worked = buckets.transformWithState(cell, WORKED, "Append", mode)
     kept = f.concat(f.lit("["), f.array_join(f.collect_list("kept"), ","), f.lit("]"))
     counted = worked.observe(turn_metric(step.view), f.sum("late").alias("late"), kept.alias("kept"))
     return counted.mapInArrow(unpacked, from_arrow_schema(kernel.output))
@@ -108,6 +111,18 @@ def completed(operator: Operator, columns: Sequence[Sequence[str]]) -> Operator:
             left = _others(columns[0], *operator.left_key, times[0] or "")
             right = _others(columns[1], *operator.right_key, times[1] or "")
             return replace(operator, left_columns=left, right_columns=right, left_out=left, right_out=right)
+
+
+def _handed_on(operator: Operator) -> frozenset[str]:
+    """The columns that an operator only hands on. Of rows that it kept before such a column came, it is null."""
+    match operator:
+        case Aggregate():
+            return frozenset()
+        case Latest() | Ranking() | Over():
+            columns = operator.columns
+        case VersionJoin() | ChangeJoin() | IntervalJoin():
+            columns = (*operator.left_columns, *operator.right_columns)
+    return frozenset(columns).difference(*keys_of(operator))
 
 
 def _others(columns: Sequence[str], *used: str) -> tuple[str, ...]:

@@ -1,0 +1,99 @@
+"""State in the layout that a kernel works with today."""
+
+import pyarrow as pa
+import pytest
+
+from penstock.keyed.kernel import Clock
+from penstock.keyed.kernels import kernel_for
+from penstock.keyed.layout import LayoutMismatch, fitted, nullable, state_layout
+from penstock.keyed.operators import (
+    NOW,
+    OP,
+    ORDER,
+    SIGN,
+    Aggregate,
+    Call,
+    ChangeJoin,
+    Comparison,
+    IntervalJoin,
+    Latest,
+    Operator,
+    Over,
+    OverCall,
+    Ranking,
+    Sort,
+    VersionJoin,
+)
+
+ROW = pa.struct([("id", pa.int64()), ("v", pa.int64())])
+WIDE = pa.struct([("id", pa.int64()), ("v", pa.int64()), ("extra", pa.string())])
+TIME = pa.timestamp("us", "UTC")
+
+
+def schema(**columns: pa.DataType) -> pa.Schema:
+    order = dict(zip(ORDER, (pa.int64(), pa.string(), pa.int64(), pa.int64()), strict=True))
+    return pa.schema({**columns, NOW: pa.int64(), **order})
+
+
+OPERATORS: list[tuple[Operator, list[pa.Schema]]] = [
+    (Aggregate(("k",), (Call("c", "count"), Call("s", "sum", "a"))), [schema(k=pa.int64(), a=pa.int64())]),
+    (Ranking(("p",), (Sort("o"),), 1, ("row",)), [schema(p=pa.int64(), o=pa.int64(), row=ROW)]),
+    (Latest(("id",), ("id", "v")), [schema(id=pa.int64(), v=pa.int64(), **{OP: pa.string()})]),
+    (
+        Over(("p",), "t", (OverCall("n", "count"), OverCall("l", "lag", "a"), OverCall("m", "lead", "a")), ("row",)),
+        [schema(p=pa.int64(), t=TIME, a=pa.int64(), row=ROW)],
+    ),
+    (
+        VersionJoin(("_l",), ("_r",), "lt", "rt", ("o",), ("p",), ("o",), ("p",)),
+        [schema(_l=pa.int64(), lt=TIME, o=ROW), schema(_r=pa.int64(), rt=TIME, p=ROW)],
+    ),
+    (
+        ChangeJoin("left", ("_l",), ("_r",), ("o",), ("p",), ("o",), ("p",)),
+        [schema(_l=pa.int64(), o=ROW, **{SIGN: pa.int8()}), schema(_r=pa.int64(), p=ROW, **{SIGN: pa.int8()})],
+    ),
+    (
+        IntervalJoin(
+            *("left", ("_l",), ("_r",), (Comparison("lt", "<=", "rt"),), "lu", None, "lt", "rt"),
+            *(("o",), ("p",), ("o",), ("p",)),
+        ),
+        [schema(_l=pa.int64(), lt=TIME, lu=TIME, o=ROW), schema(_r=pa.int64(), rt=TIME, p=ROW)],
+    ),
+]
+
+
+@pytest.mark.parametrize(("operator", "schemas"), OPERATORS, ids=lambda value: getattr(value, "kind", ""))
+def test_the_layout_of_every_state_is_known_before_there_are_rows(operator: Operator, schemas: list[pa.Schema]) -> None:
+    kernel = kernel_for(operator, tuple(schemas))
+    layout = state_layout(kernel, schemas)
+    assert set(layout) == set(kernel.tables)
+    again = kernel.turn(
+        {name: s.empty_table() for name, s in layout.items()}, [s.empty_table() for s in schemas], Clock(0)
+    )
+    assert {name: table.schema for name, table in again.state.items()} == layout
+
+
+def test_columns_and_fields_that_nobody_uses_are_left_out_of_old_state() -> None:
+    old = pa.table({"k": [1], "gone": ["x"], "row": pa.array([{"id": 1, "v": 2, "extra": "e"}], WIDE)})
+    wanted = pa.schema([("k", pa.int64()), ("row", ROW)])
+    assert fitted(old, wanted).to_pylist() == [{"k": 1, "row": {"id": 1, "v": 2}}]
+
+
+def test_a_column_that_came_later_is_null_in_old_state_where_that_may_be() -> None:
+    old = pa.table({"k": [1], "row": pa.array([{"id": 1, "v": 2}], ROW)})
+    wanted = pa.schema([("k", pa.int64()), ("m", pa.string()), ("row", WIDE)])
+    assert fitted(old, wanted, ["m"]).to_pylist() == [{"k": 1, "m": None, "row": {"id": 1, "v": 2, "extra": None}}]
+    with pytest.raises(LayoutMismatch, match="no column `m`"):
+        fitted(old, wanted)
+
+
+def test_a_field_that_may_be_null_by_now_fits_state_that_had_none() -> None:
+    strict = pa.struct([pa.field("id", pa.int64(), nullable=False), pa.field("v", pa.int64())])
+    old = pa.table({"row": pa.array([{"id": 1, "v": None}, None], strict)})
+    wanted = nullable(old.schema)
+    assert wanted == pa.schema([("row", ROW)])
+    assert fitted(old, wanted).to_pylist() == [{"row": {"id": 1, "v": None}}, {"row": None}]
+
+
+def test_a_column_of_another_type_is_refused() -> None:
+    with pytest.raises(LayoutMismatch, match="`v` is int64 in the state, and decimal128"):
+        fitted(pa.table({"v": [1]}), pa.schema([("v", pa.decimal128(20, 2))]))
