@@ -8,6 +8,7 @@ from penstock.plan.locations import changed_locations, filled_locations, is_move
 from penstock.plan.offsets import reader_of, readers
 from penstock.plan.reasons import differences
 from penstock.plan.state import Checkpoint, Deployed
+from penstock.plan.state_fit import input_changes
 from penstock.plan.steps import HoldQuery, QueryStep, RebuildQuery, RestartQuery, ResumeQuery, StartQuery
 from penstock.project.variables import Environ
 
@@ -32,9 +33,10 @@ def query_step(
     if before is None:
         begun = checkpoint is not None and checkpoint.begun
         return RestartQuery(query, _NO_RECORD) if begun else StartQuery(query)
-    if before.fingerprint == query.fingerprint:
+    changed = input_changes(query, manifest, deployed)
+    if before.fingerprint == query.fingerprint and not changed:
         return ResumeQuery(query)
-    reasons = [reason for reason, _ in differences(before, query)]
+    reasons = [reason for reason, _ in (*differences(before, query), *changed)]
     return RestartQuery(query, "; ".join(reasons) or "what becomes of rows that it cannot use changed")
 
 
@@ -74,7 +76,8 @@ def _reason_to_rebuild(
         return f"the project was moved here from {deployed.moved_from}, and its checkpoint knows files by full path"
     if before is None:
         return _NO_RECORD if query.stateful and checkpoint.begun else None
-    breaking = [reason for reason, breaks in differences(before, query) if breaks]
+    found = (*differences(before, query), *input_changes(query, manifest, deployed))
+    breaking = [reason for reason, breaks in found if breaks]
     places = deployed.places.get(query.name, {})
     if checkpoint.begun and (other := changed_locations(places, filled_locations(query, environ))):
         breaking.append(other)

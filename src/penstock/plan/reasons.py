@@ -6,10 +6,12 @@ from typing import Final
 
 from penstock.config import spoken_duration
 from penstock.keyed.operators import Aggregate, Ranking
+from penstock.manifest.input_columns import used_of_inputs, used_of_views
 from penstock.manifest.model import Input, KeyedStep, Phase, QuerySpec, Step
 from penstock.manifest.words import told
 from penstock.plan.locations import TOPICS, is_moved, location
 from penstock.sql.type_choices import state_text
+from penstock.sql.used_columns import Names, without_unused
 
 _OLD_STATE: Final = ", and its state belongs to the old SQL"
 _CONF: Final = {
@@ -35,7 +37,8 @@ def differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool
     ):
         yield "how numbers are divided follows from their types", False
     elif works != list(map(_work, after.steps)):
-        yield (_other_state(before, after) if stateful else "its SQL changed"), stateful
+        breaks = stateful and _state(_used_work(before)) != _state(_used_work(after))
+        yield (_other_state(before, after) if breaks else "its SQL changed"), breaks
     elif _texts(before) != _texts(after):
         yield "its joins keep rows for as long as their conditions can hold", False
     elif _ties(before) != _ties(after):
@@ -49,8 +52,10 @@ def differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool
     elif [i.name for i in before.inputs] != [i.name for i in after.inputs]:
         yield "it reads its inputs in another order", stateful
     else:
-        pairs = zip(before.inputs, after.inputs, strict=True)
-        yield from ((_input(old, new), _breaks(old, new, stateful)) for old, new in pairs if old != new)
+        used = used_of_inputs(after) if stateful else {}
+        for was, now in zip(before.inputs, after.inputs, strict=True):
+            if was != now:
+                yield _input(was, now), _breaks(was, now, stateful, used.get(now.view))
     yield from _outputs(before, after, stateful)
     if before.conf != after.conf:
         changed = [words for name, words in _CONF.items() if before.conf.get(name) != after.conf.get(name)]
@@ -61,6 +66,11 @@ def differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool
         yield "a model that it asks is another one", False
     if before.fan_out != after.fan_out:
         yield "its rows are shared out in another way", False
+
+
+def rebuild_hint(query: str) -> str:
+    """What to do where a query must be rebuilt."""
+    return f"add `--allow-rebuild {query}`, and `--truncate` to empty its output first"
 
 
 def _other_state(before: QuerySpec, after: QuerySpec) -> str:
@@ -104,6 +114,13 @@ def _work(step: Step | KeyedStep) -> str | KeyedStep:
     if isinstance(operator, Ranking):
         operator = replace(operator, last_first=False)
     return step.model_copy(update={"operator": operator, "late": None})
+
+
+def _used_work(query: QuerySpec) -> list[str | KeyedStep]:
+    """What the steps of a query do for those that read them: outputs that nobody uses are not in its state."""
+    used = used_of_views(query)
+    works = ((step, _work(step)) for step in query.steps)
+    return [without_unused(work, used[step.view]) if isinstance(work, str) else work for step, work in works]
 
 
 def _plain(step: Step | KeyedStep) -> str | KeyedStep:
@@ -178,11 +195,11 @@ def _input(before: Input, after: Input) -> str:
     return f"`{name}` is read in another way"
 
 
-def _breaks(before: Input, after: Input, stateful: bool) -> bool:
+def _breaks(before: Input, after: Input, stateful: bool, used: Names) -> bool:
     """Whether a checkpoint no longer fits an input: in another place, or with other phases, rows would be left out or
     come twice."""
     other = _is_another(before, after) or _phases(before) != _phases(after)
-    return other or (stateful and not _fits(before, after))
+    return other or (stateful and not _fits(before, after, used))
 
 
 def _is_another(before: Input, after: Input) -> bool:
@@ -194,8 +211,17 @@ def _phases(entry: Input) -> tuple[Phase, ...]:
     return entry.backfill.phases if entry.backfill is not None else ()
 
 
-def _fits(before: Input, after: Input) -> bool:
-    """Whether state made from an input still fits it: columns may come, but not go or change, nor may event time."""
-    old = {c["name"]: c["type"] for c in before.source.get("columns", ())}
-    new = {c["name"]: c["type"] for c in after.source.get("columns", ())}
-    return before.event_time == after.event_time and old.items() <= new.items()
+def _fits(before: Input, after: Input, used: Names) -> bool:
+    """Whether state made from an input still fits it: columns may come, but those that are used may not go or change.
+
+    Event time may be another delay or limit, but no other column; and whether heartbeats are heard is another stream.
+    """
+    old, new = ({c["name"]: c["type"] for c in entry.source.get("columns", ())} for entry in (before, after))
+    kept = {name: kind for name, kind in old.items() if used is None or name.lower() in used}
+    return _times(before) == _times(after) and kept.items() <= new.items()
+
+
+def _times(entry: Input) -> tuple[str, bool] | None:
+    """What of event time state goes by."""
+    time = entry.event_time
+    return None if time is None else (time.column, time.idle_ms is None)

@@ -7,6 +7,7 @@ from penstock.connectors import registry
 from penstock.errors import Diagnostic
 from penstock.manifest.model import ConnectorSpec, Input, Manifest, Parameter, QuerySpec
 from penstock.manifest.model import Step as SqlStep
+from penstock.plan.reasons import rebuild_hint
 from penstock.plan.steps import AdoptState, RebuildQuery, Step
 from penstock.project.variables import Environ, references
 
@@ -17,7 +18,7 @@ def unallowed_rebuilds(steps: Iterable[Step]) -> Iterator[Diagnostic]:
             yield Diagnostic(
                 "rebuild-refused",
                 f"`{step.query.name}` must be rebuilt: {step.reason}",
-                hint=f"add `--allow-rebuild {step.query.name}`, and `--truncate` to empty its output first",
+                hint=rebuild_hint(step.query.name),
                 params={"name": step.query.name},
             )
 

@@ -14,15 +14,18 @@ from penstock.manifest.model import QuerySpec
 from penstock.plan.damage import Damage, find_damage
 from penstock.plan.offsets import KeptOffsets
 from penstock.plan.place import Place
+from penstock.plan.state_origin import StateOrigin, read_origin
 from penstock.plan.stores import StateStore
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """`begun`: a batch was committed. `unfinished`: a batch was planned that is not committed."""
+    """`begun`: a batch was committed. `unfinished`: a batch was planned that is not committed. `origin`: what its state
+    was begun with, if that is known."""
 
     begun: bool
     unfinished: bool
+    origin: StateOrigin | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,8 @@ def _clusters(documents: Mapping[str, Any], prefix: str) -> dict[str, str]:
 
 def _checkpoint(place: Place, query: str) -> Checkpoint:
     planned, committed = place.last_batch(query, "offsets"), place.last_batch(query, "commits")
-    return Checkpoint(begun=committed >= 0, unfinished=planned > committed)
+    origin = read_origin(place.checkpoint(query))
+    return Checkpoint(begun=committed >= 0, unfinished=planned > committed, origin=origin)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,80 @@
+"""Whether state still fits the rows that a query reads, by their columns and types: a model upstream may have changed
+while the query's own SQL is as it was."""
+
+from collections.abc import Iterator, Mapping
+
+from penstock.manifest.input_columns import declared_columns, only_operators_keep_rows, used_of_inputs
+from penstock.manifest.model import Input, Manifest, QuerySpec
+from penstock.plan.state import Deployed
+from penstock.plan.state_origin import InputColumns
+
+
+def input_changes(query: QuerySpec, manifest: Manifest, deployed: Deployed) -> list[tuple[str, bool]]:
+    """What differs about the columns of a query's inputs since its state began, and whether state cannot go on.
+
+    Only inputs count whose rows are made in another way since: another edition of our own may know more about types.
+    """
+    checkpoint = deployed.checkpoints.get(query.name)
+    if not query.stateful or checkpoint is None or checkpoint.origin is None or not checkpoint.begun:
+        return []
+    changed = {entry.view for entry in query.inputs if _is_made_otherwise(entry, query, manifest, deployed)}
+    if not changed:
+        return []
+    declared = {view: columns for view, columns in declared_columns(manifest, query).items() if view in changed}
+    return list(_column_changes(query, checkpoint.origin.declared, declared))
+
+
+def _column_changes(query: QuerySpec, before: InputColumns, after: InputColumns) -> Iterator[tuple[str, bool]]:
+    """What differs between the columns of inputs, and whether state made of the old ones does not fit the new ones.
+
+    Columns may come and go where operators of ours keep all columns of a row: of rows from before they are null.
+    """
+    used, has_room = used_of_inputs(query), only_operators_keep_rows(query)
+    for entry in query.inputs:
+        if entry.static or entry.view not in before or entry.view not in after:
+            continue
+        name = entry.node.partition(".")[2]
+        old, new = (_folded(columns[entry.view]) for columns in (before, after))
+        for column, (spelled, kind) in new.items():
+            if column in old and old[column][1] != kind and not _is_nested(kind):
+                yield (
+                    f"`{spelled}` of `{name}` was {old[column][1]} and is {kind}, and its state has the old type",
+                    True,
+                )
+        if used.get(entry.view) is not None:
+            continue  # it names its columns, so that others do not concern it
+        behind = "" if has_room else ", and its state has all columns"
+        came, gone = [new[c][0] for c in new if c not in old], [old[c][0] for c in old if c not in new]
+        if came:
+            yield f"{_listed(came)} of `{name}` {_is(came)} new{behind}", not has_room
+        if gone:
+            yield f"{_listed(gone)} of `{name}` {_is(gone)} gone{behind}", not has_room
+
+
+def _is_made_otherwise(entry: Input, query: QuerySpec, manifest: Manifest, deployed: Deployed) -> bool:
+    """Whether the rows of an input come from other SQL than when the query ran last, or are declared otherwise."""
+    producer = manifest.producer(entry.node)
+    if producer is not None:
+        known = deployed.queries.get(producer.name)
+        other = known is None or known.fingerprint != producer.fingerprint
+        return other or any(_is_made_otherwise(i, producer, manifest, deployed) for i in producer.inputs)
+    before = deployed.queries.get(query.name)
+    old = next((i for i in before.inputs if i.name == entry.name), None) if before is not None else None
+    return old is not None and old.source.get("columns") != entry.source.get("columns")
+
+
+def _is_nested(kind: str) -> bool:
+    """Whether a type has fields or elements: a query may use some of them, so it is compared when it starts."""
+    return kind.upper().startswith(("STRUCT", "ARRAY", "MAP"))
+
+
+def _folded(columns: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    return {name.lower(): (name, kind) for name, kind in columns.items()}
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _is(names: list[str]) -> str:
+    return "are" if len(names) > 1 else "is"

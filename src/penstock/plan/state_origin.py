@@ -1,0 +1,45 @@
+"""What the state of a checkpoint was begun with, kept beside it: it goes where the checkpoint goes."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Final, TypeAlias
+
+ORIGIN: Final = "state-origin.json"
+InputColumns: TypeAlias = Mapping[str, Mapping[str, str]]
+"""Columns and their types, by view."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateOrigin:
+    """The number of partitions of the state, which can never change, and the columns that it is made of.
+
+    `declared` has the columns that are used of inputs, with types as documents say them or let them be inferred;
+    `found` those that operators keep, as Spark finds them.
+    """
+
+    partitions: int
+    declared: InputColumns = field(default_factory=dict)
+    found: InputColumns = field(default_factory=dict)
+
+
+def read_origin(checkpoint: Path) -> StateOrigin | None:
+    """None if nothing was written down, or it cannot be read."""
+    try:
+        document = json.loads((checkpoint / ORIGIN).read_text(encoding="utf-8"))
+        return StateOrigin(int(document["partitions"]), document.get("declared", {}), document.get("found", {}))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def write_origin(checkpoint: Path, origin: StateOrigin) -> None:
+    """Write it down as a whole or not at all."""
+    checkpoint.mkdir(parents=True, exist_ok=True)
+    staged = checkpoint / f".{ORIGIN}.{os.getpid()}"
+    with staged.open("w", encoding="utf-8") as file:
+        json.dump(asdict(origin), file)
+        file.flush()
+        os.fsync(file.fileno())
+    staged.replace(checkpoint / ORIGIN)
