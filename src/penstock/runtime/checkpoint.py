@@ -3,11 +3,13 @@
 import hashlib
 import json
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from penstock.clients.batches import PartRead
+from penstock.plan.state_origin import read_origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +137,30 @@ def _logged(log: Path, number: int | None) -> list[str] | None:
 
 
 def state_partitions(checkpoint: Path) -> int | None:
-    """How many partitions the state was begun with. They can never change, and Spark does not always remember them."""
+    """How many partitions the state was begun with; None before its first batch.
+
+    They can never change. Where nobody wrote the number down, a batch that was committed has a directory for each, and
+    one that was not may have fewer.
+    """
+    if last_number(checkpoint / "offsets") is None:
+        return None
+    origin = read_origin(checkpoint)
+    if origin is not None:
+        return origin.partitions
     operator = checkpoint / "state" / "0"
+    if last_number(checkpoint / "commits") is None:
+        return _planned_partitions(operator)
     found = sum(path.name.isdigit() for path in operator.iterdir()) if operator.is_dir() else 0
     return found or None
+
+
+def _planned_partitions(operator: Path) -> int | None:
+    """The number that Spark wrote down when it planned the first batch, if it came to that."""
+    for file in (operator / "_metadata" / "metadata", *sorted((operator / "_metadata" / "v2").glob("[0-9]*"))):
+        with suppress(OSError, ValueError, LookupError):
+            stores = json.loads(file.read_text(encoding="utf-8").splitlines()[1])["stateStoreInfo"]
+            return int(stores[0]["numPartitions"])
+    return None
 
 
 def discard(checkpoint: Path) -> None:

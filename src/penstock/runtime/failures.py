@@ -66,6 +66,10 @@ def failure_of(error: PySparkException | Py4JError) -> PenstockError:
     if (file := file_at_fault(error)) is not None:
         hint = "mend it, or take it away; with `on_error: dead_letter` where it is read, others are read without it"
         return QueryFailed("file-unreadable", f"{file.address} cannot be read: {file.why}", hint=hint)
+    if misfit := _MISFIT.search("\n".join((*said, *_causes(error)))):
+        text = f"its state does not fit the rows that it reads{f': {misfit[1]}' if misfit[1] else ''}"
+        hint = "give columns upstream the types that they had, or begin it again: `--allow-rebuild` and its name"
+        return QueryFailed("rebuild-refused", text, hint=hint)
     if program := _NOT_STARTED.search("\n".join(said)):
         text = f"Spark cannot start {program[1]}: there is no such program"
         hint = (
@@ -105,6 +109,7 @@ _WORKER_LOST: Final = re.compile(
     r"|^(?:Stream closed|Broken pipe)$|(?<=java\.io\.IOException: )(?:Stream closed|Broken pipe)",
     re.MULTILINE,
 )
+_MISFIT: Final = re.compile(r"LayoutMismatch: ([^\n]+)|\[STATE_STORE_(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE\]")
 _NOT_STARTED: Final = re.compile(r'Cannot run program "([^"]+)".*No such file or directory')
 
 

@@ -34,6 +34,7 @@ from penstock.runtime.phases import Phases
 from penstock.runtime.progress import ProgressBoard
 from penstock.runtime.sharing import shared_read
 from penstock.runtime.state import StateNotes
+from penstock.runtime.state_schema import begin_state
 from penstock.runtime.writing import Writing
 
 _KEPT: Final = "kept"
@@ -153,6 +154,8 @@ class Launcher:
                 writer = self._as_stream(spec, keeping, session, observed=True, realtime=realtime)
             case "bare":
                 writer = self._as_stream(_stopping(spec), keeping, session)
+        if spec.stateful:
+            begin_state(checkpoint, spec, self._frames.manifest, session)
         listener = QueryListener(
             self._board,
             spec.name,
