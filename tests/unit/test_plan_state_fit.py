@@ -84,6 +84,7 @@ def test_another_type_upstream_is_a_rebuild_of_readers_with_state(project_manife
         before, after = (project_manifest(project(p, q)) for p in (P, other))
         said = lines(after, before)["q"]
         assert said.startswith("rebuild: `v` of `p` was BIGINT and is DECIMAL(20, 2), and its state has the old type")
+        assert "rows that `p` wrote (`--allow-rebuild p --truncate` writes them anew)" in said
         assert diff(after, deployed(before)).refusals
 
 

@@ -21,13 +21,17 @@ def input_changes(query: QuerySpec, manifest: Manifest, deployed: Deployed) -> l
     if not changed:
         return []
     declared = {view: columns for view, columns in declared_columns(manifest, query).items() if view in changed}
-    return list(_column_changes(query, checkpoint.origin.declared, declared))
+    models = frozenset(entry.view for entry in query.inputs if manifest.producer(entry.node) is not None)
+    return list(_column_changes(query, checkpoint.origin.declared, declared, models))
 
 
-def _column_changes(query: QuerySpec, before: InputColumns, after: InputColumns) -> Iterator[tuple[str, bool]]:
+def _column_changes(
+    query: QuerySpec, before: InputColumns, after: InputColumns, models: frozenset[str]
+) -> Iterator[tuple[str, bool]]:
     """What differs between the columns of inputs, and whether state made of the old ones does not fit the new ones.
 
-    Columns may come and go where operators of ours keep all columns of a row: of rows from before they are null.
+    Rows that `models` wrote before have the old types too. Columns may come and go where operators of ours keep all
+    columns of a row: of rows from before they are null.
     """
     used, has_room = used_of_inputs(query), only_operators_keep_rows(query)
     for entry in query.inputs:
@@ -37,10 +41,9 @@ def _column_changes(query: QuerySpec, before: InputColumns, after: InputColumns)
         old, new = (_folded(columns[entry.view]) for columns in (before, after))
         for column, (spelled, kind) in new.items():
             if column in old and old[column][1] != kind and not _is_nested(kind):
-                yield (
-                    f"`{spelled}` of `{name}` was {old[column][1]} and is {kind}, and its state has the old type",
-                    True,
-                )
+                said = f"`{spelled}` of `{name}` was {old[column][1]} and is {kind}, and its state has the old type"
+                older = f", as have rows that `{name}` wrote (`--allow-rebuild {name} --truncate` writes them anew)"
+                yield said + (older if entry.view in models else ""), True
         if used.get(entry.view) is not None:
             continue  # it names its columns, so that others do not concern it
         behind = "" if has_room else ", and its state has all columns"
