@@ -97,3 +97,56 @@ def test_a_field_that_may_be_null_by_now_fits_state_that_had_none() -> None:
 def test_a_column_of_another_type_is_refused() -> None:
     with pytest.raises(LayoutMismatch, match="`v` is int64 in the state, and decimal128"):
         fitted(pa.table({"v": [1]}), pa.schema([("v", pa.decimal128(20, 2))]))
+
+
+def joined(kind: pa.DataType) -> tuple[ChangeJoin, list[pa.Schema]]:
+    operator = ChangeJoin("inner", ("_l",), ("_r",), ("o",), ("p",), ("o",), ("p",))
+    sides = {"_l": "o", "_r": "p"}
+    return operator, [schema(**{key: pa.int64(), row: kind, SIGN: pa.int8()}) for key, row in sides.items()]
+
+
+def rows(like: pa.Schema, *given: tuple[int, dict[str, object]], sign: int = 1) -> pa.Table:
+    filled = {name: 0 if pa.types.is_integer(like.field(name).type) else "" for name in (NOW, *ORDER)}
+    key, row = like.names[:2]
+    return pa.Table.from_pylist([{**filled, key: k, row: r, SIGN: sign} for k, r in given], like)
+
+
+def test_rows_that_are_alike_since_a_column_was_left_out_are_counted_together() -> None:
+    operator, schemas = joined(WIDE)
+    wide = kernel_for(operator, tuple(schemas))
+    left = rows(schemas[0], (1, {"id": 1, "v": 2, "extra": "a"}), (1, {"id": 1, "v": 2, "extra": "b"}))
+    state = wide.turn({}, [left, schemas[1].empty_table()], Clock(0)).state
+
+    operator, schemas = joined(ROW)
+    narrow = kernel_for(operator, tuple(schemas))
+    layout = state_layout(narrow, schemas)
+    kept = {name: fitted(table, layout[name]) for name, table in state.items()}
+    turn = narrow.turn(kept, [schemas[0].empty_table(), rows(schemas[1], (1, {"id": 7, "v": 8}))], Clock(0))
+    assert [row["o"] for row in turn.output.to_pylist()] == [{"id": 1, "v": 2}] * 2
+    gone = rows(schemas[0], (1, {"id": 1, "v": 2}), sign=-1)
+    turn = narrow.turn(turn.state, [gone, schemas[1].empty_table()], Clock(0))
+    assert [(row["o"], row[SIGN]) for row in turn.output.to_pylist()] == [({"id": 1, "v": 2}, -1)]
+    assert [row["_count"] for row in turn.state["left"].to_pylist()] == [1]
+
+
+def test_a_ranking_goes_on_when_a_column_comes_and_goes() -> None:
+    def turn(kind: pa.DataType, state: dict[str, pa.Table], v: int) -> tuple[dict[str, pa.Table], list[object]]:
+        like = schema(p=pa.int64(), o=pa.int64(), row=kind)
+        kernel = kernel_for(Ranking(("p",), (Sort("o", descending=True),), 1, ("row",)), (like,))
+        layout = state_layout(kernel, [like])
+        blank = {NOW: 0, ORDER[0]: v, ORDER[1]: "", ORDER[2]: 0, ORDER[3]: 0}
+        row = {field.name: "e" if field.name == "extra" else v for field in kind}
+        given = pa.Table.from_pylist([{**blank, "p": 1, "o": v, "row": row}], like)
+        kept = {name: fitted(table, layout[name], {"row"}) for name, table in state.items()}
+        done = kernel.turn(kept, [given], Clock(0))
+        return dict(done.state), [(r["row"]["v"], r[OP]) for r in done.output.to_pylist()]
+
+    state, changes = turn(ROW, {}, 10)
+    assert changes == [(10, "i")]
+    state, changes = turn(WIDE, state, 5)
+    assert changes == []
+    state, changes = turn(WIDE, state, 12)
+    assert changes == [(12, "u")]
+    state, changes = turn(ROW, state, 11)
+    assert changes == []
+    assert state["rows"].column("row").to_pylist() == [{"id": 12, "v": 12}]
