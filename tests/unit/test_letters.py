@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 import pytest
+from pyarrow.compute import CastOptions, cast
 from pyspark.errors import PySparkException
 from typer.testing import CliRunner
 
@@ -166,6 +167,26 @@ def test_a_list_has_the_reason_and_who_rejected_and_moves_no_cursor(tmp_path: Pa
     assert line.endswith('{"amount": "abc\\x1b[2J\\u202e"}\\r\\n')
     shown, _ = said("show", "1")
     assert 'value      {"amount": "abc\\x1b[2J\\u202e"}\\r\\n' in shown
+
+
+def test_bytes_that_are_no_text_are_listed_shown_and_discarded(tmp_path: Path) -> None:
+    """Spark writes them into columns of text as they are, wherever they stand."""
+    write(tmp_path, {"stream_project.yml": PROJECT})
+    about = {"node": b"model.m", "code": b"not-text", "message": b"`\xff` is no text", "topic": b"orders"}
+    row = {**dict.fromkeys(FIELDS), **about, "key": b"\xfe", "value": b"\xff{}", "owner": None}
+    folder = tmp_path / ".penstock" / "topics" / "m.errors" / "batch-0"
+    folder.mkdir(parents=True)
+    anything = CastOptions(pyarrow.string(), allow_invalid_utf8=True)
+    columns = {name: cast(pyarrow.array([value], pyarrow.binary()), options=anything) for name, value in row.items()}
+    pyarrow.parquet.write_table(pyarrow.table(columns), folder / "1.parquet")
+    (_, line), _ = said("list")
+    assert line.split()[-1] == "base64:/3t9"
+    assert "value      base64:/3t9" in said("show", "1")[0]
+    (found,) = json.loads("\n".join(said("list", "--format", "json")[0]))
+    assert (found["key"], found["value"], found["code"]) == ("base64:/g==", "base64:/3t9", "not-text")
+    assert [letter.value for letter in letters_of(check(tmp_path), None)] == [b"\xff{}"], "as it is replayed"
+    assert said("discard", "--node", "m")[0] == ["1 record discarded."]
+    assert said("list")[0] == []
 
 
 def test_letters_are_those_of_their_owner_and_may_be_let_go_by_code(tmp_path: Path) -> None:
