@@ -123,6 +123,43 @@ def test_a_table_is_emptied_if_it_is_there(database: Database, table: str) -> No
     assert database.rows(f"SELECT * FROM {table}.t") == []
 
 
+def test_without_a_key_the_table_is_a_log_of_changes(given: Given) -> None:
+    columns = "id BIGINT, name STRING, _gs_op STRING"
+    given.write(columns, (1, "a", "i"), (1, "b", "U"), (2, "c", None), (1, None, "d"), primary_key="")
+    given.write(columns, (2, None, "D"), primary_key="")
+    logged = [("1", "", "d"), ("1", "a", "i"), ("1", "b", "u"), ("2", "", "d"), ("2", "c", "i")]
+    assert given.rows("id, coalesce(name, ''), _gs_op", "1, 2") == logged
+
+
+def test_a_table_that_cannot_log_a_delete_takes_rows_until_one_comes(given: Given, capfd: Any) -> None:
+    columns = "id BIGINT, _gs_op STRING"
+    given.make("id bigint")
+    given.write(columns, (1, "i"), (2, "u"), primary_key="")
+    with pytest.raises(ServiceError, match="neither a key nor a column `_gs_op`") as caught:
+        given.write(columns, (3, "i"), (1, "d"), primary_key="")
+    assert caught.value.code == "table-mismatch"
+    assert f'ALTER TABLE "{given.schema}"."orders" ADD COLUMN "_gs_op" text' in str(caught.value.hint)
+    assert given.rows() == [("1",), ("2",)]
+    given.write(columns, (3, "i"), (1, "d"), primary_key="", schema_change="ignore")
+    assert given.rows() == [("1",), ("2",), ("3",)]
+    assert "deletes are left out" in capfd.readouterr().err
+    given.write(columns, (4, "i"), (1, "d"), primary_key="", schema_change="evolve")
+    assert given.rows("id, coalesce(_gs_op, '')", "id, 2") == [
+        ("1", ""), ("1", "d"), ("2", ""), ("3", ""), ("4", "i")
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("more", [0, 2000])
+def test_with_on_conflict_nothing_the_first_row_of_a_key_stays(more: int, given: Given) -> None:
+    columns, first = "id INT, name STRING, _gs_op STRING", {"on_conflict": "nothing"}
+    others = [(n, "x", "i") for n in range(100, 100 + more)]
+    given.write(columns, (1, "a", "i"), (1, "b", "i"), (2, "c", "i"), (2, None, "d"), (2, "e", "i"), *others, **first)
+    assert given.rows("id, name")[:2] == [("1", "a"), ("2", "e")]
+    given.write(columns, (1, "z", "i"), (2, None, "d"), (2, "f", "i"), (2, "g", "i"), (3, "h", "i"), *others, **first)
+    given.write("id INT, name STRING", (3, "y"), (4, "k"), (4, "l"), *(row[:2] for row in others), **first)
+    assert given.rows("id, name")[:4] == [("1", "a"), ("2", "f"), ("3", "h"), ("4", "k")]
+
+
 def test_order_holds_over_many_rows_of_a_key(given: Given) -> None:
     rows = [(n % 7, n) for n in range(10_000)]
     given.write("id INT, n INT", *rows)
@@ -858,7 +895,10 @@ def test_rows_that_are_refused_become_letters(running: Running, given: Given, mo
     given.database.rows(f"ALTER TABLE {given.name} DROP CONSTRAINT {given.name.partition('.')[2]}_v_check")
     checked = check(running.root / running.entry)
     about = (running.spark, checked.place, checked.store, checked.environ, checked.clusters)
-    assert replayed(compiled(checked), "sink.kept", letters_of(checked, None), *about) == Replayed(1, 1)
+    ((why, count),) = replayed(compiled(checked), "sink.kept", letters_of(checked, None), *about).left.items()
+    assert (count, "`--overwrite` replays them anyway" in why) == (2, True)
+    done = replayed(compiled(checked), "sink.kept", letters_of(checked, None), *about, overwrite=True)
+    assert done == Replayed(1, 1)
     assert [json.loads(letter.about["value"])["id"] for letter in letters_of(checked, None)] == [8]
     assert ("7", "-1") in given.rows()
 

@@ -147,7 +147,7 @@ def _without_key(node: Node, declared: Declared[Any], *, enforced: bool, is_open
         return
     elif node.inputs:
         text = f"Cannot propagate primary key to {node.kind} '{node.name}': nothing that it reads has one"
-        text += "" if enforced else ", so rows are only added"
+        text += "" if enforced else ", so rows are only added: a log of changes"
         hint = "add `primary_key: …` to it, or to what it reads"
     else:
         return  # what it reads is not there, which is said already

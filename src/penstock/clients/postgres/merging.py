@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from penstock.clients.postgres.staging import GONE, ORDER, TOKEN, Staged
-from penstock.clients.postgres.tables import TableName, listed, quoted
-from penstock.errors import QueryFailed
+from penstock.clients.postgres.tables import TableName, addition, listed, quoted
+from penstock.errors import QueryFailed, ServiceError
+from penstock.keyed.operators import OP
 
 if TYPE_CHECKING:
     from penstock.clients.postgres.server import Database
@@ -32,7 +33,7 @@ _SINCE: Final = "_penstock_since"
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """How rows get into a table. Without a key they are added to it."""
+    """How rows get into a table. Without a key they are added to it, deletes too if their operation is a column."""
 
     table: TableName
     columns: Sequence[str]
@@ -40,12 +41,15 @@ class Merge:
     on_conflict: Literal["update", "nothing"] = "update"
     update_where: Mapping[str, str] | None = None
     has_deletes: bool = True
+    skips_deletes: bool = False
+    """Whether deletes are left out of a table without a key."""
 
     def run(self, db: Database, staged: Staged) -> None:
         """Merge, in the transaction that is open. What is deleted goes first: it may have to make room."""
         if staged.rows >= _MANY:
             db.execute("SET LOCAL work_mem = '256MB'")
         if not self.key:
+            self._check_log(db, staged)
             db.execute(f"{self._insert} SELECT {listed(self.columns)} {_rows(staged)}{self._unless_gone('AND')}")
             return
         if self.has_deletes and db.execute(f"SELECT EXISTS (SELECT {_rows(staged)} AND {GONE})").fetchone() == (True,):
@@ -56,6 +60,15 @@ class Merge:
             self._take_turns(db, staged)
         if not (self._is_for_a_join(db, staged) and self._at_once(db, staged)):
             self._one_by_one(db, staged)
+
+    def _check_log(self, db: Database, staged: Staged) -> None:
+        """Refuse a delete that a table without a key and without a column for operations cannot tell of."""
+        if not self.has_deletes or self.skips_deletes:
+            return
+        if db.execute(f"SELECT EXISTS (SELECT {_rows(staged)} AND {GONE})").fetchone() == (True,):
+            text = f"a row is to be deleted from {self.table}, which has neither a key nor a column `{OP}` to log it"
+            hint = f"give the sink a `primary_key`, or add the column: {addition(self.table, {OP: 'text'})}"
+            raise ServiceError("table-mismatch", text, hint=hint)
 
     def _check_keys(self, db: Database, staged: Staged) -> None:
         """A row without a whole key is found by nobody, so one that is to be deleted would stay."""
@@ -220,10 +233,14 @@ class Merge:
         return f" {word} NOT {GONE}" if self.has_deletes else ""
 
     def _last(self, staged: Staged) -> str:
-        """The last row of each key, or the best. They come in the order of the key, in which an index is filled
-        fastest."""
+        """The row of each key that stays: the last, the best, or the first behind a delete.
+
+        They come in the order of the key, in which an index is filled fastest.
+        """
         more = [GONE] if self.has_deletes else []
         chosen = f"SELECT DISTINCT ON ({listed(self.key)}) {listed([*self.columns, *more])}"
+        if self.on_conflict == "nothing":
+            return f"{chosen} {self._left(staged)} ORDER BY {listed(self.key)}, {ORDER}"
         if not self._is_by_rank:
             return f"{chosen} {_rows(staged)} ORDER BY {listed(self.key)}, {ORDER} DESC"
         ((name, sign),) = self._compared

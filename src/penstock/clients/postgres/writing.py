@@ -1,4 +1,7 @@
-"""Batches into a table, each in one transaction with a note of it."""
+"""Batches into a table, each in one transaction with a note of it.
+
+With a key, changes are merged into the table. Without one, they are appended to it as a log, with their operation.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from penstock.clients.batches import BatchRef
+from penstock.clients.notices import notice
+from penstock.clients.operations import operation
 from penstock.clients.postgres import tables
 from penstock.clients.postgres.aggregating import Aggregation
 from penstock.clients.postgres.connections import kept
@@ -49,7 +54,7 @@ class TableWriter:
             if ledger.has(db, ref):
                 batch.write.format("noop").mode("append").save()
                 return 0
-            stage, merge, staged = self._staged(db, batch, ref)
+            stage, merge, staged = self._staged(db, self._with_operations(batch), ref)
             if staged.rows:
                 with db.transaction():
                     stage.complete(db, staged)
@@ -84,7 +89,7 @@ class TableWriter:
     def rehearse(self, rows: DataFrame, ref: BatchRef) -> None:
         """Write some rows of a batch, and take them back."""
         with kept(self.server) as db:
-            stage, merge, staged = self._staged(db, rows, ref)
+            stage, merge, staged = self._staged(db, self._with_operations(rows), ref)
             with db.transaction(force_rollback=True):
                 stage.complete(db, staged)
                 merge.run(db, staged)
@@ -93,6 +98,7 @@ class TableWriter:
 
     def refusing(self, rows: DataFrame, place: str, ref: BatchRef) -> Iterator[tuple[int, str]]:
         """The rows of a batch that the table does not take, by the number in a column, and why."""
+        rows = self._with_operations(rows)
         with kept(self.server) as db:
             stage, merge = self._laid_out(db, rows.drop(place), ref)
             trial = Trial(db, self.server, stage, merge, stage.copy(rows))
@@ -107,24 +113,40 @@ class TableWriter:
         columns = self._fitted(db, rows)
         if self.aggregation is not None:
             self.aggregation.attach(db, self.table, columns)
-        gone = f"lower(coalesce({OP}, 'i')) = 'd'" if OP in rows.columns else None
+        is_log = OP in columns
+        gone = f"lower(coalesce({OP}, 'i')) = 'd'" if OP in rows.columns and not is_log else None
         # A row that is gone may have nothing but its key, so domains are asked about the others, and by the table.
         below = tables.domains(db, self.table)
         stage = Stage.beside(self.table, ref, {name: below.get(name, kind) for name, kind in columns.items()}, gone)
         stage.lay_out(db)
-        merge = Merge(self.table, tuple(columns), self.key, self.on_conflict, self.update_where, gone is not None)
+        merge = Merge(
+            self.table,
+            tuple(columns),
+            self.key,
+            self.on_conflict,
+            self.update_where,
+            has_deletes=gone is not None,
+            skips_deletes=self.schema_change == "ignore",
+        )
         return stage, merge
+
+    def _with_operations(self, rows: DataFrame) -> DataFrame:
+        """Spell the operation of every row alike, where it becomes a column."""
+        return rows if self.key or OP not in rows.columns else rows.withColumn(OP, operation(rows))
 
     def _fitted(self, db: Database, rows: DataFrame) -> dict[str, str]:
         """The columns that are written, with the types that they have in the table."""
-        wanted = tables.wanted_columns(rows.schema, without=(OP,))
+        wanted = tables.wanted_columns(rows.schema, without=(OP,) if self.key else ())
         there = tables.columns_of(db, self.table)
         if not there:
             there = self._made(db, wanted)
         tables.check_types(db, self.table, wanted, there)
         if self.key:
             tables.check_key(db, self.table, self.key)
-        if missing := {name: kind for name, kind in wanted.items() if name not in there}:
+        missing = {name: kind for name, kind in wanted.items() if name not in there}
+        if self.schema_change == "fail":
+            missing.pop(OP, None)  # inserts need no such column: `Merge` refuses the first delete
+        if missing:
             there = self._changed(db, missing, there)
         return {name: kind for name, kind in there.items() if name in wanted}
 
@@ -137,6 +159,8 @@ class TableWriter:
     def _changed(self, db: Database, missing: Mapping[str, str], there: dict[str, str]) -> dict[str, str]:
         """The columns of a table that lacks some, as it is wanted."""
         if self.schema_change == "ignore":
+            if OP in missing:
+                notice(f"{self.table} has no column `{OP}`, so deletes are left out: `schema_change` is `ignore`.")
             return there
         if self.schema_change == "evolve":
             with db.transaction():
