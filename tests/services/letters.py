@@ -6,7 +6,7 @@ from penstock.runtime.replay import Replayed, replayed
 from tests.spark.running import Running
 
 
-def deliver(running: Running, name: str | None = None) -> dict[str, Replayed]:
+def deliver(running: Running, name: str | None = None, *, overwrite: bool = False) -> dict[str, Replayed]:
     """Deliver the letters of one node, or all of them."""
     checked = check(running.root / running.entry)
     waiting = letters_of(checked, name)
@@ -21,6 +21,7 @@ def deliver(running: Running, name: str | None = None) -> dict[str, Replayed]:
             store,
             checked.environ,
             checked.clusters,
+            overwrite=overwrite,
         )
         for node in {letter.node for letter in waiting}
     }

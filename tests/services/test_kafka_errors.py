@@ -16,7 +16,7 @@ from penstock.errors import PlanRefused
 from penstock.runtime.lock import run_lock
 from penstock.runtime.replay import Replayed
 from tests.process.cli import penstock
-from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
+from tests.services.kafka import Broker, consume, delete_all, new_topic, produce, rows_of
 from tests.services.letters import deliver
 from tests.spark.running import Running
 
@@ -174,6 +174,58 @@ def test_what_could_not_be_read_is_delivered_again_to_every_sink_that_waits_for_
     assert (ids("all"), ids("shares")) == (["1", "b", "c"], ["1", "b", "c"])
 
 
+REPLACED = """
+sources:
+  {topic}: {{type: kafka, topic: {topic}, data_format: json, schema: {{id: int64, n: int64}}, primary_key: id}}
+transforms:
+  shares: {{type: sql, primary_key: id, sql: 'SELECT id, 100 / {divisor} AS share FROM "{topic}"'}}
+sinks:
+  shares-{topic}: {{type: kafka, from: shares, topic: {topic}-out, data_format: json}}
+"""
+
+
+def test_a_sink_that_replaces_rows_by_key_gets_no_record_that_a_newer_one_has_come_behind(
+    running: Running, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, pipeline, admin = new_topic(), Running(running.root, running.spark, "p.yml"), KafkaAdmin(broker.plain)
+    admin.create(topic, 2, 1, {})
+    for side in ("SOURCE", "SINK"):
+        monkeypatch.setenv(f"PENSTOCK__KAFKA_{side}__BROKERS", broker.plain.servers)
+
+    def shares() -> dict[int, int | None]:
+        return {row["id"]: row["share"] for row in rows_of(consume(broker.plain, f"{topic}-out"))}
+
+    pipeline.write({"p.yml": REPLACED.format(topic=topic, divisor="n")})
+    deleted = ("2", {"id": 2, "n": 5}, [("dbz.op", b"d")])
+    produce(broker.plain, topic, *((str(id), {"id": id, "n": 0}) for id in (1, 2, 3)))
+    produce(broker.plain, topic, ("1", {"id": 1, "n": 4}), deleted, ("4", {"id": 4, "n": 0}), ("4", {"id": 4, "n": 0}))
+    pipeline.run()
+    assert shares() == {1: 25, 2: 20}
+    pipeline.write({"p.yml": REPLACED.format(topic=topic, divisor="NULLIF(n, 0)")})
+    assert deliver(pipeline) == {f"sink.shares-{topic}": Replayed(2, 0, superseded=3)}
+    assert shares() == {1: 25, 2: 20, 3: None, 4: None}
+    assert letters_of(check(pipeline.root / "p.yml"), None) == []
+
+
+def test_records_whose_order_is_not_known_any_more_are_replayed_only_if_they_may_overwrite(
+    running: Running, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, pipeline, admin = new_topic(), Running(running.root, running.spark, "p.yml"), KafkaAdmin(broker.plain)
+    admin.create(topic, 1, 1, {})
+    for side in ("SOURCE", "SINK"):
+        monkeypatch.setenv(f"PENSTOCK__KAFKA_{side}__BROKERS", broker.plain.servers)
+    pipeline.write({"p.yml": REPLACED.format(topic=topic, divisor="n")})
+    produce(broker.plain, topic, {"id": 1, "n": 0}, {"id": 2, "n": 0}, {"id": 1, "n": 4}, {"id": 3, "n": 5})
+    pipeline.run()
+    pipeline.write({"p.yml": REPLACED.format(topic=topic, divisor="NULLIF(n, 0)")})
+    delete_all(broker.plain, topic)
+    (why,) = deliver(pipeline)[f"sink.shares-{topic}"].left.items()
+    assert (why[1], "--overwrite" in why[0]) == (2, True)
+    assert deliver(pipeline, overwrite=True) == {f"sink.shares-{topic}": Replayed(2, 0)}
+    rows = {row["id"]: row["share"] for row in rows_of(consume(broker.plain, f"{topic}-out"))}
+    assert rows == {1: None, 2: None, 3: 20}
+
+
 def asked(*arguments: str, at: Path) -> Any:
     """What a command about errors says, as JSON."""
     result = CliRunner().invoke(
@@ -248,7 +300,7 @@ def test_letters_are_listed_shown_delivered_and_discarded_by_commands(running: R
     ended = penstock("errors", "replay", "--format", "json", cwd=root)
     assert ended.returncode == 0, ended.stderr
     (done,) = json.loads(ended.stdout)
-    assert done == {"node": f"model.{topic}-out", "records": 3, "rows": 1, "failed": 2, "left": []}
+    assert done == {"node": f"model.{topic}-out", "records": 3, "rows": 1, "failed": 2, "left": [], "superseded": 0}
     rows = rows_of(consume(broker.plain, f"{topic}-out"))
     assert [(row["id"], row["share"]) for row in rows] == [(1, 25), (3, None)]
     assert [x["code"] for x in asked("list", at=root)] == ["rule-failed", "not-text"]

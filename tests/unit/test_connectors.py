@@ -9,6 +9,7 @@ from penstock.connectors import registry
 from penstock.connectors.contract import Sink
 from penstock.connectors.file import FileSink, FileSource
 from penstock.connectors.generator import GeneratorSource
+from penstock.connectors.postgres import JdbcSink
 from penstock.connectors.print import PrintSink
 from penstock.connectors.topic import TopicSource
 from penstock.connectors.webhook import WebhookSink
@@ -54,6 +55,13 @@ def generator(columns: dict[str, Any], **settings: Any) -> GeneratorSource:
 
 
 # The registry
+
+
+def test_deletes_of_a_jdbc_sink_need_a_key() -> None:
+    said = {"from": "a", "connection.url": "jdbc:postgresql://db/shop", "connection.user": "me", "delete.enabled": True}
+    with pytest.raises(ValidationError, match=r"`delete\.enabled` needs"):
+        JdbcSink.model_validate(said)
+    assert JdbcSink.model_validate({**said, "insert.mode": "upsert"}).delete_enabled
 
 
 def test_every_built_in_is_found_under_its_type() -> None:

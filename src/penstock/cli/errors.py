@@ -32,6 +32,9 @@ NodeOption = Annotated[
 LimitOption = Annotated[
     int | None, typer.Option("--limit", min=1, help="How many at most. Default: 100, and all of them as JSON.")
 ]
+OverwriteOption = Annotated[
+    bool, typer.Option("--overwrite", help="Replay records that may replace newer rows, or bring deleted ones back.")
+]
 
 
 class Locks(NamedTuple):
@@ -103,16 +106,20 @@ def replay(
     config: ConfigOption = None,
     env: EnvOption = None,
     node: NodeOption = None,
+    overwrite: OverwriteOption = False,
     form: FormatOption = Format.TEXT,
 ) -> None:
-    """Deliver the records that wait once more, each of them once. What fails again waits again."""
+    """Replay the dead letters that wait, each of them once. What fails again waits again.
+
+    A sink that replaces rows by key does not get a record of whose key a newer one has come since.
+    """
     checked = check(replace(target(path, directory, env, config=config), ask_read=True))
     with _alone(checked) as locks:
         found = waiting(checked, node)
-        result = _replayed(checked, found, locks) if found else []
-    whys = {row["why"] for each in result for row in each["left"]}
+        result = _replayed(checked, found, locks, overwrite=overwrite) if found else []
+    whys = [f"{row['records']:,} of `{each['node']}`: {row['why']}" for each in result for row in each["left"]]
     if whys and not any(row["records"] for row in result):
-        raise PlanRefused("not-runnable-here", "; ".join(sorted(whys)), hint=_LEFT)
+        raise PlanRefused("not-runnable-here", "; ".join(whys), hint=_LEFT)
     if form is Format.JSON:
         output.put_json(result)
         return
@@ -121,6 +128,8 @@ def replay(
     for row in result:
         failed = f", {row['failed']:,} failed again" if row["failed"] else ""
         output.put(f"{row['node']}: {row['records']:,} delivered again, {row['rows']:,} rows out{failed}")
+        if row["superseded"]:
+            output.put(f"{row['node']}: {row['superseded']:,} not written: a newer record of their key has come since")
         for left in row["left"]:
             output.put(f"{row['node']}: {left['records']:,} still wait: {left['why']}")
     if whys:
@@ -162,7 +171,7 @@ def _alone(checked: Checked) -> Iterator[Locks]:
         yield Locks((lock.descriptor, *hold.descriptors), lock.note_spark)
 
 
-def _replayed(checked: Checked, found: Waiting, locks: Locks) -> list[dict[str, Any]]:
+def _replayed(checked: Checked, found: Waiting, locks: Locks, *, overwrite: bool) -> list[dict[str, Any]]:
     from penstock.clients.java import find_java
 
     manifest = compiled(checked)
@@ -178,11 +187,12 @@ def _replayed(checked: Checked, found: Waiting, locks: Locks) -> list[dict[str, 
     with spark_session(manifest.spark, logs, jars, inherited=inherited, note_pid=locks.note_spark) as spark:
         for name in dict.fromkeys(found.nodes.values()):
             some = found.of(name)
-            done = replayed(manifest, name, some, spark, checked.place, store, checked.environ, checked.clusters)
+            about = (spark, checked.place, store, checked.environ, checked.clusters)
+            done = replayed(manifest, name, some, *about, overwrite=overwrite)
             left = [{"records": count, "why": why} for why, count in done.left.items()]
             delivered = len(some) - sum(done.left.values())
             counts = {"records": delivered, "rows": done.written, "failed": done.failed, "left": left}
-            result.append({"node": name, **counts})
+            result.append({"node": name, **counts, "superseded": done.superseded})
     return result
 
 

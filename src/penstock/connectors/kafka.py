@@ -202,6 +202,23 @@ class KafkaSource(Source):
     def rows_of(self, records: DataFrame) -> DataFrame | None:
         return self._rows(with_origin(records, ORIGIN), ORIGIN)
 
+    def rows_behind(self, spark: SparkSession, places: Mapping[int, int], since_ms: int) -> DataFrame | None:
+        from penstock.clients.kafka.admin import KafkaAdmin
+
+        admin = KafkaAdmin(self._reached().kafka)
+        first, ends = admin.ends([self.topic], earliest=True), admin.ends([self.topic])
+        is_whole = all(
+            first.get((self.topic, number), 0) <= offset + 1 <= ends.get((self.topic, number), 0)
+            for number, offset in places.items()
+        )
+        if not is_whole:
+            return None
+        since = {number: at for (_, number), at in admin.since([self.topic], since_ms).items()}
+        before = {str(number): places[number] + 1 if number in places else at for number, at in since.items()}
+        after = {str(number): max(end, int(before.get(str(number), 0))) for (_, number), end in ends.items()}
+        found = self._between(spark, {self.topic: before}, {self.topic: after})
+        return self._rows(with_origin(found, ORIGIN), ORIGIN)
+
     def peek(self, spark: SparkSession) -> DataFrame:
         from pyspark.sql import functions as f
 

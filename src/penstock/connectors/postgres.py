@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 from urllib.parse import parse_qsl
 
-from pydantic import BeforeValidator, Field, SecretStr, field_validator
+from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
 
 from penstock.clients.batches import BatchRef
 from penstock.clients.jars import Package
@@ -45,7 +45,7 @@ class PostgresSink(TableSink):
     """Writes a table of PostgreSQL, which is made if it is not there.
 
     With a primary key, rows replace those of the same key, and rows marked as deletes take them out; of several rows of
-    a key in a batch the last one counts. Without one, rows are added.
+    a key in a batch the last one counts. Without one, rows are added: a log of changes, with `_gs_op`.
     """
 
     type: Literal["postgres"] = "postgres"
@@ -57,7 +57,7 @@ class PostgresSink(TableSink):
     schema_: str = Field("public", alias="schema", min_length=1)
     """The schema it is in; made if it is not there."""
     on_conflict: Literal["update", "nothing"] = "update"
-    """What becomes of a row whose key is there: it replaces the other, or is left out."""
+    """What becomes of a row whose key is there: it replaces the other, or is left out, so that the first one stays."""
     update_where: dict[str, Comparison] = {}
     """Conditions on a row that replaces another, as new against old: `{version: ">"}` lets only newer ones through."""
     schema_change: Literal["fail", "evolve", "ignore"] = "fail"
@@ -183,9 +183,19 @@ class JdbcSink(Sink):
             )
         return url
 
+    @model_validator(mode="after")
+    def _deletes_by_key(self) -> Self:
+        if self.delete_enabled and self.insert_mode != "upsert":
+            raise ValueError("`delete.enabled` needs `insert.mode: upsert`, by whose key rows are deleted")
+        return self
+
     @property
     def by_order(self) -> bool:
         return self.insert_mode == "upsert"
+
+    @property
+    def replaces_by(self) -> tuple[str, ...]:
+        return (self.pk_fields or self.primary_key) if self.insert_mode == "upsert" else ()
 
     def check(self) -> None:
         with self._writer.server.connected():
@@ -216,7 +226,7 @@ class JdbcSink(Sink):
     def _taken(self, rows: DataFrame) -> DataFrame:
         if self.delete_enabled or OP not in rows.columns:
             return rows
-        return rows.where(f"{OP} IS NULL OR lower({OP}) <> 'd'")
+        return rows.where(f"{OP} IS NULL OR lower({OP}) <> 'd'").drop(OP)
 
     @property
     def _writer(self) -> TableWriter:
@@ -234,15 +244,14 @@ class JdbcSink(Sink):
         )
         if (wait := more.get("connectTimeout", "0")).isdecimal() and int(wait):
             server = replace(server, patience_seconds=int(wait))
-        key = self.pk_fields or self.primary_key
-        if self.insert_mode == "upsert" and not key:
+        if self.insert_mode == "upsert" and not self.replaces_by:
             hint = "name its columns in `pk.fields`, or give the model a `key`"
             raise PlanRefused("not-runnable-here", "`insert.mode: upsert` needs a key, and there is none", hint=hint)
         schema, _, table = (self.table or self.from_.rpartition(".")[2]).rpartition(".")
         return TableWriter(
             server,
             TableName(schema or more.get("currentSchema", "public"), table),
-            key if self.insert_mode == "upsert" else (),
+            self.replaces_by,
             schema_change="evolve" if self.auto_evolve else "fail",
             create=self.auto_create,
         )

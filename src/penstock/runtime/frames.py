@@ -208,16 +208,20 @@ class Frames:
         self._once_more(query.model_copy(update={"checks": others}), entry, rows, check.steps)
         return checks.failing(rows.sparkSession.table(quoted(check.view)), check)
 
-    def with_records(self, query: QuerySpec, view: str, entry: Input, rows: DataFrame) -> DataFrame | None:
+    def with_records(
+        self, query: QuerySpec, view: str, entry: Input, rows: DataFrame, *, untimed: bool = False
+    ) -> DataFrame | None:
         """The rows of a view of a query, made of rows of its input that are given once more, each with its record.
 
-        None where a row of the one is not made of one of the other, or nobody knows its record.
+        None where a row of the one is not made of one of the other, or nobody knows its record. With `untimed`, they
+        come whatever their event time is.
         """
         carried = carrying_query(query, ORIGIN)
         if carried is None or ORIGIN not in rows.columns:
             return None
         try:
-            self._once_more(carried, entry, rows, [step.view for step in carried.steps], with_records=True)
+            steps = [step.view for step in carried.steps]
+            self._once_more(carried, entry, rows, steps, with_records=True, untimed=untimed)
         except AnalysisException:
             return None
         made = rows.sparkSession.table(quoted(view))
@@ -231,11 +235,19 @@ class Frames:
         return rows.sparkSession.sql(_checked(late.sql, query))
 
     def _once_more(
-        self, query: QuerySpec, entry: Input, rows: DataFrame, steps: Sequence[str], *, with_records: bool = False
+        self,
+        query: QuerySpec,
+        entry: Input,
+        rows: DataFrame,
+        steps: Sequence[str],
+        *,
+        with_records: bool = False,
+        untimed: bool = False,
     ) -> None:
         """Make the views of some steps from rows of an input that are read again."""
         session = rows.sparkSession
-        usable = self._usable(query, entry, sound(rows) if with_records else plain(sound(rows)))
+        found = sound(rows) if with_records else plain(sound(rows))
+        usable = prepared(found, entry) if untimed else self._usable(query, entry, found)
         self._sound(query, entry.view, usable).createOrReplaceTempView(quoted(entry.view))
         self._functions.register(query.asks, session)
         self._run(query, [step for step in query.steps if step.view in steps], session)
@@ -350,6 +362,9 @@ def prepared(frame: DataFrame, entry: Input) -> DataFrame:
     if entry.with_operation:  # as the last column, so that branches of a UNION with `*` have it at the same place
         operation = f.col(OP) if OP in frame.columns else f.lit("i").alias(OP)
         frame = frame.select(*(quoted(name) for name in frame.columns if name != OP), operation)
+    if entry.upsert_key:  # nobody knows whether a key was there before, and an update fits both
+        said = f.lower(f.col(OP)) if OP in frame.columns else f.lit(None)
+        frame = frame.withColumn(OP, f.when(said == "d", "d").otherwise("u"))
     if entry.cast_to:
         types = {name: kind for name, kind in entry.cast_to.items() if name != OP}
         types |= {OP: "STRING"} if entry.with_operation or OP in entry.cast_to else {}

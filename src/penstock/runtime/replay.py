@@ -2,11 +2,11 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby
-from typing import Final
+from typing import Final, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -30,8 +30,10 @@ from penstock.runtime.frames import Frames
 from penstock.runtime.outside import Outside
 from penstock.runtime.rescue import PLACE, Faults, faulty, together
 from penstock.runtime.settling import as_wanted
+from penstock.runtime.supersession import newer_rows, superseded
 from penstock.runtime.ways import WayOut
 
+_Done = TypeVar("_Done")
 _AT_ONCE: Final = 10_000
 _BYTES_AT_ONCE: Final = 64 * 2**20
 _RECORD: Final = (
@@ -40,6 +42,9 @@ _RECORD: Final = (
 )
 
 
+_OVERWRITES: Final = (
+    "they would replace rows of `{}` by key, and it cannot be told which are newer: `--overwrite` replays them anyway"
+)
 _STAY: Final[Mapping[str, str]] = {
     **dict.fromkeys(
         (REFUSED, RULE_FAILED), "rows that were refused, or broke a test, are kept as they were to be written"
@@ -52,12 +57,13 @@ _STAY: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """How many rows were written, how many records could not be used this time either, and how many wait as before,
-    by why."""
+    """How many rows were written, how many records could not be used this time either, how many wait as before, by why,
+    and how many were passed over because a newer record of their key has come since."""
 
     written: int
     failed: int
     left: Mapping[str, int] = field(default_factory=dict)
+    superseded: int = 0
 
 
 def refused(query: QuerySpec) -> str | None:
@@ -82,26 +88,61 @@ class Replay:
         self._output: Output = next(output for output in query.outputs if output.node == node)
         self._sink: Sink = filling.sink(self._output.sink, self._output.node)
 
-    def deliver(self, letters: Sequence[Letter], *, first: bool = True) -> Replayed:
-        """Deliver these letters. The same ones again are known for the same by sinks that know batches.
+    def current(self, letters: Sequence[Letter]) -> Sequence[Letter]:
+        """Leave out the letters of whose keys newer records have come, where the sink would go back to the older ones.
+
+        Refuse to replay them where nobody can tell.
+        """
+        return self._learning(lambda: self._current(letters)) if self._key else letters
+
+    def deliver(self, letters: Sequence[Letter], ref: BatchRef, *, first: bool = True) -> Replayed:
+        """Deliver these letters. What comes under one `ref` is known for the same by sinks that know batches.
 
         What cannot be read is found first, so that nothing is written yet when a schema turns out to be a new one. It
         is kept once more by the first of several outputs.
         """
+        return self._learning(lambda: self._deliver(letters, ref, self._frames.session(), first=first))
+
+    def _learning(self, act: Callable[[], _Done]) -> _Done:
+        """Act, and again with what the schema registry has told by then."""
         while True:
             try:
-                return self._deliver(letters, self._frames.session(), first=first)
+                return act()
             except SPARK_ERRORS as error:
                 if not self._outside.learned(str(error)):
                     raise failure_of(error).during(f"delivering records to `{self._query.name}` again") from error
 
-    def _deliver(self, letters: Sequence[Letter], session: SparkSession, *, first: bool) -> Replayed:
+    @property
+    def _key(self) -> Sequence[str]:
+        """The key by which its rows replace others."""
+        return self._output.latest_by or self._sink.replaces_by
+
+    def _current(self, letters: Sequence[Letter]) -> Sequence[Letter]:
+        own = self._found(letters, self._frames.session())
+        newer = newer_rows(self._source, letters, own)
+        made = None if newer is None else [self._with_records(rows) for rows in (sound(own), newer)]
+        if made is None or None in made:
+            raise PlanRefused("not-runnable-here", _OVERWRITES.format(self._output.node.partition(".")[2]))
+        mine, others = (rows for rows in made if rows is not None)
+        passed = superseded(mine, others, self._key)
+        return [x for x in letters if (x.about["partition"], x.about["offset"]) not in passed]
+
+    def _with_records(self, rows: DataFrame) -> DataFrame | None:
+        query, view = self._query, self._output.view
+        read = self._read(rows)
+        return self._frames.with_records(query, view, self._entry, read, untimed=True)
+
+    def _found(self, letters: Sequence[Letter], session: SparkSession) -> DataFrame:
         records = session.createDataFrame([_record(letter, place) for place, letter in enumerate(letters)], _RECORD)
         found = self._source.rows_of(records)
         if found is None:
             text = f"records of the connector `{self._source.type}` cannot be delivered again"
             raise PlanRefused("not-runnable-here", text)
-        ref, node = self._ref(letters), self._output.node
+        return found
+
+    def _deliver(self, letters: Sequence[Letter], ref: BatchRef, session: SparkSession, *, first: bool) -> Replayed:
+        found = self._found(letters, session)
+        node = self._output.node
         failed = 0
         if first and ERROR in found.columns:
             letters_again = rejects.unreadable(found, self._entry, node)
@@ -189,7 +230,7 @@ class Replay:
         zero = f.lit(0).cast("bigint")
         return rows.withColumns(dict(zip(ORDER, (zero, f.lit(""), f.monotonically_increasing_id(), zero), strict=True)))
 
-    def _ref(self, letters: Sequence[Letter]) -> BatchRef:
+    def ref(self, letters: Sequence[Letter]) -> BatchRef:
         places = tuple(f"{letter.topic_id or ''}{letter.kept_in} {letter.part} {letter.place}" for letter in letters)
         digest = hashlib.sha256("\n".join(places).encode()).hexdigest()[:16]
         return BatchRef(self._query.name, self._output.node, f"replay-{digest}", 0, (digest,))
@@ -215,8 +256,13 @@ def replayed(
     store: StateStore,
     environ: Environ,
     clusters: Clusters,
+    *,
+    overwrite: bool = False,
 ) -> Replayed:
-    """Deliver the letters of a node again, which stand in order, and note how far. Some cannot be, and wait on."""
+    """Deliver the letters of a node again, which stand in order, and note how far. Some cannot be, and wait on.
+
+    Unless they may `overwrite` newer rows, those are passed over that a newer record of their key has come behind.
+    """
     left: Counter[str] = Counter()
     query = manifest.producer(node)
     why = f"`{node}` has no query that could take records" if query is None else refused(query)
@@ -231,9 +277,11 @@ def replayed(
     for some in chunks:
         wait = [works[node]] if _has_failed_one_sink(some[0]) else works.values()
         try:
-            for number, work in enumerate(wait):
-                found = work.deliver(some, first=number == 0)
-                done = Replayed(done.written + found.written, done.failed + found.failed)
+            chosen = [(work, some if overwrite else work.current(some)) for work in wait]
+            for number, (work, current) in enumerate(chosen):
+                found = work.deliver(current, work.ref(some), first=number == 0) if current else Replayed(0, 0)
+                passed = done.superseded + len(some) - len(current)
+                done = Replayed(done.written + found.written, done.failed + found.failed, superseded=passed)
         except PlanRefused as refusal:
             left[refusal.message] += len(some) + sum(map(len, chunks))
             break

@@ -87,6 +87,12 @@ class Sink(Connector):
         return self.keyed
 
     @property
+    def replaces_by(self) -> tuple[str, ...]:
+        """The key by which a row that comes replaces another, or brings it back, however old it is; empty if none
+        does."""
+        return self.primary_key if self.keyed else ()
+
+    @property
     def by_arrival(self) -> bool:
         """Whether it is the row that arrives last that counts, whatever its place: tasks write at the same time."""
         return False

@@ -103,6 +103,13 @@ class Source(Connector):
         """
         return None
 
+    def rows_behind(self, spark: SparkSession, places: Mapping[int, int], since_ms: int) -> DataFrame | None:
+        """Read the rows behind an offset in some partitions, and those since a time in the others, with `ORIGIN`.
+
+        None where the source has no such order, or no longer holds all of them.
+        """
+        return None
+
     @abstractmethod
     def peek(self, spark: SparkSession) -> DataFrame:
         """What is there now, as a finite table."""
