@@ -455,6 +455,7 @@ EVERYTHING = """
           - {name: id, type: BIGINT, description: d, classification: internal, proctime: false, tests: [
               {not_null: {}}, {unique: {}}, {accepted_values: {values: [1]}}, {range: {min: 0, max: 9}}]}
           - {name: at, type: TIMESTAMP(3), classification: public}
+        key: id
         event_time: {column: at, watermark: {strategy: monotonous, max_out_of_orderness_ms: 5, idle_ms: 9},
           allowed_lateness_ms: 1, late: drop, max_future_ms: 0}
         on_error: skip

@@ -53,6 +53,22 @@ def test_nothing_changed_means_everything_goes_on(project_manifest: Compile) -> 
     assert summary(plan) == "No changes."
 
 
+def test_a_key_of_a_source_gives_its_rows_another_meaning(project_manifest: Compile) -> None:
+    plain = project(FILTER)
+    keyed = plain.replace("topic: s.v1,", "topic: s.v1, key: id,")
+    for before, after, said in (
+        (plain, keyed, "`s` is a table of the latest row of every id, and was a stream in which every row counts"),
+        (
+            keyed,
+            keyed.replace("key: id", "key: [id, at]"),
+            "every id, at, and was a table of the latest row of every id",
+        ),
+    ):
+        plan = diff(project_manifest(after), deployed(project_manifest(before)))
+        (refusal,) = (refusal for refusal in plan.refusals if refusal.code == "rebuild-refused")
+        assert said in refusal.message
+
+
 def test_stateless_sql_may_change_and_goes_on(project_manifest: Compile) -> None:
     before = project_manifest(project(FILTER))
     plan = diff(project_manifest(project(f"{FILTER} WHERE id > 1")), deployed(before))

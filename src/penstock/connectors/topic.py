@@ -41,7 +41,7 @@ from penstock.clients.topic_names import TopicName
 from penstock.config import Frozen
 from penstock.connectors.contract import ERROR, NO_SERVICE, ORIGIN, Sink, Source
 from penstock.errors import ServiceError
-from penstock.keyed.operators import ORDER
+from penstock.keyed.operators import OP, ORDER
 from penstock.sql.dialects import quoted
 from penstock.sql.types import Column, Columns
 
@@ -87,6 +87,8 @@ class TopicSource(_Topic, Source):
     """The columns of a row; found in the files when left out."""
     formats: tuple[Literal["json", "csv", "parquet"], ...] = ("json", "csv", "parquet")
     """The kinds of files to look for."""
+    operation: bool = False
+    """Whether rows may have the column `_gs_op`, which tells deletes, whatever the files are found to have."""
 
     @property
     def poll_ms(self) -> int:
@@ -102,17 +104,17 @@ class TopicSource(_Topic, Source):
         return not TEXT_FORMATS.isdisjoint(self.formats)
 
     def read(self, spark: SparkSession, name: str) -> DataFrame:
-        return _united(self._streams(spark, name))
+        return self._united(self._streams(spark, name))
 
     def read_in_order(self, spark: SparkSession, name: str) -> DataFrame:
         """In the order of files, as they came, and of rows in a file."""
-        return _united(self._streams(spark, name, _order()))
+        return self._united(self._streams(spark, name, _order()))
 
     def _streams(
         self, spark: SparkSession, name: str, beside: Mapping[str, SparkColumn] | None = None
     ) -> list[DataFrame]:
         self._make_directory()
-        columns = self._columns(spark)
+        found = self._columns(spark)
         return [
             self._rows(
                 spark.readStream.name(f"{name}_{f.name}")
@@ -130,6 +132,7 @@ class TopicSource(_Topic, Source):
                 beside,
             )
             for f in self._formats()
+            for columns in [self._columns_in(f, found)]
         ]
 
     def read_again(
@@ -137,7 +140,7 @@ class TopicSource(_Topic, Source):
     ) -> DataFrame | None:
         from pyspark.sql import functions as f
 
-        columns = self._columns(spark)
+        every = self._columns(spark)
         beside = _order(f.monotonically_increasing_id()) if ordered else {}
         if self.has_records:
             read_whole_files(spark)
@@ -146,26 +149,30 @@ class TopicSource(_Topic, Source):
             part = parts.get(f"{name}_{form.name}")
             if part is None or not part.files:
                 continue
+            columns = self._columns_in(form, every)
             reader = spark.read.format(reader_name(form)).schema(reader_schema(form, columns))
             table = reader.options(**reader_options(form)).load(list(map(from_address, part.files)))
             own = {ORIGIN: origin_of(form, columns, self._file())} if self.has_records else {}
             found = numbered(table, form) if own else table
             tables.append(self._rows(found, form, columns, {**own, **beside}))
-        return _united(tables) if tables else None
+        return self._united(tables) if tables else None
 
     def rows_of(self, records: DataFrame) -> DataFrame | None:
         """Dead letters hold lines of JSON or CSV as they were, or rows as JSON."""
         form = FORMATS["csv" if "csv" in self.formats else "json"]
-        return rows_of_records(records, form, self._columns(records.sparkSession))
+        columns = self._columns_in(FORMATS["json"], self._columns(records.sparkSession))
+        return rows_of_records(records, form, columns)
 
     def peek(self, spark: SparkSession) -> DataFrame:
-        columns = self._columns(spark)
+        found = self._columns(spark)
         tables = [
-            self._rows(_table(spark, self.path(), f, reader_schema(f, columns)), f, columns) for f in self._present()
+            self._rows(_table(spark, self.path(), f, reader_schema(f, columns)), f, columns)
+            for f in self._present()
+            for columns in [self._columns_in(f, found)]
         ]
         if not tables:
-            return spark.createDataFrame([], columns)
-        return sound_rows(_united(tables))
+            return spark.createDataFrame([], found)
+        return sound_rows(self._united(tables))
 
     def _rows(
         self,
@@ -216,6 +223,17 @@ class TopicSource(_Topic, Source):
             f"the topic `{self.topic}` has no columns declared and no files to find them in",
             hint=f"declare `columns` on its source, or put a file into {self.path()}",
         )
+
+    def _columns_in(self, form: Format, columns: StructType) -> StructType:
+        """The columns to look for in files of a format. Files of CSV have no operation unless it is declared."""
+        from pyspark.sql.types import StringType, StructField, StructType
+
+        if not self.operation or form.name == "csv" or OP in columns.names:
+            return columns
+        return StructType([*columns.fields, StructField(OP, StringType())])
+
+    def _united(self, tables: list[DataFrame]) -> DataFrame:
+        return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=self.operation), tables)
 
     def _found_in(self, spark: SparkSession, form: Format) -> StructType:
         """The columns of the files of one format."""
@@ -268,10 +286,6 @@ def _order(place: SparkColumn | None = None) -> dict[str, SparkColumn]:
     last = f.lit(0).cast("bigint") if place is None else place
     places = (came, f.col("_metadata.file_path"), f.col("_metadata.file_block_start"), last)
     return dict(zip(ORDER, places, strict=True))
-
-
-def _united(tables: list[DataFrame]) -> DataFrame:
-    return reduce(lambda one, other: one.unionByName(other), tables)
 
 
 def _table(spark: SparkSession, path: Path, form: Format, schema: StructType | None) -> DataFrame:

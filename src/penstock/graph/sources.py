@@ -5,8 +5,10 @@ from dataclasses import replace
 
 from penstock.clients.schema_text import columns_of
 from penstock.errors import Diagnostic, did_you_mean
+from penstock.graph.analysis import as_columns, missing_key
 from penstock.graph.graph import EventTime, Node
 from penstock.graph.topics import topic_name_mistakes
+from penstock.keyed.operators import OP
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
 from penstock.project.runtime import Runtime
@@ -24,6 +26,9 @@ def source_node(
     diagnostics += [*notes, *further]
     if source.columns and source.has_schema and node_id in schemas:
         diagnostics += _unlike_schema(declared, schemas[node_id])
+    if source.key and columns:
+        columns = tuple(column for column in columns if column.name != OP)  # each of its rows has it anyhow
+    key = as_columns(source.key, columns)
     event_time = written_time = None
     if source.event_time is not None:
         event_time = EventTime.said(source.event_time.column, source.event_time)
@@ -47,6 +52,9 @@ def source_node(
         source,
         declared.origin,
         columns=columns,
+        key=key,
+        flow="changes" if key else "rows",
+        change_key=key,
         event_time=event_time,
         written_time=written_time,
         on_error=source.on_error or defaults.on_error,
@@ -55,7 +63,8 @@ def source_node(
         tags=source.tags,
         description=source.description,
     )
-    return node, diagnostics
+    origin, path = declared.origin_of("key"), declared.label_of("key")
+    return node, [*diagnostics, *missing_key(key, node, origin, path)]
 
 
 def _row(declared: Declared[written.Source], known: Columns | None) -> tuple[Columns | None, list[Diagnostic]]:

@@ -186,6 +186,7 @@ def reader(view: str, node: Node, source: dict[str, Any], time: EventTime | None
         source=source,
         event_time=event_time,
         with_operation=isinstance(node.element, Source),
+        upsert_key=node.key if isinstance(node.element, ProjectSource) else (),
         processing_time=tuple(c.name for c in columns if c.proctime),
         condition=node.condition,
         static=static,

@@ -55,6 +55,8 @@ class Input(Part):
     event_time: EventTimeSpec | None = None
     with_operation: bool = False
     """Whether rows without `_gs_op` are to be marked as inserts."""
+    upsert_key: tuple[str, ...] = Field((), exclude_if=lambda key: not key)
+    """The key by which each of its rows replaces the one before it, unless it is a delete; empty if rows are added."""
     processing_time: tuple[str, ...] = ()
     """Columns that hold the time of processing."""
     condition: str | None = None

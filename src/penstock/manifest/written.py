@@ -44,8 +44,9 @@ def topic_source(node: Node, graph: Graph) -> dict[str, Any]:
     declared = [c for c in node.columns or () if said and c.name not in node.element.clocks]
     as_written = {node.event_time.column: node.written_time} if node.event_time is not None else {}
     columns = tuple(TopicColumn(name=c.name, type=as_written.get(c.name) or c.type or "STRING") for c in declared)
+    key = node.key
     if not on_kafka:
-        return _dumped(TopicSource(topic=topic, columns=columns))
+        return _dumped(TopicSource(topic=topic, columns=columns, operation=bool(key)))
     schema = {c.name: c.type for c in columns if c.name != OP}
     form = _data_format(node.element)
     return _dumped(
@@ -53,7 +54,8 @@ def topic_source(node: Node, graph: Graph) -> dict[str, Any]:
             topic=topic,
             data_format=form,
             schema_=(schema or None) if form == "json" else None,
-            operation=len(schema) < len(columns),
+            operation=bool(key) or len(schema) < len(columns),
+            primary_key=key,
             **(_registered(node.element) if form == "avro" else {}),
         )
     )

@@ -188,6 +188,8 @@ def _input(before: Input, after: Input) -> str:
         return f"`{name}` is read from `{new}` instead of `{old}`, which is another input"
     if _phases(before) != _phases(after):
         return f"what `{name}` reads before its topic changed"
+    if before.upsert_key != after.upsert_key:
+        return f"`{name}` is {_meaning(after)}, and was {_meaning(before)}"
     if before.event_time != after.event_time:
         return f"the event time of `{name}` changed"
     if before.source.get("columns") != after.source.get("columns"):
@@ -195,11 +197,17 @@ def _input(before: Input, after: Input) -> str:
     return f"`{name}` is read in another way"
 
 
+def _meaning(entry: Input) -> str:
+    """What the rows of an input stand for."""
+    key = ", ".join(entry.upsert_key)
+    return f"a table of the latest row of every {key}" if key else "a stream in which every row counts"
+
+
 def _breaks(before: Input, after: Input, stateful: bool, used: Names) -> bool:
     """Whether a checkpoint no longer fits an input: in another place, or with other phases, rows would be left out or
     come twice."""
     other = _is_another(before, after) or _phases(before) != _phases(after)
-    return other or (stateful and not _fits(before, after, used))
+    return other or before.upsert_key != after.upsert_key or (stateful and not _fits(before, after, used))
 
 
 def _is_another(before: Input, after: Input) -> bool:

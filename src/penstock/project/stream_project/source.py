@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from penstock.config import Duration, Frozen, Number, OnError, Whole
+from penstock.config import Duration, Frozen, Names, Number, OnError, Whole
 from penstock.project.stream_project.parts import Column, EventTime, FolderName, Waiver, folded
 
 
@@ -104,6 +104,9 @@ class Source(Frozen):
     columns: tuple[Column, ...] = ()
     """The columns of a row. A list without any type only describes columns. The row is then, as without a list, that of
     the schema, or of the records themselves."""
+    key: Names = ()
+    """The columns that identify a row, separated by commas. The source is then a table of the latest row of every key:
+    a row replaces the one before it, and a delete takes it out."""
     event_time: EventTime | None = None
     """When a row happened. Windows need it."""
     on_error: OnError | None = None
@@ -119,6 +122,12 @@ class Source(Frozen):
         if isinstance(value, dict) and "table" in value and "topic" not in value:
             return {**value, "topic": value.get("name")}
         return value
+
+    @model_validator(mode="after")
+    def _table_has_no_changes(self) -> Self:
+        if self.key and self.table is not None:
+            raise ValueError("a `table` is looked up as it is, and takes no `key`: remove it")
+        return self
 
     @property
     def clocks(self) -> frozenset[str]:
