@@ -338,6 +338,7 @@ def test_wide_numbers_are_text_in_rows_and_numbers_in_the_table(database: Databa
         ("DateTime", "TIMESTAMP", datetime(2107, 1, 1)),
         ("DateTime64(9)", "TIMESTAMP", datetime(2400, 1, 1)),
         ("Nullable(UUID)", "STRING", "no uuid"),
+        ("DateTime64(3)", "BIGINT", 1_700_000_000_000_000),
     ],
 )
 def test_a_value_that_its_column_would_change_stops_the_query(
@@ -347,6 +348,26 @@ def test_a_value_that_its_column_would_change_stops_the_query(
     assert (type(error), error.code) == (QueryFailed, "field-mismatch"), error
     assert "column `v` of table `t`" in error.message
     assert database.rows("SELECT count() FROM t") == [(0,)]
+
+
+def test_whole_numbers_count_what_a_column_of_times_counts(database: Database, spark: SparkSession) -> None:
+    types = {"ms": "DateTime64(3)", "us": "Nullable(DateTime64(6, 'UTC'))", "s": "DateTime64(0)"}
+    row = (1, 1_700_000_000_123, -1, 1_700_000_000)
+    sink = database.sink(schema_override=types)
+    sink.write(frame(spark, "id BIGINT, ms BIGINT, us BIGINT, s INT", row), batch(0))
+    shown = ", ".join(f"toString({name}, 'UTC')" for name in types)
+    times = ("2023-11-14 22:13:20.123", "1969-12-31 23:59:59.999999", "2023-11-14 22:13:20")
+    assert database.rows(f"SELECT {shown} FROM t") == [times]
+
+
+def test_a_type_that_does_not_fit_is_refused_before_a_table_is_made(database: Database, spark: SparkSession) -> None:
+    error = refused(
+        database.sink(schema_override={"v": "DateTime64(3)"}), frame(spark, "id BIGINT, v DOUBLE", (1, 1.5))
+    )
+    assert (error.code, "is DateTime64(3), and rows have double" in error.message) == ("table-mismatch", True)
+    assert database.rows("SELECT count() FROM system.tables WHERE database = currentDatabase() AND name = 't'") == [
+        (0,)
+    ]
 
 
 # Rows that are refused

@@ -166,6 +166,7 @@ def test_avro_goes_through_sql_into_both_databases_without_losing_a_digit(given:
     columns = "SELECT name, type FROM system.columns WHERE table = 't' AND database = currentDatabase()"
     types = dict(given.client.query(columns).result_rows)
     assert (types["total"], types["d"]) == ("Nullable(UInt256)", "Nullable(Int256)")
+    assert types["rate"] == "Nullable(Decimal(60, 20))"
     told = given.database.rows(f"SELECT id, amount, total, d, token, rate FROM {given.schema}.t ORDER BY id")
     assert [row[:5] for row in told] == [tuple("" if cell is None else str(cell) for cell in row) for row in rows]
     assert {row[5] for row in told} == {"123.45000000000000000000"}
@@ -179,9 +180,68 @@ def test_avro_goes_through_sql_into_both_databases_without_losing_a_digit(given:
         "total": "numeric(78,0)",
         "d": "numeric(78,0)",
         "token": "numeric(78,0)",
-        "rate": "text",
+        "rate": "numeric(60,20)",
     }
     assert given.letters() == []
+
+
+PAYMENT = {
+    "type": "record",
+    "name": "Payment",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "amount", "type": ["null", _decimal(100, 18)]},
+        {"name": "rate", "type": _decimal(60, 20)},
+    ],
+}
+
+
+def test_decimals_with_a_fraction_are_filtered_computed_and_written_without_losing_a_digit(given: Given) -> None:
+    number = registries.register(given.registry, f"{given.topic}-value", PAYMENT)
+    large, small = 10**99 + 7, -1
+
+    def payment(id: int, amount: int | None, rate: int) -> bytes:
+        money = _varint(0) if amount is None else _varint(1) + _bytes(amount)
+        return struct.pack(">bI", 0, number) + _varint(id) + money + _bytes(rate)
+
+    records = (payment(1, large, 10**20), payment(2, small, 5), payment(3, 0, 1), payment(4, None, 1))
+    produce(given.broker.plain, given.topic, *records, payment(5, 15 * 10**17, -(10**21)))
+    sql = (
+        "SELECT id, amount, amount * rate AS product, amount / 3 AS third FROM transfers"
+        " WHERE amount > 0.000000000000000001 OR amount < 0 OR amount IS NULL"
+    )
+    topic = f"{given.topic}-out"
+    written = f"out: {{type: kafka, from: sums, topic: {topic}, data_format: avro, primary_key: id}}"
+    given.write("data_format: avro", sql, f"{TABLES.format(schema=given.schema, key='id')}, {written}").running.run()
+    assert given.letters() == []
+    name = f"{given.schema}.t"
+    kinds = given.database.rows(
+        f"SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
+        f"WHERE attrelid = '{name}'::regclass AND attnum > 0 ORDER BY attnum"
+    )
+    assert dict(kinds) == {
+        "id": "bigint", "amount": "numeric(100,18)", "product": "numeric(160,38)", "third": "numeric(100,18)"
+    }  # fmt: skip
+    whole = str(10**81)
+    expected = [
+        ("1", f"{whole}.{'0' * 17}7", f"{whole}.{'0' * 17}7{'0' * 20}", f"{'3' * 81}.{'3' * 17}6"),
+        ("2", "-0.000000000000000001", f"-0.{'0' * 37}5", "0.000000000000000000"),
+        ("4", "", "", ""),
+        ("5", "1.500000000000000000", f"-15.{'0' * 38}", "0.500000000000000000"),
+    ]  # fmt: skip
+    assert given.database.rows(f"SELECT id, amount, product, third FROM {name} ORDER BY id") == expected
+    found = given.client.query("SELECT id, amount FROM t ORDER BY id").result_rows
+    assert found == [(int(id), amount or None) for id, amount, *_ in expected]
+    again = given.write(
+        "data_format: avro",
+        "SELECT id, amount - product AS rest FROM transfers WHERE product = amount * -10",
+        f"pg: {{type: postgres, from: sums, schema: {given.schema}, table: again, primary_key: id}}",
+    )
+    text = (again.running.root / "pipeline.yml").read_text().replace(f"topic: {given.topic},", f"topic: {topic},")
+    again.running.write({"pipeline.yml": text})
+    again.running.run(allow_rebuild=["transfers"])
+    rest = given.database.rows(f"SELECT id, rest FROM {given.schema}.again")
+    assert rest == [("5", f"16.5{'0' * 37}")]
 
 
 def test_a_wide_number_is_a_key_and_filters_tell_its_last_digit(given: Given) -> None:

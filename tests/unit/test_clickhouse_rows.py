@@ -16,6 +16,16 @@ from penstock.errors import QueryFailed
 I8 = pa.int8()
 
 
+def test_whole_numbers_are_times_of_the_unit_of_their_column() -> None:
+    for text, unit in {"DateTime64(3)": "ms", "Nullable(DateTime64(6, 'UTC'))": "us", "DateTime64": "ms"}.items():
+        wanted = target(pa.int64(), kind_of(text))
+        assert wanted == pa.timestamp(unit, "UTC")
+        assert fitted(pa.array([5, None]), kind_of(text), wanted).cast(pa.int64()).to_pylist() == [5, None]
+        with pytest.raises(ValueError, match="no time that DateTime64 holds"):
+            fitted(pa.array([2**60]), kind_of(text), wanted)
+    assert target(pa.int64(), kind_of("DateTime64(4)")) is None
+
+
 @pytest.mark.parametrize(
     ("arrow", "column"),
     [

@@ -55,9 +55,9 @@ def test_functions_in_java_are_known_to_who_makes_them_known() -> None:
         ("current_time", "sql-unsupported", "current_time cannot run as a stream here", 7),
         ("decimal_arb_abs(i)", "sql-unsupported", "decimal_arb_abs cannot run as a stream here", 7),
         (
-            "to_decimal_arb_from_string(s, 100, 2)",
+            "to_decimal_arb_from_string(s, 1001, 2)",
             "sql-unsupported",
-            "to_decimal_arb_from_string takes a precision of up to 38 and a scale, as numbers",
+            "to_decimal_arb_from_string takes a precision of up to 1000 and a scale, as numbers",
             7,
         ),
         (

@@ -140,7 +140,7 @@ def test_columns_of_avro_tell_wide_numbers() -> None:
         "signed": "INT256",
         "wide": "UINT256",
         "own": "INT256",
-        "fraction": "STRING",
+        "fraction": "DECIMAL(60, 20)",
         "token": "UINT256",
         "marked": "INT256",
         "listed": "ARRAY<BINARY>",

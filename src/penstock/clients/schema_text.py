@@ -3,9 +3,10 @@
 import json
 from typing import Any, Final
 
-from penstock.clients.wide.avro import SPARK_DIGITS, wide_decimal
+from penstock.clients.wide.avro import wide_decimal
 from penstock.sql.dialects import quoted
 from penstock.sql.types import Column, Columns
+from penstock.sql.wide_decimals import SPARK_DIGITS
 
 _AVRO: Final = {
     "string": "STRING", "bytes": "BINARY", "int": "INT", "long": "BIGINT", "float": "FLOAT", "double": "DOUBLE",

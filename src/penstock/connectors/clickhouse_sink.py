@@ -21,7 +21,8 @@ from penstock.errors import PenstockError, QueryFailed, ServiceError
 from penstock.keyed.operators import OP
 from penstock.settings import Settings
 from penstock.sql.types import Columns
-from penstock.sql.wide_types import Wide
+from penstock.sql.wide_decimals import decimal_sizes
+from penstock.sql.wide_types import Wide, is_decimal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
@@ -29,6 +30,14 @@ if TYPE_CHECKING:
     from penstock.clients.clickhouse.rows import Inserting
 
 _COLUMNS: Final[Mapping[Wide, str]] = {"UINT256": "UInt256", "INT256": "Int256"}
+_DECIMAL_DIGITS: Final = 76
+
+
+def _column_type(kind: Wide) -> str:
+    """The column of ClickHouse that holds wide numbers: a text where it has no decimal of so many digits."""
+    if not is_decimal(kind):
+        return _COLUMNS[kind]
+    return kind.capitalize() if decimal_sizes(kind)[0] <= _DECIMAL_DIGITS else "String"
 
 
 class ClickHouseSink(Sink):
@@ -124,7 +133,7 @@ class ClickHouseSink(Sink):
         from penstock.clients.clickhouse.rows import REPORT
 
         server = self._target.server
-        wide = {name: _COLUMNS[kind] for name, kind in wide_columns(batch.schema).items()}
+        wide = {name: _column_type(kind) for name, kind in wide_columns(batch.schema).items()}
         batch = with_texts(batch)
         work = replace(self._work(batch, ref, wide), on_refusal=on_refusal)
         batch = _only(batch, work.names)

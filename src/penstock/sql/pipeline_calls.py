@@ -11,6 +11,7 @@ from penstock.sql.operands import kind_of
 from penstock.sql.operators import OPERATORS
 from penstock.sql.pipeline_times import TIME_CALLS, extracted
 from penstock.sql.templates import call, filled
+from penstock.sql.wide_decimals import SPARK_DIGITS
 
 Rewrite = Callable[[exp.Expr], exp.Expr | None]
 
@@ -56,6 +57,8 @@ def _coded(node: exp.Expr) -> exp.Expr | None:
 
 def _decimal(node: exp.Expr) -> exp.Expr:
     text, precision, scale = node.expressions
+    if int(precision.name) > SPARK_DIGITS:
+        return exp.cast(_text(text), f"DECIMAL({precision.name}, {scale.name})", dialect=SPARK)
     checked = call("PENSTOCK_ROW_DECIMAL", _text(text), *(exp.cast(n.copy(), "BIGINT") for n in (precision, scale)))
     return exp.cast(checked, f"DECIMAL({precision.name}, {scale.name})", dialect=SPARK)
 

@@ -14,6 +14,7 @@ from penstock.sql.pipeline_times import PARTS, part_of, width_of
 from penstock.sql.query import Problem, Query, start_of
 from penstock.sql.shape import place_of
 from penstock.sql.types import SPARK_HAS
+from penstock.sql.wide_decimals import MOST_DIGITS
 from penstock.sql.wide_types import wide_of
 
 
@@ -115,9 +116,9 @@ def _special(call: exp.Anonymous, word: str, name: str) -> Iterator[Problem]:
         yield Problem("sql-argument", text, start_of(call), hint, name)
     if word == "TO_DECIMAL_ARB_FROM_STRING" and len(given) == 3:
         sizes = [int(g.name) for g in given[1:] if isinstance(g, exp.Literal) and g.name.isdecimal()]
-        if len(sizes) < 2 or not 0 <= sizes[1] <= sizes[0] <= 38:
-            text = f"{name} takes a precision of up to 38 and a scale, as numbers"
-            hint = "to_u256(…) and to_i256(…) make whole numbers of up to 78 digits"
+        if len(sizes) < 2 or not 0 <= sizes[1] <= sizes[0] <= MOST_DIGITS:
+            text = f"{name} takes a precision of up to {MOST_DIGITS} and a scale, as numbers"
+            hint = "write to_decimal_arb_from_string(text, 100, 18)"
             yield Problem("sql-unsupported", text, start_of(call), hint, name)
 
 

@@ -272,7 +272,7 @@ OPTIONS: Final[Mapping[str, Mapping[int, tuple[str, ...]]]] = {
 }
 """What may be written for an argument, by its place, in quotes."""
 
-_DIGITS: Final = "DECIMAL has 38 digits; to_u256(…) and to_i256(…) make whole numbers of up to 78"
+_DIGITS: Final = "CAST(… AS DECIMAL(100, 18)) makes a decimal of up to 1000 digits, and operators compute with it"
 _GROUPS: Final = "a transform projects, filters and unites; put what groups rows into a model of a project"
 PIPELINE_ABSENT: Final[Mapping[str, str]] = {
     "CURRENT_TIME": "there is no TIME type; to_char(now(), '%H:%M:%S') is a text",

@@ -13,6 +13,7 @@ from penstock.sql.dialects import PROJECT
 from penstock.sql.function_names import called_name, is_aggregate, written_name
 from penstock.sql.query import Problem, Query, offset_of, start_of
 from penstock.sql.types import wrong_digits
+from penstock.sql.wide_decimals import MOST_DIGITS
 
 
 def pitfalls(query: Query) -> Iterator[Problem]:
@@ -88,7 +89,7 @@ def _unit(node: exp.Expr, unit: object, known: frozenset[str]) -> Iterator[Probl
 
 
 def _type(node: exp.Expr) -> Iterator[Problem]:
-    if isinstance(node, exp.DataType) and (wrong := wrong_digits(node)) is not None:
+    if isinstance(node, exp.DataType) and (wrong := wrong_digits(node, MOST_DIGITS)) is not None:
         holder = node.find_ancestor(exp.Cast)
         yield Problem("sql-argument", wrong[0], 0 if holder is None else start_of(holder), wrong[1], "DECIMAL")
 

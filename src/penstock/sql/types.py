@@ -69,14 +69,14 @@ _DIGITS: Final = 38
 """The most digits that a decimal has."""
 
 
-def wrong_digits(kind: exp.DataType) -> tuple[str, str] | None:
+def wrong_digits(kind: exp.DataType, most: int = _DIGITS) -> tuple[str, str] | None:
     """What is wrong with the digits of a decimal, and the way out."""
     sizes = [int(e.name) for e in kind.expressions if e.name.isdigit()] if kind.this is exp.DType.DECIMAL else []
-    if sizes and not 1 <= sizes[0] <= _DIGITS:
-        return f"a DECIMAL has 1 to {_DIGITS} digits, and not {sizes[0]}", f"write DECIMAL({_DIGITS}, …) at most"
+    if sizes and not 1 <= sizes[0] <= most:
+        return f"a DECIMAL has 1 to {most} digits, and not {sizes[0]}", f"write DECIMAL({most}, …) at most"
     if len(sizes) > 1 and sizes[1] > sizes[0]:
         text = f"a DECIMAL of {sizes[0]} digits cannot have {sizes[1]} behind the point"
-        return text, f"the first number counts all digits: DECIMAL({min(sum(sizes), _DIGITS)}, {sizes[1]})"
+        return text, f"the first number counts all digits: DECIMAL({min(sum(sizes), most)}, {sizes[1]})"
     return None
 
 

@@ -15,13 +15,32 @@ from penstock.sql.operands import kind_of, tell
 from penstock.sql.operators import DIVIDE
 from penstock.sql.templates import call, enclosed
 from penstock.sql.types import Columns, data_type
-from penstock.sql.wide_types import FIELDS, GIVES, LIMITS, TAKES, Wide, as_bytes, wide_name, wide_of
-from penstock.sql.wide_typing import ARITHMETIC, CHOICES, COMPARISONS, ENDS, literal_of, tell_wide
+from penstock.sql.wide_decimals import decimal_bytes, decimal_sizes
+from penstock.sql.wide_types import (
+    FIELDS,
+    GIVES,
+    LIMITS,
+    TAKES,
+    Wide,
+    as_bytes,
+    field_of,
+    is_decimal,
+    maker_of,
+    wide_name,
+    wide_of,
+)
+from penstock.sql.wide_typing import (
+    ARITHMETIC,
+    CHOICES,
+    COMPARISONS,
+    ENDS,
+    WORDS,
+    decimal_literal_of,
+    literal_of,
+    tell_wide,
+)
 
 _NUMBER: Final = "wide"
-_WORDS: Final[Mapping[type[exp.Expr], str]] = dict(
-    zip(ARITHMETIC, ("add", "sub", "mul", "div", "div", "mod"), strict=True)
-)
 _COMPARED: Final[Sequence[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Sequence[str]]]] = (
     (exp.Between, ("this", "low", "high")),
     (exp.In, ("this", "expressions")),
@@ -117,7 +136,9 @@ class _Rewriting:
         return None if kind is None else (places, kind)
 
     def _kind_among(self, operands: Iterable[object]) -> Wide | None:
-        return next((kind for operand in operands if (kind := self.kind(operand)) is not None), None)
+        """The kind that operands are compared as: decimals, if one is."""
+        kinds = [kind for operand in operands if (kind := self.kind(operand)) is not None]
+        return next(filter(is_decimal, kinds), kinds[0] if kinds else None)
 
     def _rawly(self, node: exp.Expr, place: str, kind: Wide) -> None:
         given = node.args.get(place)
@@ -128,17 +149,22 @@ class _Rewriting:
 
     def raw(self, node: exp.Expr, kind: Wide) -> exp.Expr:
         """A node as the bytes of a wide number of this kind."""
-        own, field = self.kind(node), FIELDS[kind]
+        own = self.kind(node)
         if own is None:
             return self._coerced(node, kind)
+        if is_decimal(kind) and not is_decimal(own):
+            return _call(maker_of(kind), _text(self.raw(node, own), own))
+        field = FIELDS.get(own, "dec")
+        kind = own
         if isinstance(node, exp.Paren):
             return exp.Paren(this=self.raw(node.this, kind))
         if isinstance(node, ARITHMETIC):
-            word = next(word for cls, word in _WORDS.items() if isinstance(node, cls))
-            return _call(f"penstock_{field}_{word}", self.raw(node.this, kind), self.raw(node.expression, kind))
+            word = next(word for cls, word in WORDS.items() if isinstance(node, cls))
+            sides = [self.raw(node.this, kind), self.raw(node.expression, kind)]
+            return _call(f"penstock_{field}_{word}", *sides, *(_scale(kind) if (field, word) == ("dec", "div") else ()))
         if isinstance(node, exp.Neg | exp.Abs):
             inner = self.raw(node.this, kind)
-            signed = kind == "INT256"
+            signed = kind != "UINT256"
             word = "neg" if isinstance(node, exp.Neg) else "abs"
             return _call(f"penstock_{field}_{word}", inner) if signed else inner
         if isinstance(node, exp.Cast):
@@ -161,7 +187,7 @@ class _Rewriting:
             return node
         whole = self.value(node)
         held = whole if isinstance(whole, exp.Column | exp.Dot) else exp.Paren(this=whole)
-        return exp.Dot(this=held, expression=exp.to_identifier(field, quoted=True))
+        return exp.Dot(this=held, expression=exp.to_identifier(field_of(kind), quoted=True))
 
     def _case(self, node: exp.Case, kind: Wide | None) -> exp.Expr:
         """A CASE, as bytes if it comes to a wide number of this kind."""
@@ -181,18 +207,24 @@ class _Rewriting:
 
     def _coerced(self, node: exp.Expr, kind: Wide) -> exp.Expr:
         """Something else as a wide number. What fits is known for what is written here, and found out for the rest."""
-        number = literal_of(node)
+        if is_decimal(kind) and (written := decimal_literal_of(node)) is not None:
+            return exp.HexString(this=decimal_bytes(written), is_integer=False)
+        number = None if is_decimal(kind) else literal_of(node)
         if number is not None and LIMITS[kind][0] <= number <= LIMITS[kind][1]:
             return exp.HexString(this=as_bytes(number, kind), is_integer=False)
         if isinstance(node, exp.Null):
             return exp.cast(exp.null(), "BINARY", dialect=SPARK)
-        return _call(f"penstock_to_{FIELDS[kind]}", self.value(node))
+        return _call(maker_of(kind), self.value(node))
 
     def _made(self, node: exp.Expr, kind: Wide) -> exp.Expr:
         """Whatever there is, as a wide number of this kind."""
         own = self.kind(node)
+        if is_decimal(kind):
+            return _call("penstock_dec_cast", self.raw(node, kind), *map(exp.Literal.number, decimal_sizes(kind)))
         if own is None or own == kind:
             return self.raw(node, kind)
+        if is_decimal(own):
+            return _call(maker_of(kind), _call("penstock_dec_text", self.raw(node, own), exp.Literal.number(0)))
         return _call(f"penstock_{FIELDS[own]}_as_{FIELDS[kind]}", self.raw(node, own))
 
     def _called(self, node: exp.Anonymous) -> exp.Expr:
@@ -204,10 +236,10 @@ class _Rewriting:
                 found = self._made(node.expressions[0], "UINT256" if name == "to_u256" else "INT256")
             case "to_int64":
                 own = self.kind(node.expressions[0]) or "INT256"
-                found = _call(f"penstock_{FIELDS[own]}_long", self.raw(node.expressions[0], own))
+                found = _long(self.raw(node.expressions[0], own), own)
             case "u256_to_string" | "i256_to_string":
                 assert kind is not None
-                found = _call(f"penstock_{FIELDS[kind]}_text", self.raw(node.expressions[0], kind))
+                found = _text(self.raw(node.expressions[0], kind), kind)
             case _:
                 assert kind is not None
                 found = _call(f"penstock_{name}", *(self.raw(argument, kind) for argument in node.expressions))
@@ -218,11 +250,11 @@ class _Rewriting:
 
     def _cast(self, node: exp.Cast, own: Wide) -> exp.Expr:
         """A wide number as something else: as text, and what Spark makes of that. What does not fit is an error."""
-        text = _call(f"penstock_{FIELDS[own]}_text", self.raw(node.this, own))
+        text = _text(self.raw(node.this, own), own)
         if node.to.this in exp.DataType.TEXT_TYPES:
             return text
         whole = node.to.this in (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
-        held = _call(f"penstock_{FIELDS[own]}_long", self.raw(node.this, own)) if whole else text
+        held = _long(self.raw(node.this, own), own) if whole else text
         return exp.Cast(this=held, to=node.to.copy())
 
 
@@ -234,8 +266,23 @@ def _call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
     return exp.Anonymous(this=name, expressions=list(arguments))
 
 
+def _scale(kind: Wide) -> tuple[exp.Expr, ...]:
+    """The digits behind the point of a decimal, as an argument; whole numbers have none."""
+    return (exp.Literal.number(decimal_sizes(kind)[1]),) if is_decimal(kind) else ()
+
+
+def _text(raw: exp.Expr, kind: Wide) -> exp.Expr:
+    return _call(f"penstock_{FIELDS.get(kind, 'dec')}_text", raw, *_scale(kind))
+
+
+def _long(raw: exp.Expr, kind: Wide) -> exp.Expr:
+    if is_decimal(kind):
+        return exp.cast(_call("penstock_dec_whole", raw), "BIGINT", dialect=SPARK)
+    return _call(f"penstock_{FIELDS[kind]}_long", raw)
+
+
 def _struct(raw: exp.Expr, kind: Wide) -> exp.Expr:
-    held = _call("NAMED_STRUCT", exp.Literal.string(FIELDS[kind]), raw)
+    held = _call("NAMED_STRUCT", exp.Literal.string(field_of(kind)), raw)
     if isinstance(raw, exp.HexString):
         return held
     return exp.If(this=exp.Is(this=raw.copy(), expression=exp.null()), true=exp.null(), false=held)

@@ -1,6 +1,8 @@
 """What is a wide number in a query, and where one meets something that it does not go with."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Final
 
 from sqlglot import exp
@@ -9,9 +11,13 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 from penstock.sql.function_names import written_name
 from penstock.sql.query import Problem, start_of
 from penstock.sql.types import Columns, type_text
-from penstock.sql.wide_types import GIVES, LIMITS, TAKES, Wide, mentions_wide, wide_name, wide_of
+from penstock.sql.wide_decimals import common_kind, computed_kind, decimal_sizes
+from penstock.sql.wide_types import FIELDS, GIVES, LIMITS, TAKES, Wide, is_decimal, mentions_wide, wide_name, wide_of
 
 ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
+WORDS: Final[Mapping[type[exp.Expr], str]] = dict(
+    zip(ARITHMETIC, ("add", "sub", "mul", "div", "div", "mod"), strict=True)
+)
 COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 CHOICES: Final = (exp.Coalesce, exp.Greatest, exp.Least, exp.Nullif)
 ENDS: Final = (exp.Max, exp.Min)
@@ -78,6 +84,8 @@ def _judged(node: exp.Expr) -> Iterator[Problem]:
             node.type = node.this.type or node.type
         case _ if isinstance(node, ARITHMETIC):
             yield from _together(node, [node.this, node.expression], gives=True)
+            if is_decimal(wide_of(node.type)):
+                yield from _whole_quotient(node)
         case _ if isinstance(node, COMPARISONS):
             yield from _together(node, [node.this, node.expression])
         case exp.Between():
@@ -124,7 +132,43 @@ def branches(node: exp.Expr) -> list[exp.Expr]:
 
 def _become(node: exp.Expr, kind: Wide | None) -> None:
     if kind is not None:
-        node.type = exp.DataType.build(kind, dialect="clickhouse")
+        node.type = exp.DataType.build(kind, dialect="clickhouse" if kind in FIELDS else "spark")
+
+
+def _whole_quotient(node: exp.Expr) -> Iterator[Problem]:
+    if isinstance(node, exp.IntDiv):
+        hint = "`/` gives a decimal, and CAST(… AS BIGINT) what stands before its point"
+        yield Problem("sql-argument", "DIV does not take DECIMAL of more than 38 digits", start_of(node), hint, "DIV")
+
+
+def _result(node: exp.Expr, operands: Sequence[exp.Expr]) -> Wide:
+    """The type of decimals that come of operands of which one is such a decimal."""
+    sizes = [_sizes(operand) for operand in operands if not isinstance(operand, exp.Null)]
+    word = next((word for cls, word in WORDS.items() if isinstance(node, cls)), None)
+    return common_kind(*sizes) if word is None or len(sizes) < 2 else computed_kind(word, sizes[0], sizes[1])
+
+
+def _sizes(operand: exp.Expr) -> tuple[int, int]:
+    """How many digits an operand has, all and behind the point."""
+    kind = wide_of(operand.type)
+    if kind is not None:
+        return decimal_sizes(kind) if is_decimal(kind) else _WIDE_DIGITS
+    if (written := decimal_literal_of(operand)) is not None:
+        _, digits, power = written.as_tuple()
+        assert isinstance(power, int)
+        return max(len(digits), -power), max(-power, 0)
+    found = operand.type
+    if found is not None and found.this is exp.DType.DECIMAL and found.expressions:
+        sizes = [int(size.name) for size in found.expressions]
+        return sizes[0], sizes[1] if len(sizes) > 1 else 0
+    return _DIGITS_OF.get(found.this, _UNKNOWN) if found is not None else _UNKNOWN
+
+
+_WIDE_DIGITS: Final = (78, 0)
+_UNKNOWN: Final = (38, 18)
+_DIGITS_OF: Final[Mapping[exp.DType, tuple[int, int]]] = {
+    exp.DType.TINYINT: (3, 0), exp.DType.SMALLINT: (5, 0), exp.DType.INT: (10, 0), exp.DType.BIGINT: (19, 0),
+}  # fmt: skip
 
 
 def _together(node: exp.Expr, operands: Sequence[exp.Expr], *, gives: bool = False) -> Iterator[Problem]:
@@ -132,20 +176,23 @@ def _together(node: exp.Expr, operands: Sequence[exp.Expr], *, gives: bool = Fal
     kinds = [kind for kind in (wide_of(operand.type) for operand in operands) if kind is not None]
     if not kinds:
         return
+    decimal = next((kind for kind in kinds if is_decimal(kind)), None)
     if gives:
-        _become(node, kinds[0])
-    if len(set(kinds)) > 1:
+        _become(node, kinds[0] if decimal is None else _result(node, operands))
+    if decimal is None and len(set(kinds)) > 1:
         yield Problem("sql-argument", "UINT256 and INT256 do not go together", start_of(node), _ONE_KIND, "UINT256")
         return
     for operand in operands:
-        if (found := _misfit(operand, kinds[0])) is not None:
-            yield Problem("sql-argument", found[0], start_of(node), found[1], kinds[0])
+        if (found := _misfit(operand, decimal or kinds[0])) is not None:
+            yield Problem("sql-argument", found[0], start_of(node), found[1], decimal or kinds[0])
             return
 
 
 def _misfit(operand: exp.Expr, kind: Wide, *, texts: bool = False) -> tuple[str, str] | None:
     """Why something cannot be read as a wide number, and the way out."""
-    if wide_of(operand.type) == kind:
+    if (own := wide_of(operand.type)) == kind or (own is not None and is_decimal(kind)):
+        return None
+    if is_decimal(kind) and decimal_literal_of(operand) is not None:
         return None
     value = literal_of(operand)
     if value is not None:
@@ -156,13 +203,14 @@ def _misfit(operand: exp.Expr, kind: Wide, *, texts: bool = False) -> tuple[str,
     shown = type_text(found) or "a value"
     if found.this is exp.DType.DECIMAL:
         sizes = [int(size.name) for size in found.expressions]
-        if len(sizes) < 2 or sizes[1] == 0:
+        if len(sizes) < 2 or sizes[1] == 0 or is_decimal(kind):
             return None
         return f"{kind} and {shown} do not go together: a wide number has no digits behind its point", _LOSSY
     if found.this in (exp.DType.DOUBLE, exp.DType.FLOAT):
         return f"{kind} and {shown} do not go together: digits would be lost", _LOSSY
     if found.this in exp.DataType.TEXT_TYPES or found.this in (exp.DType.BINARY, exp.DType.VARBINARY):
-        return None if texts else (f"{kind} and {shown} do not go together", f"{_MAKER[kind]} makes a number of it")
+        maker = _MAKER.get(kind, f"CAST(… AS {kind})")
+        return None if texts else (f"{kind} and {shown} do not go together", f"{maker} makes a number of it")
     return f"{kind} and {shown} do not go together", "write CAST(… AS STRING) around the wide number"
 
 
@@ -194,6 +242,25 @@ def literal_of(node: exp.Expr) -> int | None:
 _LONGEST: Final = 1000
 
 
+def decimal_literal_of(node: exp.Expr) -> Decimal | None:
+    """The number that is written here, with or without a fraction, as a number or in quotes."""
+    match node:
+        case exp.Paren():
+            return decimal_literal_of(node.this)
+        case exp.Neg():
+            found = decimal_literal_of(node.this)
+            return None if found is None else -found
+        case exp.Literal() if _NUMBER.fullmatch(node.name) and len(node.name) < _LONGEST:
+            return Decimal(node.name)
+        case exp.Cast(this=exp.Literal()) if _keeps(node):
+            return decimal_literal_of(node.this)
+        case _:
+            return None
+
+
+_NUMBER: Final = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)", re.ASCII)
+
+
 def _keeps(cast: exp.Cast) -> bool:
     """Whether a number stays what it is: so are those marked that are longer than an INT."""
     if cast.to.this is exp.DType.BIGINT:
@@ -210,6 +277,8 @@ def _cast(node: exp.Cast) -> Iterator[Problem]:
     if kind is not None and node.to.this not in _CAST_TO:
         text = f"{kind} cannot be cast to {type_text(node.to)}"
         yield Problem("sql-argument", text, start_of(node), "CAST(… AS STRING) makes a text of it", "CAST")
+    elif kind is not None and is_decimal(wanted):
+        pass
     elif wanted is not None and kind is None and (found := _misfit(node.this, wanted, texts=True)) is not None:
         yield Problem("sql-argument", found[0], start_of(node), found[1], "CAST")
     _become(node, wanted)

@@ -67,6 +67,7 @@ def prepared(server: ClickHouse, wanted: Wanted, *, create: bool) -> Prepared:
     _check_names(wanted)
     columns = _columns(server, wanted.table)
     if not columns and create:
+        _check(wanted.table, wanted.rows, {n: TableColumn(n, kind) for n, kind in wanted.override.items()})
         server.do(_create(wanted))
         columns = _columns(server, wanted.table)
     if not columns:
@@ -201,6 +202,8 @@ def _natural(wanted: Wanted, field: pa.Field, *, nullable: bool = True) -> str |
 
 def _check(table: str, rows: Iterable[pa.Field], columns: Mapping[str, TableColumn]) -> None:
     for field in rows:
+        if field.name not in columns:
+            continue
         kind = columns[field.name].type
         if target(field.type, kind_of(kind)) is None:
             text = f"column `{field.name}` of table `{table}` is {kind}, and rows have {field.type}"

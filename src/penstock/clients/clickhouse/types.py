@@ -28,6 +28,10 @@ _SIMPLE: Final = {
     pa.null(): "String",
 }
 _DIGITS: Final = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+_UNITS: Final = {digits: unit for unit, digits in _DIGITS.items()}
+_FIRST_SECOND: Final = -2_208_988_800
+_LAST_SECOND: Final = 10_413_791_999
+"""What DateTime64 holds: the years 1900 to 2299. The server would take something else in silence."""
 _NUMBERS: Final = {text: arrow for arrow, text in _SIMPLE.items() if pa.types.is_integer(arrow)}
 WIDE: Final = {f"{word}{bits}": (word, bits) for word in ("Int", "UInt") for bits in (128, 256)}
 _BY_SERVER: Final = frozenset(("Enum8", "Enum16", "IPv4", "IPv6", "JSON"))
@@ -138,6 +142,9 @@ def target(arrow: pa.DataType, kind: Kind) -> pa.DataType | None:
     if t.is_integer(arrow):
         if word == "DateTime":
             return pa.uint32()
+        if word == "DateTime64":
+            unit = _UNITS.get(kind.numbers[0] if kind.numbers else 3)
+            return None if unit is None else pa.timestamp(unit, "UTC")
         if word in WIDE:
             return arrow if WIDE[word][0] == "Int" else pa.uint64()
         return _NUMBERS.get(word) or _fraction(kind)
@@ -214,6 +221,8 @@ def fitted(values: pa.Array, kind: Kind, wanted: pa.DataType) -> pa.Array:
         _check_time(values, kind)
     if values.type == wanted:
         return values
+    if pa.types.is_integer(values.type) and pa.types.is_timestamp(wanted):
+        return _counted(values, wanted)
     if pa.types.is_integer(values.type) and pa.types.is_decimal(wanted):
         values = values.cast(
             pa.decimal256(76, wanted.scale) if pa.types.is_decimal256(wanted) else pa.decimal128(38, wanted.scale)
@@ -222,6 +231,16 @@ def fitted(values: pa.Array, kind: Kind, wanted: pa.DataType) -> pa.Array:
     if pa.types.is_floating(wanted) and pa.types.is_floating(values.type):
         _check_range(values, found)
     return found
+
+
+def _counted(values: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Whole numbers as times: they count what the column does, such as milliseconds since 1970 in DateTime64(3)."""
+    counts, ticks = values.cast(pa.int64()), 10 ** _DIGITS[wanted.unit]
+    first, last = max(_FIRST_SECOND * ticks, -(2**63)), min((_LAST_SECOND + 1) * ticks - 1, 2**63 - 1)
+    wrong = counts.filter(pc.or_(pc.less(counts, first), pc.greater(counts, last)))
+    if len(wrong):
+        raise ValueError(f"{wrong[0].as_py()} {wanted.unit} since 1970 is no time that DateTime64 holds")
+    return counts.cast(wanted)
 
 
 def _check_range(values: pa.Array, found: pa.Array) -> None:

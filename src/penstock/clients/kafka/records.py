@@ -16,7 +16,7 @@ from penstock.clients.wide.functions import know_wide_numbers
 from penstock.clients.wide.made import Made
 from penstock.keyed.operators import OP, ORDER
 from penstock.sql.dialects import quoted
-from penstock.sql.wide_types import FIELDS, wide_name
+from penstock.sql.wide_types import maker_of, wide_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -115,7 +115,7 @@ def _fields(columns: Mapping[str, str]) -> str:
 
 def _made_of_text(columns: Mapping[str, str]) -> dict[str, Made]:
     kinds = {name: kind for name, text in columns.items() if (kind := wide_name(text)) is not None}
-    return {name: Made(f"penstock_to_{FIELDS[kind]}", kind) for name, kind in kinds.items()}
+    return {name: Made(maker_of(kind), kind) for name, kind in kinds.items()}
 
 
 def _json(schema: str, at: str, made: Mapping[str, Made], *, envelope: bool = False) -> Decoded:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.clients.wide.columns import wide_kind
 from penstock.sql.dialects import quoted
-from penstock.sql.wide_types import FIELDS
+from penstock.sql.wide_decimals import decimal_sizes
+from penstock.sql.wide_types import FIELDS, field_of, is_decimal
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructField
@@ -33,7 +34,8 @@ def line(fields: Sequence[StructField], more: Sequence[str] = ()) -> str:
 def _cell(field: StructField) -> str:
     value, kind = quoted(field.name), field.dataType.simpleString()
     if (wide := wide_kind(field.dataType)) is not None:
-        return f"penstock_{FIELDS[wide]}_text({value}.{FIELDS[wide]})"
+        scale = f", {decimal_sizes(wide)[1]}" if is_decimal(wide) else ""
+        return f"penstock_{FIELDS.get(wide, 'dec')}_text({value}.{field_of(wide)}{scale})"
     if kind.startswith(_PLAIN):
         return f"cast({value} AS string)"
     if kind == "binary":

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.clients.wide.columns import wide_kind
 from penstock.errors import ServiceError
+from penstock.sql.wide_decimals import SPARK_DIGITS, decimal_sizes
+from penstock.sql.wide_types import is_decimal
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
@@ -66,8 +68,8 @@ _NESTED: Final = ("struct", "array", "map", "variant")
 def postgres_type(kind: DataType) -> str:
     """The type of a column for values of a type of Spark."""
     spoken = kind.simpleString()
-    if wide_kind(kind) is not None:
-        return "numeric(78,0)"
+    if (wide := wide_kind(kind)) is not None:
+        return "numeric({},{})".format(*decimal_sizes(wide)) if is_decimal(wide) else "numeric(78,0)"
     if spoken.startswith("decimal("):
         return spoken.replace("decimal", "numeric")
     return "jsonb" if spoken.startswith(_NESTED) else _TYPES.get(spoken, "text")
@@ -206,6 +208,8 @@ def holds(there: str, kind: str) -> bool:
     if kind.startswith("numeric(") and there == "numeric":
         return True
     room, needed = _room(there), _room(kind)
+    if needed is not None and needed[1] and sum(needed) > SPARK_DIGITS and there == "text":
+        return True  # tables of rows that had such decimals as text keep every digit
     return there.startswith("numeric(") and room is not None and needed is not None and _fits(needed, room)
 
 

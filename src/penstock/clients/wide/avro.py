@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.sql.avro_types import SIGNED
-from penstock.sql.wide_types import FIELDS, Wide, wide_name
+from penstock.sql.wide_decimals import SPARK_DIGITS, decimal_kind
+from penstock.sql.wide_types import FIELDS, Wide, maker_of, wide_name
 
-SPARK_DIGITS: Final = 38
 _SIGNED_DIGITS: Final = 76
 """Up to so many digits, every number has room in 256 bits with a sign. More of them mean one without."""
 _WIDTH: Final = 32
@@ -33,11 +33,12 @@ def wide_decimal(schema: Any) -> WideDecimal | None:
             inner = [part for part in schema if part != "null"]
             return wide_decimal(inner[0]) if len(inner) == 1 else None
         case {"logicalType": str(word), "type": "bytes" | "fixed" | "string"} if (kind := wide_name(word)) is not None:
-            return WideDecimal(f"penstock_to_{FIELDS[kind]}", kind)
+            return WideDecimal(maker_of(kind), kind)
         case {"logicalType": "decimal", "precision": int(digits)} if digits > SPARK_DIGITS:
             scale = schema.get("scale", 0)
             if scale:
-                return WideDecimal("penstock_decimal_text", scale=scale)
+                kind = decimal_kind(digits, scale)
+                return WideDecimal("penstock_decimal_text" if kind is None else "penstock_dec_from_bytes", kind, scale)
             return _whole(schema, digits)
         case {"type": dict() | list() as inner}:
             return wide_decimal(inner)

@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.clients.wide.functions import know_wide_numbers
 from penstock.sql.dialects import quoted
-from penstock.sql.wide_types import FIELDS, SPARK_TYPES, Wide, wide_name
+from penstock.sql.wide_decimals import decimal_sizes
+from penstock.sql.wide_types import FIELDS, MARKS, Wide, field_of, is_decimal, maker_of, wide_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType, StructType
 
-_MARKS = tuple(kind.lower().replace(" ", "") for kind in SPARK_TYPES.values())
-
 
 def has_wide_numbers(frame: DataFrame) -> bool:
     """Whether there are any in the columns of a frame, or inside of them."""
     told: str = frame._jdf.schema().catalogString()
-    return any(mark in told for mark in _MARKS)
+    return any(mark in told for mark in MARKS)
 
 
 def wide_kind(kind: DataType) -> Wide | None:
@@ -35,21 +34,27 @@ def as_number(raw: Column, kind: Wide) -> Column:
     """The bytes of a wide number as Spark holds it."""
     from pyspark.sql import functions as f
 
-    return f.when(raw.isNotNull(), f.struct(raw.alias(FIELDS[kind])))
+    return f.when(raw.isNotNull(), f.struct(raw.alias(field_of(kind))))
 
 
 def as_text(value: Column, kind: Wide) -> Column:
     """The digits of a wide number."""
     from pyspark.sql import functions as f
 
-    return f.call_function(f"penstock_{FIELDS[kind]}_text", value[FIELDS[kind]])
+    return f.call_function(f"penstock_{FIELDS.get(kind, 'dec')}_text", value[field_of(kind)], *_scale(kind))
 
 
 def as_decimal_bytes(value: Column, kind: Wide) -> Column:
     """A wide number as a decimal of Avro has it."""
     from pyspark.sql import functions as f
 
-    return f.call_function(f"penstock_{FIELDS[kind]}_bytes", value[FIELDS[kind]])
+    return f.call_function(f"penstock_{FIELDS.get(kind, 'dec')}_bytes", value[field_of(kind)], *_scale(kind))
+
+
+def _scale(kind: Wide) -> tuple[Column, ...]:
+    from pyspark.sql import functions as f
+
+    return (f.lit(decimal_sizes(kind)[1]),) if is_decimal(kind) else ()
 
 
 def of_texts(frame: DataFrame, kinds: Mapping[str, Wide]) -> DataFrame:
@@ -59,10 +64,7 @@ def of_texts(frame: DataFrame, kinds: Mapping[str, Wide]) -> DataFrame:
     if not kinds:
         return frame
     know_wide_numbers(frame.sparkSession)
-    made = {
-        name: as_number(f.call_function(f"penstock_to_{FIELDS[kind]}", f.col(quoted(name))), kind)
-        for name, kind in kinds.items()
-    }
+    made = {name: as_number(f.call_function(maker_of(kind), f.col(quoted(name))), kind) for name, kind in kinds.items()}
     return frame.withColumns(made)
 
 
@@ -84,7 +86,7 @@ def text_of(frame: DataFrame, name: str) -> Column:
 def _texts(value: Column, kind: Any) -> Column:
     from pyspark.sql import functions as f
 
-    if not any(mark in kind.simpleString() for mark in _MARKS):
+    if not any(mark in kind.simpleString() for mark in MARKS):
         return value
     if (wide := wide_kind(kind)) is not None:
         return as_text(value, wide)

@@ -13,3 +13,4 @@ if TYPE_CHECKING:
 def know_wide_numbers(session: SparkSession) -> None:
     """Make the functions known to a session, on all machines of its cluster, unless they are."""
     know(session, "penstock.clients.wide", "WideNumbers", "penstock_to_u256")
+    know(session, "penstock.clients.wide", "WideDecimals", "penstock_to_dec")

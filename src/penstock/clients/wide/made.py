@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.clients.spark_expressions import tried
 from penstock.clients.wide.columns import as_number
-from penstock.sql.wide_types import FIELDS, Wide
+from penstock.sql.wide_types import Wide, maker_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -31,4 +31,4 @@ class Made:
 
     def of_key(self, text: Column) -> Column:
         """The column of a row that is gone, of which only the key is known."""
-        return text if self.kind is None else Made(f"penstock_to_{FIELDS[self.kind]}", self.kind).of(text)
+        return text if self.kind is None else Made(maker_of(self.kind), self.kind).of(text)

@@ -1,0 +1,84 @@
+"""Decimals of more digits than Spark's 38: their types, the types of what is computed, and how a value is held.
+
+Values are bytes in the order of the numbers, whatever their scales, so that they are compared as they are. The type
+says how many digits are written. A value never has more than its type, unless a result would have more than 1000.
+`clients.wide.WideDecimals` has the same in Java, and says what the bytes are.
+"""
+
+import re
+from decimal import Decimal
+from typing import Final
+
+SPARK_DIGITS: Final = 38
+MOST_DIGITS: Final = 1000
+"""As many as a NUMERIC of PostgreSQL with a precision."""
+_QUOTIENT: Final = 18
+"""The digits that a quotient has behind the point, at least."""
+_NAMED: Final = re.compile(r"(?:decimal|numeric|dec)\((\d+)(?:,(\d+))?\)|struct<dec_(\d+)_(\d+):binary>")
+_BIAS: Final = 0x8000
+
+
+def decimal_kind(precision: int, scale: int = 0) -> str | None:
+    """The type of decimals of so many digits; None where Spark has one of its own, or nobody has."""
+    known = SPARK_DIGITS < precision <= MOST_DIGITS and 0 <= scale <= precision
+    return f"DECIMAL({precision}, {scale})" if known else None
+
+
+def decimal_named(text: str) -> str | None:
+    """The type that a text names, in lower case and without blanks: `decimal(100,18)`, or the struct that holds it."""
+    found = _NAMED.fullmatch(text)
+    return None if found is None else decimal_kind(int(found[1] or found[3]), int(found[2] or found[4] or 0))
+
+
+def decimal_sizes(kind: str) -> tuple[int, int]:
+    """The digits of a type, all and behind the point."""
+    precision, scale = re.findall(r"\d+", kind)
+    return int(precision), int(scale)
+
+
+def decimal_field(kind: str) -> str:
+    precision, scale = decimal_sizes(kind)
+    return f"dec_{precision}_{scale}"
+
+
+def _limited(precision: int, scale: int) -> str:
+    kind = decimal_kind(min(max(precision, SPARK_DIGITS + 1), MOST_DIGITS), min(scale, MOST_DIGITS))
+    assert kind is not None
+    return kind
+
+
+def common_kind(*sizes: tuple[int, int]) -> str:
+    """The type that holds values of all these."""
+    scale = max(behind for _, behind in sizes)
+    return _limited(max(digits - behind for digits, behind in sizes) + scale, scale)
+
+
+def computed_kind(word: str, one: tuple[int, int], other: tuple[int, int]) -> str:
+    """The type of a sum, a product, a quotient or what is left of one. None loses a digit but the quotient, which is
+    rounded behind 18 of them, or as many as one of its operands has."""
+    (digits, scale), (more_digits, more_scale) = one, other
+    behind = max(scale, more_scale)
+    match word:
+        case "mul":
+            return _limited(digits + more_digits, scale + more_scale)
+        case "div":
+            behind = max(_QUOTIENT, behind)
+            return _limited(digits - scale + more_scale + behind, behind)
+        case "mod":
+            return _limited(max(digits - scale, more_digits - more_scale) + behind, behind)
+        case _:
+            return _limited(max(digits - scale, more_digits - more_scale) + behind + 1, behind)
+
+
+def decimal_bytes(value: Decimal) -> str:
+    """A number as it is held, in hexadecimal digits."""
+    sign, digits, power = value.as_tuple()
+    assert isinstance(power, int)
+    text = "".join(map(str, digits)).lstrip("0")
+    exponent = len(text) + power
+    text = text.rstrip("0")
+    if not text:
+        return "80"
+    text += "0" * (len(text) % 2)
+    body = (exponent + _BIAS).to_bytes(2, "big") + bytes(int(text[at : at + 2]) + 1 for at in range(0, len(text), 2))
+    return "C0" + body.hex().upper() if not sign else "40" + bytes(255 - byte for byte in body).hex().upper() + "FF"

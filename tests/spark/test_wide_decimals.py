@@ -1,0 +1,107 @@
+"""Decimals of more than 38 digits in Spark: every operator against Python's own decimals, up to the last digit."""
+
+import decimal
+import random
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from penstock.clients.wide.columns import as_number, with_texts
+from penstock.clients.wide.functions import know_wide_numbers
+from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_rows
+from penstock.runtime.frames import columns_of
+from penstock.sql.wide_decimals import decimal_bytes
+from penstock.sql.wide_rewriting import rewritten
+from penstock.sql.wide_types import Wide
+
+A: Wide = "DECIMAL(100, 18)"
+B: Wide = "DECIMAL(60, 6)"
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkSession) -> SparkSession:
+    own = spark.newSession()
+    know_wide_numbers(own)
+    return own
+
+
+def drawn(seed: int, digits: int, scale: int) -> list[Decimal]:
+    dice = random.Random(seed)
+    near = [Decimal(0), Decimal(1), Decimal(-1), Decimal(10) ** (digits - scale) - Decimal(1).scaleb(-scale)]
+    sizes = [dice.randint(1, digits) for _ in range(120)]
+    return [*near, *(Decimal(dice.randint(-(10**size), 10**size)).scaleb(-scale) for size in sizes)]
+
+
+def table(session: SparkSession, rows: list[tuple[Decimal | None, Decimal | None]]) -> DataFrame:
+    texts = [(n, *(None if v is None else f"{v:f}" for v in row)) for n, row in enumerate(rows)]
+    frame = session.createDataFrame(texts, "id INT, a STRING, b STRING")
+    made = {name: as_number(f.call_function("penstock_to_dec", name), kind) for name, kind in (("a", A), ("b", B))}
+    return frame.withColumns(made)
+
+
+def asked(frame: DataFrame, selected: str) -> list[Any]:
+    frame.createOrReplaceTempView("t")
+    sql = rewritten(f"SELECT id, {selected} FROM t ORDER BY id", (("t", columns_of(frame)),))
+    return [tuple(row)[1:] for row in with_texts(frame.sparkSession.sql(sql)).collect()]
+
+
+def test_what_is_computed_and_compared_is_exact(session: SparkSession) -> None:
+    decimal.getcontext().prec = 400
+    ones, others = drawn(1, 100, 18), drawn(2, 60, 6)
+    rows = list(zip(ones, others, strict=True)) + [(one, one) for one in others[:20]]
+    frame = table(session, rows)
+    found = asked(
+        frame,
+        "a + b AS x, a - b AS y, a * b AS z, a / NULLIF(b, 0) AS q, a % NULLIF(b, 0) AS r, ABS(a) AS p, -b AS m, "
+        "a > b AS gt, a = b AS eq, a <= 1.5 AS le, a BETWEEN -1 AND b AS bt, CAST(a AS DECIMAL(120, 3)) AS c, "
+        "GREATEST(a, b) AS g, CAST(a AS STRING) AS t, a * 0.000000000000000001 + 1 AS w",
+    )
+
+    def rounded(value: Decimal, scale: int) -> Decimal:
+        return value.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP)
+
+    for (a, b), row in zip(rows, found, strict=True):
+        divided = (None, None) if b == 0 else (rounded(a / b, 18), a % b)
+        expected = [a + b, a - b, a * b, *divided, abs(a), -b, a > b, a == b, a <= Decimal("1.5"), -1 <= a <= b]
+        expected += [rounded(a, 3), max(a, b), a, a * Decimal("1e-18") + 1]
+        seen = [Decimal(value) if isinstance(value, str) else value for value in row]
+        assert seen == expected, (a, b)
+    assert found[1][0] == "1.000000" + "0" * 12 or found[1][13] == "1.000000000000000000"
+    session.sql("SELECT 1").collect()
+
+
+def test_bytes_in_the_sql_are_those_of_the_jvm(session: SparkSession) -> None:
+    numbers = [*drawn(3, 100, 18), Decimal("100"), Decimal("-0.5")]
+    frame = session.createDataFrame([(n, f"{v:f}") for n, v in enumerate(numbers)], "id INT, v STRING")
+    rows = frame.orderBy("id").select(f.hex(f.call_function("penstock_to_dec", "v"))).collect()
+    assert [row[0] for row in rows] == [decimal_bytes(number) for number in numbers]
+
+
+def test_nulls_groups_and_ends(session: SparkSession) -> None:
+    frame = table(session, [(Decimal("1.5"), None), (Decimal("1.50"), Decimal(2)), (Decimal("-3"), Decimal(2))])
+    frame.createOrReplaceTempView("t")
+    sql = "SELECT MAX(a) AS x, MIN(a) AS y, COUNT(DISTINCT a) AS n, MAX(b + a) AS z FROM t"
+    (row,) = with_texts(session.sql(rewritten(sql, (("t", columns_of(frame)),)))).collect()
+    assert (Decimal(row["x"]), Decimal(row["y"]), row["n"], Decimal(row["z"])) == (
+        Decimal("1.5"), Decimal(-3), 2, Decimal("3.5")
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("a / (b - b)", "a division by zero"),
+        ("CAST('1.x' AS DECIMAL(100, 18))", "'1.x' is no number"),
+        ("CAST(a * 1000000 AS DECIMAL(39, 38))", "does not fit into DECIMAL(39, 38)"),
+        ("CAST(a AS UINT256)", "has more than 0 digits behind the point"),
+    ],
+)
+def test_what_does_not_fit_is_an_error_of_its_row(expression: str, said: str, session: SparkSession) -> None:
+    frame = table(session, [(Decimal("1.5"), Decimal(2))])
+    with pytest.raises(SPARK_ERRORS) as caught:
+        asked(frame, f"{expression} AS x")
+    assert said in str(caught.value)
+    assert is_for_rows(failure_of(caught.value))
