@@ -48,6 +48,10 @@ _COMPARED: Final[Sequence[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Seq
     (COMPARISONS, ("this", "expression")),
 )
 """Nodes that compare their operands, and where these are."""
+_MADE: Final = (
+    *ARITHMETIC, *CHOICES, *ENDS, exp.Paren, exp.Neg, exp.Abs, exp.Cast, exp.Anonymous, exp.Case, exp.If,
+)  # fmt: skip
+"""Nodes that make a wide number, of bytes. Others hand a struct on as it is, such as DISTINCT."""
 
 
 @lru_cache(maxsize=512)
@@ -111,7 +115,7 @@ class _Rewriting:
     def value(self, node: exp.Expr) -> exp.Expr:
         """A node as it goes on: a wide number as a struct."""
         kind = self.kind(node)
-        if kind is not None and not isinstance(node, exp.Column | exp.Dot | exp.Alias | exp.Query):
+        if kind is not None and isinstance(node, _MADE):
             return _struct(self.raw(node, kind), kind)
         if isinstance(node, exp.Anonymous) and node.name.lower() in TAKES:
             return self._called(node)
@@ -150,7 +154,7 @@ class _Rewriting:
     def raw(self, node: exp.Expr, kind: Wide) -> exp.Expr:
         """A node as the bytes of a wide number of this kind."""
         own = self.kind(node)
-        if own is None:
+        if own is None or isinstance(node, exp.Literal):
             return self._coerced(node, kind)
         if is_decimal(kind) and not is_decimal(own):
             return _call(maker_of(kind), _text(self.raw(node, own), own))
