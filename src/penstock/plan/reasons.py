@@ -30,15 +30,12 @@ def differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool
     stateful = before.stateful or after.stateful
     if before.stateful != after.stateful:
         yield ("it keeps state now" if after.stateful else "it no longer keeps state"), True
-    elif (
-        (works := list(map(_work, before.steps))) != list(map(_work, after.steps))
-        and stateful
-        and (_state(works) == _state(list(map(_work, after.steps))))
-    ):
-        yield "how numbers are divided follows from their types", False
-    elif works != list(map(_work, after.steps)):
-        breaks = stateful and _state(_used_work(before)) != _state(_used_work(after))
-        yield (_other_state(before, after) if breaks else "its SQL changed"), breaks
+    elif _works(before) != _works(after):
+        if stateful and _state(_works(before)) == _state(_works(after)):
+            yield "how numbers are divided follows from their types", False
+        else:
+            breaks = stateful and _state(_used_work(before)) != _state(_used_work(after))
+            yield (_other_state(before, after) if breaks else "its SQL changed"), breaks
     elif _texts(before) != _texts(after):
         yield "its joins keep rows for as long as their conditions can hold", False
     elif _ties(before) != _ties(after):
@@ -95,6 +92,10 @@ def _other_state(before: QuerySpec, after: QuerySpec) -> str:
 
 def _words(query: QuerySpec) -> list[str]:
     return [operator.what for operator in told(query)] if any(isinstance(s, KeyedStep) for s in query.steps) else []
+
+
+def _works(query: QuerySpec) -> list[str | KeyedStep]:
+    return list(map(_work, query.steps))
 
 
 def _state(works: list[str | KeyedStep]) -> list[str | KeyedStep]:
