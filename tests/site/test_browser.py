@@ -4,13 +4,13 @@ import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from penstock.site.model import Site
+from penstock.site.model import Site, SiteNode
 from penstock.site.serve import serve
 from penstock.site.write import write_site
 from tests.site.projects import SHOP, hostile, large
@@ -345,3 +345,41 @@ def test_the_site_can_be_served(browser: "Browser", tmp_path: Path) -> None:
             server.shutdown()
             thread.join()
     assert problems == []
+
+
+def _chain(length: int) -> Site:
+    """A chain of models over one source, with a sibling beside every one of them."""
+    nodes = [SiteNode(id="source.a_rather_long_name", kind="source", name="a_rather_long_name", label="kafka")]
+    edges = []
+    for number in range(length):
+        names = (f"model_number_{number:02}", f"sibling_{number:02}")
+        nodes += [SiteNode(id=f"model.{name}", kind="model", name=name, label="stream") for name in names]
+        before = f"model.model_number_{number - 1:02}" if number else "source.a_rather_long_name"
+        edges += [(before, f"model.model_number_{number:02}"), (before, f"model.sibling_{number:02}")]
+    return replace(SHOP, nodes=tuple(nodes), edges=tuple(edges), notes=())
+
+
+def test_the_page_of_a_node_draws_all_before_and_after_it_and_nothing_else(visit: Visitor) -> None:
+    site = visit(_chain(12))
+    site.open("model/model_number_05.html")
+    on_the_way = [f"model_number_{number:02}" for number in range(12)]
+    after = [f"sibling_{number:02}" for number in range(6, 12)]
+    assert site.nodes() == sorted(["a_rather_long_name", *on_the_way, *after])
+
+
+def test_names_can_be_read_when_the_whole_graph_is_shown(visit: Visitor) -> None:
+    site = visit(_chain(12))
+    page = site.open("model/model_number_05.html")
+    page.get_by_role("button", name="Fit").click()
+    heights = page.eval_on_selector_all(
+        "svg.view .node .name",
+        "all => all.map((one) => parseFloat(getComputedStyle(one).fontSize) * one.getScreenCTM().a)",
+    )
+    assert min(heights) >= 8
+    widths = page.eval_on_selector_all(
+        "svg.view .node", "all => all.map((one) => one.querySelector('.name').getBBox().width)"
+    )
+    assert max(widths) <= 204 - 20
+    for _ in range(6):
+        page.get_by_role("button", name="Zoom in").click()
+    assert "model_number_05" in page.locator("svg.view .node .name").all_text_contents()

@@ -32,7 +32,9 @@ models:
 tests:
   - {name: ids, model: clean, type: schema, assertions: [{not_null: {columns: [id]}}]}
 exposures:
-  - {name: board, type: dashboard, url: "https://u:pw@h/x", consumes: [{ref: clean}], sla: {availability: "99.9%"}}
+  - {name: board, type: dashboard, url: "https://u:pw@h/x", consumes: [{ref: clean}],
+     sla: {availability: "99.9%", latency_p99_ms: 500, throughput_per_second: 20, max_lag_minutes: 5,
+       max_error_rate: 0.001}, freshness: {max_lag_seconds: 300}}
 """
 
 
@@ -59,7 +61,15 @@ def test_a_page_knows_its_element(site: Site) -> None:
     assert "MD5" in clean.sql_run
     assert [test.name for test in clean.tests] == ["ids"]
     assert nodes["exposure.board"].url == "https://u:****@h/x"
-    assert ("SLA availability", "99.9") in nodes["exposure.board"].facts
+    promised = [fact for fact in nodes["exposure.board"].facts if fact[0].startswith(("SLA", "Freshness"))]
+    assert promised == [
+        ("SLA availability", "99.9 %"),
+        ("SLA latency p99", "500 ms"),
+        ("SLA throughput", "20 per second"),
+        ("SLA max lag", "5 min"),
+        ("SLA max error rate", "0.1 %"),
+        ("Freshness max lag", "300 s"),
+    ]
     assert ("Freshness warns after", "300 s") in nodes["source.orders"].facts
 
 

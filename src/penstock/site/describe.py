@@ -194,15 +194,33 @@ def _facts(node: Node) -> Iterator[tuple[str, str]]:
             for word in ("role", "consumer_group", "repo", "language", "tool", "schedule"):
                 if (value := getattr(exposure, word)) is not None:
                     yield word.replace("_", " ").capitalize(), value
-            yield from _section("SLA", exposure.sla)
+            yield from _with_units("SLA", exposure.sla)
             yield from _section("Contract", exposure.contracts)
-            yield from _section("Freshness", exposure.freshness)
+            yield from _with_units("Freshness", exposure.freshness)
             yield from _section("Access", exposure.access)
             for contact in exposure.contacts:
                 said = contact.model_dump(exclude_none=True)
                 yield "Contact", ", ".join(str(value) for value in said.values())
         case _:
             pass
+
+
+_UNITS: Final = (("_ms", " ms"), ("_seconds", " s"), ("_minutes", " min"), ("_per_second", " per second"))
+"""How fields end that say their unit, and the unit."""
+
+
+def _with_units(title: str, part: Any) -> Iterator[tuple[str, str]]:
+    """What an exposure promises, each number with its unit."""
+    for key, value in ({} if part is None else part.model_dump(mode="json", exclude_defaults=True)).items():
+        ending, unit = next((pair for pair in _UNITS if key.endswith(pair[0])), ("", ""))
+        if key == "availability":
+            unit = " %"
+        elif key == "max_error_rate":
+            value, unit = f"{float(value) * 100:g}", " %"
+        elif key.endswith("_messages"):
+            unit = " messages"
+        name = key.removesuffix(ending) if ending else key
+        yield f"{title} {name.replace('_', ' ')}", f"{_plain(value)}{unit}"
 
 
 def _section(title: str, part: Any, leave_out: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:

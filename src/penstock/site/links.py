@@ -52,21 +52,23 @@ class Links:
     numbers: Mapping[str, int]
     """The position of each node in `nodes`, by which drawings and assets/data.js name it."""
 
-    def neighbourhood(self, node_id: str, most: int) -> list[str]:
-        """The node and whole steps around it while they fit into `most`; the first step is cut, the others are not."""
-        chosen = {node_id: None}
-        edge = [node_id]
-        while edge:
-            ring = dict.fromkeys(
-                near for one in edge for near in (*self.before[one], *self.after[one]) if near not in chosen
-            )
-            if len(chosen) + len(ring) > most:
-                if len(chosen) == 1:
-                    chosen |= dict.fromkeys(list(ring)[: most - 1])
-                break
-            chosen |= ring
-            edge = list(ring)
-        return [node for node in self.nodes if node in chosen]
+    def lineage(self, node_id: str) -> dict[str, int]:
+        """Everything that the node is made from and everything that is made from it, and in how many steps.
+
+        What only shares an input or a reader with it is not part of that.
+        """
+        found = {node_id: 0}
+        for near in (self.before, self.after):
+            steps = {node_id: 0}
+            queue = deque([node_id])
+            while queue:
+                here = queue.popleft()
+                for far in near[here]:
+                    if far not in steps:
+                        steps[far] = steps[here] + 1
+                        queue.append(far)
+            found = {**steps, **found}
+        return found
 
     def exposures_of(self, node_id: str) -> list[tuple[str, int]]:
         """Every exposure that the node's rows reach and in how many steps, nearest first; not beyond an exposure."""

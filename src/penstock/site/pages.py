@@ -13,7 +13,8 @@ from penstock.site.model import KINDS, Site, SiteColumn, SiteNode
 from penstock.site.sql_colour import colour_sql
 
 ASSETS = ("graph.js", "icon.svg", "overview.js", "site.css", "site.js", "theme.js")
-MOST_NEIGHBOURS = 16
+MOST_DRAWN = 300
+"""More nodes than this are not drawn on the page of one: those that are the most steps away are left out."""
 TITLES = {
     "source": "Sources",
     "model": "Models",
@@ -65,8 +66,9 @@ def site_texts(site: Site) -> Iterator[tuple[str, str]]:
 
 
 def _element(node: SiteNode, number: int, links: Links) -> dict[str, object]:
-    shown = links.neighbourhood(node.id, MOST_NEIGHBOURS)
-    neighbours = {node.id, *links.before[node.id], *links.after[node.id]}
+    steps = links.lineage(node.id)
+    nearest = set(sorted(steps, key=lambda one: (steps[one], links.numbers[one]))[:MOST_DRAWN])
+    shown = [one for one in links.nodes if one in nearest]
     exposures = [
         ReachedExposure(
             links.nodes[exposure],
@@ -80,7 +82,7 @@ def _element(node: SiteNode, number: int, links: Links) -> dict[str, object]:
         "node": node,
         "number": number,
         "drawing": draw(links, shown),
-        "hidden_neighbours": len(neighbours.difference(shown)),
+        "not_drawn": len(steps) - len(shown),
         "columns": None if node.columns is None else [_column(node, column, links) for column in node.columns],
         "upstream": [links.nodes[one] for one in links.before[node.id]],
         "downstream": [links.nodes[one] for one in links.after[node.id]],

@@ -3,6 +3,10 @@
   "use strict";
   const CLOSEST = 2.5;
   const READABLE = 0.65;
+  // Names are at least so large on the screen, and at most as high as their box lets them be.
+  const SMALLEST = 11;
+  const TALLEST = 36;
+  const PER_LETTER = 0.72;
 
   function startGraph(section) {
     const svg = section.querySelector("svg.view");
@@ -21,6 +25,18 @@
         beside[side].get(entry[side]).push(entry);
       }
     }
+    const names = [...boxes.values()].map((box) => {
+      const element = box.querySelector(".name");
+      const frame = box.querySelector(".box");
+      return {
+        element,
+        drawn: element.textContent,
+        whole: box.querySelector("title").textContent.replace(/ \([^()]*\)$/, ""),
+        y: element.getAttribute("y"),
+        width: Number(frame.getAttribute("width")),
+        height: Number(frame.getAttribute("height")),
+      };
+    });
     const overview = section.dataset.graph === "overview";
     let view = { x: 0, y: 0, scale: 1 };
     let pinned = null;
@@ -28,8 +44,31 @@
     function show() {
       const { clientWidth, clientHeight } = svg;
       svg.setAttribute("viewBox", `${view.x} ${view.y} ${clientWidth / view.scale} ${clientHeight / view.scale}`);
-      svg.classList.toggle("far", view.scale < 0.4);
+      svg.classList.toggle("far", view.scale < READABLE);
       svg.classList.toggle("farther", view.scale < 0.16);
+      name();
+    }
+
+    // A name that is too long keeps its end as well: names of one kind often differ there.
+    function shorten(whole, room) {
+      if (whole.length <= room) return whole;
+      const end = Math.floor((Math.max(room, 3) - 1) / 2);
+      return whole.slice(0, Math.max(room, 3) - 1 - end) + "…" + whole.slice(-end);
+    }
+
+    // Seen from afar, a box has its name alone: as large as it must be to be read, and as much of it as has room.
+    let lettering = 0;
+    function name() {
+      const far = view.scale < READABLE && view.scale >= 0.16;
+      const size = far ? Math.min(Math.max(SMALLEST / view.scale, 13), TALLEST) : 0;
+      if (Math.abs(size - lettering) < 0.5 && (size > 0) === (lettering > 0)) return;
+      lettering = size;
+      for (const text of names) {
+        const room = Math.floor((text.width - 26) / (size * PER_LETTER));
+        text.element.textContent = size > 0 ? shorten(text.whole, room) : text.drawn;
+        text.element.style.fontSize = size > 0 ? `${size}px` : "";
+        text.element.setAttribute("y", size > 0 ? text.height / 2 + size * 0.35 : text.y);
+      }
     }
 
     function whole() {
@@ -188,7 +227,7 @@
 
     // As tall as the graph needs, within what leaves room for the rest of the page.
     function suit() {
-      const tallest = overview ? Math.min(innerHeight * 0.62, 640) : 380;
+      const tallest = overview ? Math.min(innerHeight * 0.62, 640) : 520;
       const readable = Math.max(Math.min(svg.clientWidth / width, 1), narrow() ? READABLE : 0);
       svg.style.height = `${Math.min(Math.max(height * readable, overview ? 300 : 140), tallest)}px`;
     }
