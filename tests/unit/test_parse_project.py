@@ -334,17 +334,3 @@ def test_passwords_never_show(check: Check) -> None:
 def test_a_watermark_waits_only_for_rows_that_can_be_late(strategy: str, delay_ms: int) -> None:
     watermark = written.Watermark.model_validate({"strategy": strategy, "max_out_of_orderness_ms": 700})
     assert watermark.delay_ms == delay_ms
-
-
-@pytest.mark.parametrize(
-    ("text", "path"),
-    [
-        ("project: {name: NAME}\n", "project.name"),
-        ("project: {name: p}\nsources: [{name: NAME, topic: t}]\n", "sources.NAME.name"),
-    ],
-)
-def test_a_name_that_no_directory_can_have_is_refused(project: Findings, text: str, path: str) -> None:
-    for name in ("a" * 5000, "ä" * 50):
-        found = only(project(text.replace("NAME", name)))
-        assert (found.code, found.path) == ("invalid-value", path.replace("NAME", name))
-    assert project(text.replace("NAME", "a" * 247)) == ()

@@ -7,7 +7,7 @@ from typing import Final, Literal
 from urllib.parse import unquote
 
 from penstock.clients.batches import NOTE
-from penstock.clients.folders import folder_of, short_folder_of
+from penstock.clients.folders import short_folder_of
 from penstock.connectors.topic import TOPICS
 
 HOME: Final = ".penstock"
@@ -67,11 +67,11 @@ class Place:
         return self._own / "run" / "letters-lock"
 
     def checkpoint(self, query: str) -> Path:
-        return self._checkpoints / folder_of(self._began_as(query))
+        return self._checkpoints / short_folder_of(self._began_as(query))
 
     def beats(self, query: str) -> Path:
         """Where the heartbeats of a query are."""
-        return self._own / "beats" / folder_of(self._began_as(query))
+        return self._own / "beats" / short_folder_of(self._began_as(query))
 
     def _began_as(self, query: str) -> str:
         """The name that a query had when it began. Another query that has that name by now has another directory."""

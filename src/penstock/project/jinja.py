@@ -40,7 +40,7 @@ class Sandbox(Budgeted):
             "var": self._var,
             "env_var": self._env_var,
             "env": self._env_var,
-            "config": lambda *_, **__: "",
+            "config": _config,
             "target": {"name": environment or "default"},
         }
         self.mistakes: list[Diagnostic] = []
@@ -170,6 +170,14 @@ class Sandbox(Budgeted):
         except Exception:  # noqa: BLE001 - it went well without markers
             return ()
         return pieces_of(marked, sql)
+
+
+def _config(*given: Any, **_: Any) -> str:
+    """What it says was read before; in the text it is nothing."""
+    if given:
+        text, hint = "`config()` takes settings by name", 'write `config(materialized="topic")`'
+        raise Refused("template-syntax", text, hint)
+    return ""
 
 
 def _named(call: str, given: tuple[Any, ...], most: int = 1) -> tuple[str, tuple[Any, ...]]:

@@ -5,7 +5,7 @@ from typing import Any
 from pydantic import Field
 
 from penstock.config import Frozen, OnError, Whole
-from penstock.project.stream_project.parts import FolderName
+from penstock.project.stream_project.parts import Name
 
 Variables = dict[str, Any]
 """Values that SQL asks for with `{{ var("name") }}`."""
@@ -14,7 +14,7 @@ Variables = dict[str, Any]
 class ProjectHeader(Frozen):
     """Who this project is."""
 
-    name: FolderName
+    name: Name
     """The name of the project; its state and checkpoints are kept under it."""
     version: str | None = None
     """The version of the project, as its owners count."""

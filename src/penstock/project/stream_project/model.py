@@ -6,7 +6,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from penstock.config import Frozen, Names, OnError, Whole
 from penstock.project.stream_project.advanced import Advanced
-from penstock.project.stream_project.parts import Column, EventTime, FolderName, References, Waiver, folded
+from penstock.project.stream_project.parts import Column, EventTime, Name, References, Waiver, folded
 from penstock.project.stream_project.security import Access, Security
 
 Materialized = Literal["topic", "virtual_topic", "spark", "sink"]
@@ -94,7 +94,7 @@ class ModelSchema(Frozen):
 class Model(Frozen):
     """A stream made from sources and other models."""
 
-    name: FolderName
+    name: Name
     """What `ref()` calls it."""
     description: str | None = None
     """What it is."""

@@ -5,29 +5,11 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from penstock.clients.folders import LONGEST as LONGEST_FOLDER
-from penstock.clients.folders import folder_of
 from penstock.config import Frozen, Number, Whole, one_line
 from penstock.project.stream_project.security import Classification
 
 Name = Annotated[str, Field(min_length=1), AfterValidator(one_line)]
 """What an element is called. Names become identifiers in quotes, so any script and any word will do."""
-
-
-LONGEST_NAME: Final = LONGEST_FOLDER - len("project.")
-
-
-def _fits_folder(name: str) -> str:
-    """A name under which state is kept."""
-    size = len(folder_of(name))
-    if size > LONGEST_NAME:
-        most = f"a directory is called by it, in {size} bytes, and {LONGEST_NAME} is the most"
-        raise ValueError(f"the name is too long: {most}; a letter beyond a to z takes six bytes or more")
-    return name
-
-
-FolderName = Annotated[Name, AfterValidator(_fits_folder)]
-"""What a project or a stream is called: state and checkpoints are kept under it."""
 
 
 def folded(value: object) -> object:

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from penstock.config import Duration, Frozen, Names, Number, OnError, Whole
-from penstock.project.stream_project.parts import Column, EventTime, FolderName, Waiver, folded
+from penstock.project.stream_project.parts import Column, EventTime, Name, Waiver, folded
 
 
 class SchemaReference(Frozen):
@@ -85,7 +85,7 @@ class Freshness(Frozen):
 class Source(Frozen):
     """A topic that others write and this project reads."""
 
-    name: FolderName
+    name: Name
     """What `source()` calls it."""
     topic: str = Field(min_length=1)
     """The topic it reads. One with a `table` has none."""
