@@ -15,7 +15,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from enum import StrEnum
 from textwrap import indent
 from types import MappingProxyType
@@ -89,8 +89,15 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
     """The candidate a person most likely meant."""
     known = sorted(set(candidates))
     by_folded = {name.casefold(): name for name in reversed(known)}
-    found = get_close_matches(word.casefold(), by_folded, n=1, cutoff=0.6)
-    return by_folded[found[0]] if found else None
+    found = (name for name in get_close_matches(word.casefold(), by_folded, n=3, cutoff=0.6))
+    return next((by_folded[name] for name in found if _is_alike(word.casefold(), name)), None)
+
+
+def _is_alike(word: str, name: str) -> bool:
+    """Whether one may be a slip of the other. Words of which one is much longer have letters in common by chance."""
+    if abs(len(word) - len(name)) <= 2 or word.startswith(name) or name.startswith(word):
+        return True
+    return SequenceMatcher(None, word, name).ratio() >= 0.75
 
 
 def did_you_mean(word: str, candidates: Iterable[str], *, otherwise: str = "available") -> str | None:

@@ -239,8 +239,11 @@ def test_everything_below_a_column_is_found_nearest_first(project_graph: Link) -
         ("o.email", "a.mail", "same"),
         ("a.mail", "b.Big", "made"),
         ("a.mail", "e.mail", "same"),
+        ("a.mail", "e", "join"),
         ("b.Big", "d.final", "same"),
+        ("b.Big", "d", "group"),
         ("d.final", "e.final", "same"),
+        ("d.final", "e", "join"),
     ]
 
 
@@ -304,8 +307,10 @@ def test_the_tree_has_both_directions(around: Around) -> None:
           └── a.mail (in an expression)
               └── o.email
           goes into
-          └── d.final
-              └── e.final
+          ├── d.final
+          │   ├── e.final
+          │   └── e (joins by it)
+          └── d (groups by it)
     """)
 
 
@@ -317,7 +322,7 @@ def test_json_has_every_edge_with_its_way(around: Around) -> None:
         "to": {"node": "model.b", "column": "Big"},
         "way": "made",
     }
-    assert [len(found[side]) for side in ("upstream", "downstream")] == [2, 2]
+    assert [len(found[side]) for side in ("upstream", "downstream")] == [2, 4]
 
 
 def test_mermaid_draws_every_edge_and_a_dotted_one_for_an_expression(around: Around) -> None:
@@ -327,11 +332,15 @@ def test_mermaid_draws_every_edge_and_a_dotted_one_for_an_expression(around: Aro
         '    c1["a.mail"]',
         '    c2["b.Big"]',
         '    c3["d.final"]',
-        '    c4["e.final"]',
+        '    c4["d"]',
+        '    c5["e.final"]',
+        '    c6["e"]',
         "    c0 --> c1",
         "    c1 -.-> c2",
         "    c2 --> c3",
-        "    c3 --> c4",
+        "    c2 -.-> c4",
+        "    c3 --> c5",
+        "    c3 -.-> c6",
     ]
 
 
@@ -359,7 +368,7 @@ def _chain(tmp_path_factory: pytest.TempPathFactory, tmp_path: object) -> None:
 @pytest.mark.usefixtures("_chain")
 @pytest.mark.parametrize(
     ("flags", "sides"),
-    [([], [2, 2]), (["--upstream"], [2, 0]), (["--downstream"], [0, 2]), (["--upstream", "--downstream"], [2, 2])],
+    [([], [2, 4]), (["--upstream"], [2, 0]), (["--downstream"], [0, 4]), (["--upstream", "--downstream"], [2, 4])],
 )
 def test_the_command_shows_the_directions_that_are_asked_for(flags: list[str], sides: list[int]) -> None:
     found = json.loads(call("--model", "b", "--column", "BIG", "--format", "json", *flags))
@@ -380,3 +389,28 @@ def test_a_column_that_is_not_there_is_refused_with_the_nearest() -> None:
     with pytest.raises(ProjectInvalid) as caught:
         call("--model", "b", "--column", "Bigg")
     assert (caught.value.code, caught.value.hint) == ("sql-unknown-column", "did you mean `Big`?")
+
+
+def test_filters_joins_and_groupings_are_readers_of_a_column(project_graph: Link) -> None:
+    text = """\
+project: {name: p}
+sources:
+  - {name: s, topic: t, columns: [{name: id, type: BIGINT}, {name: k, type: STRING}, {name: v, type: INT}]}
+  - {name: u, topic: v, columns: [{name: id, type: BIGINT}, {name: x, type: INT}]}
+models:
+  - {name: f, sql: 'SELECT id FROM (SELECT id, v AS w FROM {{ source("s") }}) WHERE w > 1'}
+  - {name: j, sql: 'SELECT u.x FROM {{ source("s") }} s JOIN {{ source("u") }} u ON s.id = u.id'}
+  - {name: g, sql: 'SELECT COUNT(*) AS n FROM {{ source("s") }} GROUP BY k'}
+"""
+    graph = project_graph(text)
+
+    def readers(column: str) -> set[tuple[str, str, str]]:
+        return {(e.target.node, e.target.column, e.way) for e in column_lineage.below(graph, "source.s", column)}
+
+    assert readers("v") == {("model.f", "", "filter")}
+    assert readers("k") == {("model.g", "", "group")}
+    assert readers("id") == {("model.f", "id", "same"), ("model.j", "", "join")}
+    drawn = column_lineage.tree("source.s", "v", [], column_lineage.below(graph, "source.s", "v"))
+    assert "f (filters by it)" in drawn
+    found = column_lineage.as_json("source.s", "v", [], column_lineage.below(graph, "source.s", "v"))["downstream"][0]
+    assert (found["to"], found["way"]) == ({"node": "model.f", "column": None}, "filter")

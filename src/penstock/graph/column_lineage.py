@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.graph.graph import Graph
-from penstock.sql.origins import Way
+from penstock.sql.origins import Use, Way
 from penstock.sql.types import spelled
 
 
@@ -15,16 +15,17 @@ class ColumnId:
     column: str
 
     def __str__(self) -> str:
-        return f"{self.node.partition('.')[2]}.{self.column}"
+        name = self.node.partition(".")[2]
+        return f"{name}.{self.column}" if self.column else name
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnEdge:
-    """A column that another is made from, and how."""
+    """A column that another is made from, and how. Where rows are chosen by it, the target has no column."""
 
     origin: ColumnId
     target: ColumnId
-    way: Way
+    way: Way | Use
 
 
 def above(graph: Graph, node_id: str, column: str, depth: int | None = None) -> list[ColumnEdge]:
@@ -63,7 +64,8 @@ def below(graph: Graph, node_id: str, column: str, depth: int | None = None) -> 
             found.append(ColumnEdge(origin, edge.target, edge.way))
             if edge.target not in seen:
                 seen[edge.target] = seen[origin] + 1
-                ahead.append(edge.target)
+                if edge.target.column:
+                    ahead.append(edge.target)
     return found
 
 
@@ -72,6 +74,8 @@ def _edges(graph: Graph) -> Iterator[ColumnEdge]:
         for column, origins in node.column_origins.items():
             for origin in origins:
                 yield ColumnEdge(ColumnId(origin.input, origin.name), ColumnId(node.id, column), origin.way)
+        for used in node.column_uses:
+            yield ColumnEdge(ColumnId(used.input, used.name), ColumnId(node.id, ""), used.use)
 
 
 def tree(node_id: str, column: str, up: list[ColumnEdge], down: list[ColumnEdge]) -> str:
@@ -86,8 +90,8 @@ def tree(node_id: str, column: str, up: list[ColumnEdge], down: list[ColumnEdge]
     return "\n".join(lines)
 
 
-def _branches(start: ColumnId, steps: list[tuple[ColumnId, ColumnId, Way]]) -> Iterator[str]:
-    children: dict[ColumnId, list[tuple[ColumnId, Way]]] = {}
+def _branches(start: ColumnId, steps: list[tuple[ColumnId, ColumnId, Way | Use]]) -> Iterator[str]:
+    children: dict[ColumnId, list[tuple[ColumnId, Way | Use]]] = {}
     for parent, child, way in steps:
         children.setdefault(parent, []).append((child, way))
     drawn: set[ColumnId] = set()
@@ -104,7 +108,14 @@ def _branches(start: ColumnId, steps: list[tuple[ColumnId, ColumnId, Way]]) -> I
         stack += [(c, w, deeper, i == len(inner) - 1) for i, (c, w) in enumerate(inner)][::-1]
 
 
-_WORDS: dict[Way, str] = {"same": "", "made": " (in an expression)", "counted": " (only counted)"}
+_WORDS: dict[Way | Use, str] = {
+    "same": "",
+    "made": " (in an expression)",
+    "counted": " (only counted)",
+    "filter": " (filters by it)",
+    "join": " (joins by it)",
+    "group": " (groups by it)",
+}
 
 
 def as_json(node_id: str, column: str, up: list[ColumnEdge], down: list[ColumnEdge]) -> dict[str, Any]:
@@ -118,7 +129,7 @@ def as_json(node_id: str, column: str, up: list[ColumnEdge], down: list[ColumnEd
 def _edge_json(edge: ColumnEdge) -> dict[str, Any]:
     return {
         "from": {"node": edge.origin.node, "column": edge.origin.column},
-        "to": {"node": edge.target.node, "column": edge.target.column},
+        "to": {"node": edge.target.node, "column": edge.target.column or None},
         "way": edge.way,
     }
 

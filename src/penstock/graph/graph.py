@@ -16,7 +16,7 @@ from penstock.project.stream_project import Exposure, Model, ProjectHeader, Rule
 from penstock.project.stream_project import Source as ProjectSource
 from penstock.sql.carving.stages import FlowKind
 from penstock.sql.mask import ColumnMask
-from penstock.sql.origins import Origins
+from penstock.sql.origins import ColumnUse, Origins
 from penstock.sql.query import Query
 from penstock.sql.types import Columns
 from penstock.transforms.sql import SqlTransform
@@ -73,7 +73,8 @@ class DataTest:
 class Node:
     """One element of the graph. `inputs` are the ids of what it reads; `outputs` of what an exposure writes.
 
-    `column_origins` has the columns of inputs that each output is made from, `classification` how delicate each output
+    `column_origins` has the columns of inputs that each output is made from, `column_uses` those by which rows are
+    chosen, joined or grouped, `classification` how delicate each output
     is by itself or by what it is made from, and `covered` the outputs in which nothing of that can be read any more.
     `written_time` is the type that the event time of a source is written in. `further_times` has other columns that are
     event time as well, `asked_times` the times of inputs that the query takes and that are not their first, or that
@@ -113,6 +114,7 @@ class Node:
     on_error: OnError = "dead_letter"
     asks: Mapping[str, str | None] = field(default_factory=dict)
     column_origins: Mapping[str, Origins] = field(default_factory=dict)
+    column_uses: tuple[ColumnUse, ...] = ()
     masks: tuple[ColumnMask, ...] = ()
     classification: Mapping[str, str] = field(default_factory=dict)
     covered: frozenset[str] = frozenset()

@@ -164,8 +164,9 @@ def _read_transform(declared: Declared[SqlTransform], readable: Mapping[str, str
         return _Read(declared, (), None, parsed=False), _sql_diagnostics([parsed], declared)
     named = tables(parsed)
     inputs = dict.fromkeys(readable[t.name.casefold()] for t in named if t.name.casefold() in readable)
+    others = {name: node_id for name, node_id in readable.items() if node_id != f"transform.{declared.path[-1]}"}
     diagnostics = [
-        _unknown_upstream(t.name, readable, declared.origin_inside("sql", t.offset), f"{declared.label}.sql")
+        _unknown_upstream(t.name, others, declared.origin_inside("sql", t.offset), f"{declared.label}.sql")
         for t in named
         if t.name.casefold() not in readable
     ]

@@ -15,6 +15,7 @@ from penstock.graph.order import topological
 from penstock.graph.read_model import ReadModel
 from penstock.graph.rules import check_rules
 from penstock.graph.rules.violation import Ruled
+from penstock.graph.rules.waivers import with_waived_warnings
 from penstock.graph.sources import source_node, unreadable_formats
 from penstock.graph.times import idle_lateness
 from penstock.graph.topics import schema_clashes, topic_clashes
@@ -74,4 +75,4 @@ def link_project(
     diagnostics.extend(check_rules(Ruled(project, nodes, tuple(tests)), today))
     graph = Graph(project.name, "project", nodes, project.runtime, tuple(tests), project.header, project.rules.value)
     diagnostics.extend(idle_lateness((*project.sources, *project.models), graph))
-    return graph, diagnostics
+    return graph, with_waived_warnings(project.models, diagnostics, today)

@@ -1,8 +1,11 @@
 """How a model is materialized, and why."""
 
 from collections.abc import Sequence
+from difflib import SequenceMatcher
+from typing import Final
 
-from penstock.errors import Diagnostic, Severity
+from penstock.connectors import registry
+from penstock.errors import Diagnostic, Severity, nearest
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
 from penstock.project.runtime import ConnectClusters
@@ -45,6 +48,16 @@ def foreign_connector(
     return connector if materialized == "sink" and connector is not None and connector.is_foreign(connect) else None
 
 
+def _misspelt(type_: str) -> str | None:
+    """The sink of ours that was meant by a type that is none. Connectors of Kafka Connect have longer names."""
+    known = registry.types("sink")
+    close = nearest(type_, known) if type_ not in known else None
+    return close if close is not None and SequenceMatcher(None, type_, close).ratio() >= _SLIP else None
+
+
+_SLIP: Final = 0.85
+
+
 def placement_notes(
     declared: Declared[written.Model], materialized: written.Materialized, gateway: bool
 ) -> list[Diagnostic]:
@@ -60,6 +73,14 @@ def placement_notes(
         text = f"a model that is materialized as `{materialized}` has no connector"
         origin = declared.origin_of("advanced", "connector")
         notes.append(Diagnostic("invalid-value", text, origin, path, "write `materialized: sink`, or leave it out"))
+    if connector is not None and (near := _misspelt(connector.type)) is not None:
+        text = f"`{connector.type}` is none of our sinks, so it is left to Kafka Connect"
+        origin = declared.origin_of("advanced", "connector", "type")
+        label = declared.label_of("advanced", "connector", "type")
+        params = {"value": connector.type}
+        notes.append(
+            Diagnostic("unknown-type", text, origin, label, f"did you mean `{near}`?", Severity.WARNING, params)
+        )
     if materialized == "virtual_topic" and not gateway:
         text = "without a gateway this is a view inside the queries that read it"
         hint = "configure `runtime.conduktor.gateway` if others are to read it"

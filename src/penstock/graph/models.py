@@ -121,6 +121,7 @@ def model_node(
         on_error=model.on_error or defaults.on_error,
         asks={call.model: answers(model).get(call.model) for call in found.asks},
         column_origins=found.origins,
+        column_uses=found.uses,
         masks=masks,
         classification=levels,
         covered=covered,

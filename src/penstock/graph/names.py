@@ -8,7 +8,8 @@ from penstock.project.declared import Declared
 
 def unknown(node_id: str, known: Collection[str], declared: Declared[object], field: str, origin: Origin) -> Diagnostic:
     kind, _, name = node_id.partition(".")
-    names = [n.partition(".")[2] for n in known if n.startswith(f"{kind}.")]
+    own = declared.label.replace("models.", "model.", 1)
+    names = [n.partition(".")[2] for n in known if n.startswith(f"{kind}.") and n != own]
     hint = did_you_mean(name, names)
     other = "model" if kind == "source" else "source"
     if f"{other}.{name}" in known:

@@ -117,6 +117,8 @@ def declared_columns(
             path = f"{declared.label}.columns.{column.name}.type"
             text = f"`{column.type}` is not a type"
             hint = did_you_mean(column.type.partition("(")[0].partition("<")[0].upper(), TYPE_NAMES, otherwise="types")
+            if any(column.type.count(one) > column.type.count(other) for one, other in ("()", "<>")):
+                hint = "its end is missing: quote the type, for inside of {} a comma begins another field"
             diagnostics.append(Diagnostic("unknown-column-type", text, origin, path, hint))
         columns.append(Column(column.name, kind))
     return tuple(columns) or None, diagnostics

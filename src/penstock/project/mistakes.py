@@ -1,5 +1,6 @@
 """What pydantic found wrong with a value, as a diagnostic that a person can use."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal, get_args, get_origin
@@ -79,6 +80,8 @@ def _mistake(
             owner = _owner(model, detail["loc"][:-1])
             text = _no_field(model, owner, field, steps[:-1], label)
             hint = did_you_mean(field, _written_fields(owner), otherwise="fields") or "take it out"
+            if _CUT.fullmatch(field):
+                hint = "quote the type: inside of {} a comma begins another field: type: 'DECIMAL(10, 2)'"
             return Diagnostic("unknown-field", text, origin, shown, hint, params=params)
         case "literal_error" | "enum":
             words = _words(detail.get("ctx", {}).get("expected"))
@@ -109,6 +112,10 @@ def _mistake(
         case _:
             text = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
             return Diagnostic("invalid-value", text[:1].lower() + text[1:], here, shown, params=params)
+
+
+_CUT: Final = re.compile(r"\s*\d+\s*\).*|[^<(]*[>].*")
+"""What is left of a type such as `DECIMAL(10, 2)` or `MAP<STRING, INT>` behind its comma."""
 
 
 def _unknown_word(given: Any, words: list[str], document: Document, path: tuple[Step, ...], shown: str) -> Diagnostic:

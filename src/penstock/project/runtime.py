@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import AliasChoices, BeforeValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, SecretStr, model_validator
 
 from penstock.clients.clusters import EMBEDDED, Cluster, Clusters
 from penstock.clients.connect import Connect
@@ -21,6 +21,15 @@ def _one_or_many(value: object) -> object:
     return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
 
 
+def _addresses(servers: tuple[str, ...]) -> tuple[str, ...]:
+    for server in servers:
+        if server.lower().startswith(("http://", "https://")):
+            raise ValueError(
+                f"`{server}` is no address of a broker: write host:port, without {server.partition('//')[0]}//"
+            )
+    return servers
+
+
 def _setting(value: str | int | float | bool) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -28,7 +37,11 @@ def _setting(value: str | int | float | bool) -> str:
 class Kafka(Frozen):
     """The Kafka cluster that holds the topics. Without it, topics are directories."""
 
-    bootstrap_servers: Annotated[tuple[str, ...], BeforeValidator(_one_or_many, json_schema_input_type=str | list[str])]
+    bootstrap_servers: Annotated[
+        tuple[str, ...],
+        BeforeValidator(_one_or_many, json_schema_input_type=str | list[str]),
+        AfterValidator(_addresses),
+    ]
     """One `host:port`, several separated by commas, or a list."""
     bootstrap_servers_internal: str | None = None
     """The servers as a Spark cluster reaches them. Commands, and Spark on this machine, take `bootstrap_servers`."""

@@ -20,7 +20,7 @@ from penstock.sql.keys import unordered_keys, unsteady_keys
 from penstock.sql.known_types import KnownTypes
 from penstock.sql.mismatches import AS_NUMBER, mismatched
 from penstock.sql.operands import kinds, numbered
-from penstock.sql.origins import InputColumn, Known, Origins, origin_of, origins, passed
+from penstock.sql.origins import ColumnUse, InputColumn, Known, Origins, origin_of, origins, passed, uses
 from penstock.sql.pitfalls import pitfalls
 from penstock.sql.query import Problem, Query, offset_of
 from penstock.sql.resolution import taken_window_names, unresolved
@@ -58,6 +58,8 @@ class Analysis:
     notes: tuple[Problem, ...] = ()
     """What fails over some rows only."""
     operands: tuple[str | None, ...] = ()
+    uses: tuple[ColumnUse, ...] = ()
+    """The columns of inputs by which rows are chosen, joined or grouped."""
 
 
 NOTHING_KNOWN = Analysis(None, {})
@@ -96,7 +98,7 @@ def analyse(
         return Analysis(None, {}, times, problems=problems)
     if len(tree.named_selects) != len(_sides(tree)):
         return Analysis(None, {}, times)
-    traced = origins(scopes[-1], names)
+    traced, used = origins(scopes[-1], names), uses(scopes, names)
     tell_types(tree, answers)
     typed = annotate_types(tree, schema=schema, dialect=query.dialect)
     wide = tell_wide(typed) if has_wide(query.text, inputs) else []
@@ -116,6 +118,7 @@ def analyse(
         ),
         notes=tuple(p for p in doubts if p.code == AS_NUMBER),
         operands=kinds(typed, typed_nodes, _operand_type),
+        uses=used,
     )
 
 

@@ -1,6 +1,6 @@
 """Where each output of a query comes from: the columns of its inputs, through subqueries, CTEs and unions."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
@@ -42,6 +42,38 @@ def origins(scope: Scope, known: Known) -> dict[str, Origins]:
     """The origins of every output, by its name."""
     found = _Tracer(known).outputs(scope)
     return {name: _listed(ways) for name, ways in found.items()}
+
+
+Use: TypeAlias = Literal["filter", "join", "group"]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnUse:
+    """A column of an input by which rows are chosen, joined or grouped."""
+
+    input: str
+    name: str
+    use: Use
+
+
+_CLAUSES: Final[Mapping[str, Use]] = {
+    "where": "filter", "having": "filter", "qualify": "filter", "joins": "join", "group": "group"
+}  # fmt: skip
+
+
+def uses(scopes: Iterable[Scope], known: Known) -> tuple[ColumnUse, ...]:
+    """What the clauses of a query look at, beside what its outputs are made from."""
+    tracer, found = _Tracer(known), dict[ColumnUse, None]()
+    for scope in scopes:
+        if not isinstance(scope.expression, exp.Select):
+            continue
+        for clause, use in _CLAUSES.items():
+            given = scope.expression.args.get(clause) or ()
+            for part in given if isinstance(given, list) else [given] if given else ():
+                columns = (c for c in part.find_all(exp.Column) if c.parent_select is scope.expression)
+                for column in columns:
+                    found.update((ColumnUse(*key, use), None) for key in tracer.column(column, scope))
+    return tuple(found)
 
 
 def passed(traced: Mapping[str, Origins]) -> dict[str, InputColumn]:

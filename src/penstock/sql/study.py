@@ -16,7 +16,7 @@ from penstock.sql.columns import WindowTime, analyse
 from penstock.sql.dialects import PROJECT
 from penstock.sql.ml import ModelCall, model_calls, name_models
 from penstock.sql.operands import told
-from penstock.sql.origins import InputColumn, Origins
+from penstock.sql.origins import ColumnUse, InputColumn, Origins
 from penstock.sql.query import PARSER_FAILURES, Problem, Query, bind, has_subqueries, parse, tables
 from penstock.sql.shape import Construct, Window, place_of, stateful_constructs, windows
 from penstock.sql.translate import name_projections
@@ -63,6 +63,8 @@ class Study:
     """Whether operators of ours keep state for it."""
     operands: tuple[str | None, ...] = ()
     """Types that the translation depends on; see `sql.operands`."""
+    uses: tuple[ColumnUse, ...] = ()
+    """The columns of inputs by which rows are chosen, joined or grouped."""
 
 
 def bound(sql: str, node_ids: Sequence[str], operands: Sequence[str | None] = ()) -> Query:
@@ -143,6 +145,7 @@ def _studied(sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[st
         window_times=analysis.window_times,
         asks=asks,
         operands=analysis.operands,
+        uses=analysis.uses,
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 from penstock.sql.carving.stages import FlowKind
 from penstock.sql.columns import WindowTime
 from penstock.sql.ml import ModelCall
-from penstock.sql.origins import ColumnOrigin, InputColumn, Way
+from penstock.sql.origins import ColumnOrigin, ColumnUse, InputColumn, Use, Way
 from penstock.sql.query import Problem
 from penstock.sql.shape import Construct, Window
 from penstock.sql.study import Study
@@ -36,6 +36,7 @@ def to_json(found: Study) -> dict[str, Any]:
         "asks": [[c.function, c.model, c.offset, c.arguments, c.as_table] for c in found.asks],
         "keyed": found.keyed,
         "operands": list(found.operands),
+        "uses": [[u.input, u.name, u.use] for u in found.uses],
         "origins": {name: [[o.input, o.name, o.way] for o in listed] for name, listed in found.origins.items()},
     }
 
@@ -64,6 +65,7 @@ def from_json(kept: Mapping[str, Any]) -> Study:
             None if time is None else InputColumn(*map(_text, _is(list, time)))
             for time, _ in zip(kept["times"], kept["windows"], strict=kept["sound"])
         ),
+        uses=tuple(ColumnUse(_text(node), _text(column), _use(use)) for node, column, use in kept["uses"]),
         columns=None if kept["columns"] is None else tuple(_column(*_is(list, column)) for column in kept["columns"]),
         origins={
             _text(name): tuple(ColumnOrigin(_text(node), _text(column), _way(way)) for node, column, way in listed)
@@ -116,6 +118,13 @@ def _window_time(node: Any, column: Any, part: Any, behind: Any) -> WindowTime:
     if part not in PARTS.values():
         raise ValueError(f"{part!r} is no end of a window")
     return WindowTime(InputColumn(_text(node), _text(column)), part, _is(int, behind))
+
+
+def _use(value: Any) -> Use:
+    if value not in ("filter", "join", "group"):
+        raise ValueError(f"{value!r} is no use of a column")
+    use: Use = value
+    return use
 
 
 def _way(value: Any) -> Way:

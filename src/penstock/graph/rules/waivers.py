@@ -1,13 +1,17 @@
 """Leave to break a rule."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
-from typing import Any
+from typing import Any, Final
 
 from penstock.errors import Diagnostic, Severity, nearest
 from penstock.graph.rules.violation import Ruled, Violation
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
+
+WARNINGS: Final = ("state-unbounded",)
+"""Warnings that a model may have leave for."""
 
 
 def judged(violations: list[Violation], ruled: Ruled, today: date) -> Iterator[Diagnostic]:
@@ -16,8 +20,8 @@ def judged(violations: list[Violation], ruled: Ruled, today: date) -> Iterator[D
     used: set[tuple[str, int]] = set()
     for violation in violations:
         fitting = [(p, w) for p, w in enumerate(violation.element.value.waivers) if w.rule == violation.rule]
-        used.update((violation.element.label, place) for place, waiver in fitting if waiver.until < today)
-        in_force = [(place, waiver) for place, waiver in fitting if waiver.until >= today]
+        used.update((violation.element.label, place) for place, waiver in fitting if _is_over(waiver, today))
+        in_force = [(place, waiver) for place, waiver in fitting if waiver.until and waiver.until >= today]
         if in_force:
             place, waiver = in_force[0]
             used.add((violation.element.label, place))
@@ -26,8 +30,48 @@ def judged(violations: list[Violation], ruled: Ruled, today: date) -> Iterator[D
             yield violation.diagnostic()
     for element in elements:
         for place, waiver in enumerate(element.value.waivers):
-            earlier = any(w.rule == waiver.rule and w.until >= today for w in element.value.waivers[:place])
+            if waiver.rule in WARNINGS:
+                continue
+            earlier = any(w.rule == waiver.rule and not _is_over(w, today) for w in element.value.waivers[:place])
             yield from _of_no_use(element, place, waiver, (element.label, place) in used, today, earlier)
+
+
+def with_waived_warnings(
+    models: Iterable[Declared[written.Model]], diagnostics: Sequence[Diagnostic], today: date
+) -> list[Diagnostic]:
+    """The diagnostics, with warnings that a model has leave for as information; and waivers that are of no use."""
+    waived: dict[tuple[str, str], written.Waiver] = {}
+    found: list[Diagnostic] = []
+    for model in models:
+        for place, waiver in enumerate(model.value.waivers):
+            if waiver.rule not in WARNINGS:
+                continue
+            used = any(d.code == waiver.rule and _is_of(d, model.label) for d in diagnostics)
+            earlier = (model.label, waiver.rule) in waived
+            found += _of_no_use(model, place, waiver, used and not earlier, today, earlier)
+            if not _is_over(waiver, today):
+                waived.setdefault((model.label, waiver.rule), waiver)
+    return [*(_with_leave(d, waived) for d in diagnostics), *found]
+
+
+def _with_leave(diagnostic: Diagnostic, waived: Mapping[tuple[str, str], written.Waiver]) -> Diagnostic:
+    for (label, rule), waiver in waived.items():
+        if diagnostic.code == rule and _is_of(diagnostic, label):
+            end = f" until {waiver.until}" if waiver.until else ""
+            text = f"{diagnostic.message}; this is waived{end}: {waiver.reason}"
+            params = {**diagnostic.params, "rule": rule, "reason": waiver.reason}
+            return replace(
+                diagnostic, code="rule-waived", message=text, hint=None, severity=Severity.INFO, params=params
+            )
+    return diagnostic
+
+
+def _is_of(diagnostic: Diagnostic, label: str) -> bool:
+    return diagnostic.path == label or diagnostic.path.startswith(f"{label}.")
+
+
+def _is_over(waiver: written.Waiver, today: date) -> bool:
+    return waiver.until is not None and waiver.until < today
 
 
 def _elements(ruled: Ruled) -> list[Declared[Any]]:
@@ -53,8 +97,12 @@ def _of_no_use(
 ) -> Iterator[Diagnostic]:
     origin, path = element.origin_of("waivers", place, "rule"), element.label_of("waivers", place)
     params = {"rule": waiver.rule}
-    known = written.Rules.names()
-    if waiver.rule not in known:
+    known = [*written.Rules.names(), *WARNINGS]
+    if waiver.until is None and waiver.rule not in WARNINGS and waiver.rule in known:
+        field = element.label_of("waivers", place, "until")
+        text, hint = "this field is required", "add `until: …`, the last day on which the rule may be broken"
+        yield Diagnostic("missing-field", text, origin, field, hint, params={"field": "until"})
+    elif waiver.rule not in known:
         close = nearest(waiver.rule, known)
         text = f"there is no rule `{waiver.rule}`"
         hint = (
@@ -63,7 +111,7 @@ def _of_no_use(
             else "a rule is called by its group and its name: `models.require_owner`"
         )
         yield Diagnostic("unknown-value", text, origin, path, hint, params=params)
-    elif waiver.until < today:
+    elif _is_over(waiver, today):
         text = f"this waiver of `{waiver.rule}` held until {waiver.until}"
         hint = "keep the rule, or give it another day" if used else "take it out"
         yield Diagnostic("waiver-expired", text, origin, path, hint, Severity.WARNING, params)

@@ -21,11 +21,11 @@ class Waiver(Frozen):
     """Leave to break a rule, for a reason and for a time."""
 
     rule: str
-    """The rule, as its violation names it: `topics.min_partitions`."""
+    """The rule, as its violation names it: `topics.min_partitions`. Or the warning `state-unbounded`, of a model."""
     reason: str = Field(min_length=1)
     """Why it may be broken."""
-    until: date
-    """The last day on which it may."""
+    until: date | None = None
+    """The last day on which it may. Only a warning can be waived without one."""
 
 
 LONGEST_MS: Final = 10 * 366 * 86_400_000
