@@ -1,4 +1,5 @@
 import pytest
+from pydantic import ValidationError
 
 from penstock.errors import Origin
 from penstock.project import stream_project as written
@@ -334,3 +335,8 @@ def test_passwords_never_show(check: Check) -> None:
 def test_a_watermark_waits_only_for_rows_that_can_be_late(strategy: str, delay_ms: int) -> None:
     watermark = written.Watermark.model_validate({"strategy": strategy, "max_out_of_orderness_ms": 700})
     assert watermark.delay_ms == delay_ms
+
+
+def test_a_watermark_by_an_expression_is_refused_with_the_reason() -> None:
+    with pytest.raises(ValidationError, match="Spark's watermark is the largest time less a delay"):
+        written.Watermark.model_validate({"strategy": "custom"})

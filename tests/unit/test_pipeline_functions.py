@@ -51,8 +51,6 @@ def test_functions_in_java_are_known_to_who_makes_them_known() -> None:
         ("i + gcd(i, b)", "sql-unknown-function", "there is no function `gcd`", 11),
         ("extract(isodow from at)", "sql-unsupported", "isodow of a time cannot be told here", 27),
         ("s SIMILAR TO x", "sql-unsupported", "the pattern of SIMILAR TO must be written out", 7),
-        ("current_time()", "sql-unsupported", "current_time cannot run as a stream here", 7),
-        ("current_time", "sql-unsupported", "current_time cannot run as a stream here", 7),
         ("decimal_arb_abs(i)", "sql-unsupported", "decimal_arb_abs cannot run as a stream here", 7),
         (
             "to_decimal_arb_from_string(s, 1001, 2)",

@@ -125,6 +125,7 @@ METADATA: Final[dict[type[exp.Expr], dict[str, Any]]] = {
     exp.JSONObjectAgg: {"returns": exp.DType.TEXT},
     exp.Floor: {"annotator": _annotate_rounding},
     exp.GroupConcat: {"returns": exp.DType.TEXT},
+    **{kind: {"returns": exp.DType.BIGINT} for kind in (exp.RowNumber, exp.Rank, exp.DenseRank, exp.Ntile)},
     exp.TimestampAdd: {"annotator": _annotate_addition},
     exp.TimestampDiff: {"returns": exp.DType.INT},
 }

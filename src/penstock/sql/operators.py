@@ -164,6 +164,12 @@ def _words(node: exp.Expr) -> exp.Expr:
     )
 
 
+def _long_rank(node: exp.Expr) -> exp.Expr | None:
+    """The number of a row is a BIGINT in Flink, and an INT in Spark."""
+    numbered = isinstance(node.this, exp.RowNumber | exp.Rank | exp.DenseRank | exp.Ntile)
+    return exp.cast(node.copy(), "BIGINT") if numbered else None
+
+
 OPERATORS: Final[Mapping[type[exp.Expr], Callable[[exp.Expr], exp.Expr | None]]] = {
     exp.Avg: _mean,
     exp.Bracket: _element,
@@ -186,4 +192,5 @@ OPERATORS: Final[Mapping[type[exp.Expr], Callable[[exp.Expr], exp.Expr | None]]]
     exp.SimilarTo: _similar,
     exp.TimestampAdd: _later,
     exp.TimestampDiff: _difference,
+    exp.Window: _long_rank,
 }

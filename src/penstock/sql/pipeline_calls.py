@@ -207,11 +207,22 @@ def _contains_all(node: exp.Expr) -> exp.Expr:
     return filled("FORALL(_2, x -> ARRAY_CONTAINS(_1, x))", node.this, node.expression)
 
 
+def _time_of_day(_: exp.Expr) -> exp.Expr:
+    """Spark has no type for it that sinks could write, so it is a text."""
+    return filled("DATE_FORMAT(CURRENT_TIMESTAMP(), 'HH:mm:ss.SSSSSS')")
+
+
+def _lower_hex(node: exp.Expr) -> exp.Expr:
+    return filled("LOWER(HEX(_1))", node.this)
+
+
 PIPELINE_OPERATORS: Final[Mapping[type[exp.Expr], Rewrite]] = {
     exp.ArrayContainsAll: _contains_all,
     exp.Bracket: _element,
+    exp.CurrentTime: _time_of_day,
     exp.Div: OPERATORS[exp.Div],
     exp.Extract: extracted,
+    exp.Hex: _lower_hex,
     exp.Is: OPERATORS[exp.Is],
     exp.RegexpILike: _in_any_case,
     exp.SimilarTo: OPERATORS[exp.SimilarTo],

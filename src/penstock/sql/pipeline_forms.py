@@ -8,8 +8,7 @@ from sqlglot import exp
 
 from penstock.sql.arrow_types import arrow_type
 from penstock.sql.dialects import PIPELINE
-from penstock.sql.function_names import called_name
-from penstock.sql.pipeline_functions import OPTIONS, PIPELINE_ABSENT, PIPELINE_TABLE
+from penstock.sql.pipeline_functions import OPTIONS, PIPELINE_TABLE
 from penstock.sql.pipeline_times import PARTS, part_of, width_of
 from penstock.sql.query import Problem, Query, start_of
 from penstock.sql.shape import place_of
@@ -20,9 +19,7 @@ from penstock.sql.wide_types import wide_of
 
 def misused(query: Query) -> Iterator[Problem]:
     """Forms and arguments that cannot be said in Spark."""
-    for node in query.tree.find_all(
-        exp.With, exp.Star, exp.Cast, exp.Extract, exp.SimilarTo, exp.CurrentTime, exp.Anonymous
-    ):
+    for node in query.tree.find_all(exp.With, exp.Star, exp.Cast, exp.Extract, exp.SimilarTo, exp.Anonymous):
         match node:
             case exp.With() if node.args.get("recursive"):
                 hint, place = "a transform projects, filters and unites", place_of(query, "WITH RECURSIVE", 0)
@@ -31,11 +28,6 @@ def misused(query: Query) -> Iterator[Problem]:
                 yield from _star(node)
             case exp.Cast():
                 yield from _cast(node)
-            case exp.CurrentTime() if not called_name(node):
-                hint, place = PIPELINE_ABSENT["CURRENT_TIME"], place_of(query, "CURRENT_TIME", 0)
-                yield Problem(
-                    "sql-unsupported", "current_time cannot run as a stream here", place, hint, "current_time"
-                )
             case exp.Extract() if part_of(node) is None:
                 hint = f"take one of {', '.join(PARTS).lower()}"
                 text = f"{node.name.lower()} of a time cannot be told here"

@@ -275,7 +275,6 @@ OPTIONS: Final[Mapping[str, Mapping[int, tuple[str, ...]]]] = {
 _DIGITS: Final = "CAST(… AS DECIMAL(100, 18)) makes a decimal of up to 1000 digits, and operators compute with it"
 _GROUPS: Final = "a transform projects, filters and unites; put what groups rows into a model of a project"
 PIPELINE_ABSENT: Final[Mapping[str, str]] = {
-    "CURRENT_TIME": "there is no TIME type; to_char(now(), '%H:%M:%S') is a text",
     **dict.fromkeys(("TO_DECIMAL_ARB_FROM_INT", "TRY_TO_DECIMAL_ARB_FROM_STRING"), _DIGITS),
     **{
         f"DECIMAL_ARB_{word}": _DIGITS

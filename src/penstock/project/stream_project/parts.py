@@ -32,10 +32,22 @@ LONGEST_MS: Final = 10 * 366 * 86_400_000
 """Ten years. A longer time is a slip of the pen, and the clock of Spark has an end."""
 
 
+def _without_expression(strategy: object) -> object:
+    if strategy == "custom":
+        raise ValueError(
+            "`custom` cannot be done: Spark's watermark is the largest time less a delay, and never an expression; "
+            "write `bounded_out_of_orderness` with `max_out_of_orderness_ms`"
+        )
+    return strategy
+
+
 class Watermark(Frozen):
     """How late a row may be."""
 
-    strategy: Literal["bounded_out_of_orderness", "monotonously_increasing", "monotonous"] = "bounded_out_of_orderness"
+    strategy: Annotated[
+        Literal["bounded_out_of_orderness", "monotonously_increasing", "monotonous"],
+        BeforeValidator(_without_expression),
+    ] = "bounded_out_of_orderness"
     """`monotonous` (or `monotonously_increasing`) means that rows come in order."""
     max_out_of_orderness_ms: Whole = Field(5000, ge=0, le=LONGEST_MS)
     """How many milliseconds a row may come after one that happened later."""
