@@ -415,3 +415,23 @@ def test_of_equal_times_the_last_row_that_came_is_the_latest() -> None:
 
     assert takes_last("at DESC")
     assert not any(map(takes_last, ["at", "amount DESC", "at DESC, id"]))
+
+
+@pytest.mark.parametrize(
+    ("condition", "time", "noted"),
+    [
+        ("TRUE", "o.at", True),
+        ("p.at >= o.at", "o.at", True),
+        ("p.at >= o.at", "p.at", False),
+        ("p.at BETWEEN o.at AND o.came", "o.at", True),
+        ("p.at BETWEEN o.at AND o.at + INTERVAL '1' HOUR", "o.at", False),
+    ],
+)
+def test_a_window_over_rows_that_may_have_waited_for_any_time_is_noted(condition: str, time: str, noted: bool) -> None:
+    joined = f"FROM orders o JOIN rates p ON o.status = p.currency AND {condition}"
+    direct = f"SELECT COUNT(*) AS n {joined} GROUP BY TUMBLE({time}, INTERVAL '1' HOUR)"
+    behind = f"SELECT COUNT(*) AS n FROM (SELECT {time} AS t {joined}) GROUP BY TUMBLE(t, INTERVAL '1' HOUR)"
+    for sql in (direct, behind):
+        assert [note.code for note in carved(sql).notes] == ["window-over-late-rows"] * noted
+    over = carved(f"SELECT o.id, COUNT(*) OVER (PARTITION BY o.id ORDER BY {time}) AS n {joined}").problem
+    assert (over is not None) == noted

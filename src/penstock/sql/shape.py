@@ -55,7 +55,8 @@ def stateful_constructs(query: Query, followed: Followed | None = None) -> tuple
     `followed` is given if the windows of the query are known already.
     """
     found = _constructs(query.tree, follow(query.tree) if followed is None else followed)
-    placed = (replace(c, offset=place_of(query, c.name, c.offset, c.word)) if c.way_out else c for c in found)
+    spoken = ((c, bool(c.way_out or c.word)) for c in found)
+    placed = (replace(c, offset=place_of(query, c.name, c.offset, c.word)) if told else c for c, told in spoken)
     return tuple(sorted(placed, key=lambda c: c.offset))
 
 
@@ -152,10 +153,7 @@ def _constructs(tree: exp.Expr, followed: Followed) -> Iterator[Construct]:
             case exp.Anonymous() if node.name.upper() in MODEL_CALLS:
                 yield Construct(node.name.upper(), offset_of(node))
             case exp.AggFunc() | exp.Anonymous() if _ungrouped_aggregate(node):
-                way_out = "group by a key, or by a window over the event time"
-                yield Construct(
-                    "an aggregate without GROUP BY", offset_of(node), way_out, written_name(node), never=True
-                )
+                yield Construct("an aggregate without GROUP BY", offset_of(node), word=written_name(node))
             case _:
                 pass
 

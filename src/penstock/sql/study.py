@@ -160,8 +160,10 @@ def _with_flow(found: Study, sql: str, flows: Mapping[str, Flow], ttl_ms: int | 
     problem = carved.problem
     if problem is not None:
         problem = replace(problem, offset=place_of(query, problem.subject, problem.offset))
+    late = (replace(note, offset=place_of(query, note.subject, note.offset)) for note in carved.notes)
     return replace(
         found,
+        notes=(*found.notes, *late),
         flow=carved.flow.kind,
         change_key=carved.flow.key,
         unbounded=tuple((name, place_of(query, name, at), way) for name, at, way in carved.unbounded),

@@ -10,7 +10,7 @@ from typing import Final, Literal, TypeAlias
 
 from sqlglot import exp
 
-from penstock.sql.carving.select import conjuncts, tables_in
+from penstock.sql.carving.select import conjuncts, tables_in, unfolds
 from penstock.sql.carving.stages import Relation
 
 OUTER: Final = frozenset({"LEFT", "RIGHT", "FULL"})
@@ -88,6 +88,23 @@ def _is_rounded(node: exp.Expr) -> bool:
 def _is_imprecise(node: exp.Expr) -> bool:
     """Whether a length of time depends on the calendar: Spark cannot tell a bound from it."""
     return isinstance(node, exp.Interval) and any(word in node.sql().upper() for word in _IMPRECISE)
+
+
+def rows_in_time(select: exp.Select, relations: Sequence[Relation]) -> list[Relation]:
+    """The relations of a SELECT whose rows come out of its joins while event time has not left them behind.
+
+    A row of a side that no bound holds for finds its partner at any time: whatever goes by its time takes it for late.
+    """
+    where = select.args.get("where")
+    kept = list(relations)
+    for place, join in enumerate(select.args.get("joins") or ()):
+        if unfolds(join) or place + 1 >= len(relations) or relations[place + 1].flow.static:
+            continue
+        left, right = relations[: place + 1], relations[place + 1]
+        found = time_bounds(join, left, right, where.this if where is not None else None)
+        late = [*(left if "above" not in found else ()), *([right] if "below" not in found else ())]
+        kept = [r for r in kept if not any(r is other for other in late)]
+    return kept
 
 
 # Guards

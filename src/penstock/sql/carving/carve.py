@@ -8,8 +8,8 @@ from sqlglot import exp
 from penstock.sql.carving.bounds import OUTER, guard_comparisons
 from penstock.sql.carving.changes import forwarded, read_in_order, read_signed, repeated, signed_view
 from penstock.sql.carving.commas import joined_on
-from penstock.sql.carving.conditions import is_operator_join
-from penstock.sql.carving.groups import group
+from penstock.sql.carving.conditions import BETWEEN, is_operator_join
+from penstock.sql.carving.groups import group, total
 from penstock.sql.carving.interval_joins import find_intervals, join_intervals
 from penstock.sql.carving.joins import join_changes, join_versions
 from penstock.sql.carving.late import closing, is_closed_here
@@ -33,7 +33,8 @@ class Carved:
     """A query in stages. `tree` reads the last of them; `ordered` are the inputs whose rows need their order.
 
     The key of changes is that of the outputs; it is empty when the outputs do not tell. `unbounded` has the constructs
-    whose state grows for ever, with their offsets and ways out; `by_time` is whether Spark joins by event time.
+    whose state grows for ever, with their offsets and ways out; `by_time` is whether Spark joins by event time. `notes`
+    are warnings.
     """
 
     tree: exp.Query
@@ -43,6 +44,7 @@ class Carved:
     unbounded: tuple[tuple[str, int, str], ...] = ()
     problem: Problem | None = None
     by_time: bool = False
+    notes: tuple[Problem, ...] = ()
 
 
 def carve(
@@ -66,7 +68,8 @@ def carve(
         return Carved(tree, Flow(), problem=refusal.problem)
     tree, flow = _finished(tree, flow)
     ordered, unbounded = frozenset(bench.ordered), tuple(bench.unbounded)
-    return Carved(tree, flow, tuple(bench.stages), ordered, unbounded, by_time=bench.by_time)
+    notes = tuple(bench.notes)
+    return Carved(tree, flow, tuple(bench.stages), ordered, unbounded, by_time=bench.by_time, notes=notes)
 
 
 def _finished(tree: exp.Query, flow: Flow) -> tuple[exp.Query, Flow]:
@@ -151,9 +154,10 @@ def _ranked(bench: Bench, select: exp.Select, found: Ranked) -> Flow:
 
 def _worked(bench: Bench, select: exp.Select, relations: list[Relation], *, nested: bool) -> Flow:
     watched = all(r.flow.watermarked for r in relations)
+    _note_late_windows(bench, select, relations)
     native = bench.has_window(select) and watched and not is_closed_here(bench, select, relations)
     special = any(r.flow.kind != "rows" for r in relations)
-    carved = special or bool(over_calls(select)) or (_is_grouped(select) and not native)
+    carved = special or bool(over_calls(select)) or (_is_grouped(select) and not native) or _is_total(select)
     if native and select.args.get("distinct"):
         raise Refusal("SELECT DISTINCT over GROUP BY", offset_of(select), "group in a subquery that this one reads")
     if not carved and all(unfolds(join) for join in select.args.get("joins") or ()):
@@ -176,16 +180,30 @@ def _worked(bench: Bench, select: exp.Select, relations: list[Relation], *, nest
     if forwards:
         relations = [read_in_order(bench, select, relations[0])]
     name_owners(select, relations)
-    if nested and changing:
+    if changing and (nested or (not relations[0].flow.key and _only_forwards(select))):
         relations = [read_signed(select, relations[0], signed_view(bench, relations[0]))]
     flow, relations = _joined(bench, select, _unfolded(bench, select, relations))
     found = _behind(bench, select, relations, flow)
     return repeated(select, found) if forwards else found
 
 
+def _note_late_windows(bench: Bench, select: exp.Select, relations: list[Relation]) -> None:
+    """Note a window over the time of rows that come out of a join at any time: many of them are late for it."""
+    made = bench.followed.made.get(id(select))
+    time = None if made is None else made.call.time
+    if not isinstance(time, exp.Column):
+        return
+    output = exp.Select(expressions=[exp.alias_(time.copy(), "_time")])
+    for name in ("joins", "where"):
+        output.set(name, select.args.get(name))
+    if "_time" in passed(output, relations).stale:
+        text = f"rows that find a partner when event time has passed `{time.name}` are late for the window, and dropped"
+        bench.notes.append(Problem("window-over-late-rows", text, offset_of(time), BETWEEN, time.name))
+
+
 def _only_forwards(select: exp.Select) -> bool:
     """Whether nothing in a SELECT has a memory."""
-    return not (_is_grouped(select) or over_calls(select) or any(is_of_group(node) for node in own_nodes(select)))
+    return not (_is_grouped(select) or over_calls(select) or _is_total(select))
 
 
 def _restore(select: exp.Select, before: exp.Select, *, keep_joins: bool) -> None:
@@ -204,6 +222,11 @@ def _unfolded(bench: Bench, select: exp.Select, relations: list[Relation]) -> li
 
 def _is_grouped(select: exp.Select) -> bool:
     return select.args.get("group") is not None or bool(select.args.get("distinct"))
+
+
+def _is_total(select: exp.Select) -> bool:
+    """Whether a SELECT aggregates all rows into one."""
+    return not _is_grouped(select) and any(is_of_group(node) for node in own_nodes(select))
 
 
 def _is_changing_input(bench: Bench, relation: Relation) -> bool:
@@ -225,14 +248,13 @@ def _behind(bench: Bench, select: exp.Select, relations: list[Relation], flow: F
         if flow.kind != "rows":
             raise Refusal("OVER of changes", over_offset(windows[0]), "use it over rows that only come")
         return over(bench, select, relations, windows)
-    if not _is_grouped(select):
-        if any(is_of_group(node) for node in own_nodes(select)):
-            return Flow()
+    if not _is_grouped(select) and not _is_total(select):
         return forwarded(select, relations, flow)
+    carved = group if _is_grouped(select) else total
     if flow.kind == "changes":
         view = signed_view(bench, relations[0])
-        return group(bench, select, [read_signed(select, relations[0], view), *relations[1:]], signed=True)
-    return group(bench, select, relations, signed=flow.kind == "signed")
+        return carved(bench, select, [read_signed(select, relations[0], view), *relations[1:]], signed=True)
+    return carved(bench, select, relations, signed=flow.kind == "signed")
 
 
 def _operator_joins(bench: Bench, select: exp.Select, relations: list[Relation]) -> list[int]:

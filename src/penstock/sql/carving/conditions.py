@@ -12,7 +12,7 @@ from penstock.sql.carving.select import all_of, conjuncts, tables_in
 from penstock.sql.carving.stages import Bench, Refusal, Relation
 from penstock.sql.query import offset_of
 
-_BETWEEN: Final = "bound it in time on both sides: `b.at BETWEEN a.at AND a.at + INTERVAL '1' HOUR`"
+BETWEEN: Final = "bound it in time on both sides: `b.at BETWEEN a.at AND a.at + INTERVAL '1' HOUR`"
 
 
 def is_operator_join(
@@ -42,17 +42,12 @@ def is_operator_join(
     return False
 
 
-def is_bounded(join: exp.Join, left: list[Relation], right: Relation, where: exp.Expr | None) -> bool:
-    """Whether its condition compares the event times of both sides."""
-    return bool(time_bounds(join, left, right, where))
-
-
 def _lacking(
     join: exp.Join, left: list[Relation], right: Relation, where: exp.Expr | None, *, half: bool
 ) -> tuple[str, int, str]:
     """The state that nothing drops, where, and what would."""
     if half:
-        return "JOIN bounded in time on one side only", offset_of(join), _BETWEEN
+        return "JOIN bounded in time on one side only", offset_of(join), BETWEEN
     relations = {r.alias.casefold(): r for r in (*left, right)}
     for part in pair_conditions(join, where):
         columns = [c for c in part.find_all(exp.Column) if c.table.casefold() in relations]
@@ -61,7 +56,7 @@ def _lacking(
         if others and timely and ordered_sides(part) and len({c.table.casefold() for c in columns}) > 1:
             name = f"JOIN by `{others[0].table}.{others[0].name}` (no event time)"
             return name, offset_of(join), not_declared(others[0], relations[others[0].table.casefold()])
-    return "JOIN without a bound in time", offset_of(join), _BETWEEN
+    return "JOIN without a bound in time", offset_of(join), BETWEEN
 
 
 def not_declared(column: exp.Column, relation: Relation) -> str:

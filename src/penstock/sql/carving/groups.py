@@ -42,6 +42,41 @@ def group(
     return _as_changes(select, outputs, calls, condition, window)
 
 
+def total(bench: Bench, select: exp.Select, relations: list[Relation], *, signed: bool) -> Flow:
+    """Carve aggregates over all rows out of a SELECT: one row, which goes when another one takes its place."""
+    having = select.args.get("having")
+    calls = _Calls([], windowed=False)
+    outputs = [calls.output(e) for e in select.expressions]
+    condition = calls.lifted(having.this) if having is not None else None
+    view = _operated(bench, select, relations, calls, None, signed=signed, with_before=True)
+    now = _told(outputs, condition, "d", 1)
+    before = _told(
+        [exp.alias_(_before(e.unalias(), calls), e.alias, quoted=True) for e in outputs],
+        None if condition is None else _before(condition, calls),
+        "i",
+        -1,
+    )
+    both = exp.Anonymous(this="array_compact", expressions=[exp.Anonymous(this="array", expressions=[before, now])])
+    inner = exp.Select(expressions=[exp.alias_(exp.Anonymous(this="explode", expressions=[both]), _TOTAL)])
+    read_from(inner, view)
+    for name in ("having", "where", "joins", "laterals"):
+        select.set(name, None)
+    select.set("from_", exp.From(this=exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier("_t")))))
+    select.set("expressions", [exp.Column(this=exp.Star(), table=exp.to_identifier(_TOTAL))])
+    return Flow("signed", columns=tuple(e.alias for e in outputs), watermarked=False)
+
+
+def _told(outputs: list[exp.Expr], condition: exp.Expr | None, absent: str, sign: int) -> exp.Expr:
+    """A signed row as a struct, if it was there before a change, or is after it."""
+    mark = exp.alias_(exp.cast(exp.Literal.number(sign), "tinyint"), SIGN)
+    row = exp.Anonymous(this="struct", expressions=[*(e.copy() for e in outputs), mark])
+    there: exp.Expr = exp.column(OP, quoted=True).neq(absent)
+    return exp.Case().when(there if condition is None else exp.and_(there, condition.copy()), row)
+
+
+_TOTAL: Final = "_total"
+
+
 def _keys(select: exp.Select, relations: list[Relation], offset: int) -> list[exp.Expr]:
     """What rows are grouped by; all outputs where each is wanted once."""
     clause = select.args.get("group")
@@ -238,12 +273,20 @@ class _Calls:
 def _changed(condition: exp.Expr, calls: _Calls) -> exp.Expr:
     """The operation when only groups that meet a condition are told of."""
     now = exp.and_(exp.column(OP).neq("d"), exp.func("COALESCE", condition.copy(), exp.false()))
-    was = condition.copy()
-    for column in list(was.find_all(exp.Column)):
-        if column.name in {call.name for call in calls.calls}:
-            column.replace(exp.Dot.build([exp.column(BEFORE), exp.to_identifier(column.name)]))
+    was = _before(condition, calls)
     before = exp.and_(exp.column(OP).neq("i"), exp.func("COALESCE", was, exp.false()))
     return exp.Case().when(exp.and_(now, before), "'u'").when(now, "'i'").when(before.copy(), "'d'")
+
+
+def _before(node: exp.Expr, calls: _Calls) -> exp.Expr:
+    """An expression over what the calls were before the change."""
+    root = exp.Paren(this=node.copy())
+    for column in list(root.find_all(exp.Column)):
+        if column.name in {call.name for call in calls.calls}:
+            column.replace(exp.Dot.build([exp.column(BEFORE), exp.to_identifier(column.name)]))
+    was = root.this
+    assert isinstance(was, exp.Expr)
+    return was
 
 
 def _only_changes(select: exp.Select) -> None:

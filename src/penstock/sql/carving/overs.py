@@ -6,13 +6,13 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.keyed.operators import Over, OverCall
-from penstock.sql.carving.bounds import is_time
-from penstock.sql.carving.conditions import is_bounded, is_clock, not_declared
+from penstock.sql.carving.bounds import is_time, rows_in_time
+from penstock.sql.carving.conditions import is_clock, not_declared
 from penstock.sql.carving.late import late_rows
 from penstock.sql.carving.means import mean
 from penstock.sql.carving.names import ours, resolve_aliases
 from penstock.sql.carving.passing import passed
-from penstock.sql.carving.select import own_nodes, packed, read_from, unfolds
+from penstock.sql.carving.select import own_nodes, packed, read_from
 from penstock.sql.carving.stages import Bench, Flow, Refusal, Relation
 from penstock.sql.function_names import needs_over, written_name
 from penstock.sql.shape import over_offset
@@ -47,7 +47,7 @@ def over(bench: Bench, select: exp.Select, relations: list[Relation], windows: l
     if order is None:
         raise Refusal("OVER without ORDER BY", place, "add ORDER BY with the event time")
     time = _time(order, relations, windows)
-    if time is not None and not _is_in_time(select, relations):
+    if isinstance(time, exp.Column) and not any(is_time(time, r) for r in rows_in_time(select, relations)):
         way_out = "bound the join in time, or order by PROCTIME()"
         raise Refusal("OVER by event time behind a join without a bound in time", place, way_out)
     flow = replace(passed(select, relations), watermarked=False)
@@ -139,18 +139,6 @@ def _untimed(window: exp.Window) -> Refusal:
 
 def _is_rank(node: exp.Expr) -> bool:
     return needs_over(node) and not isinstance(node, exp.Lag | exp.Lead | exp.NthValue)
-
-
-def _is_in_time(select: exp.Select, relations: list[Relation]) -> bool:
-    """Whether rows come while they are not late: without a bound, one can find its partner at any time."""
-    where = select.args.get("where")
-    condition = where.this if where is not None else None
-    return all(
-        unfolds(join)
-        or relations[place + 1].flow.static
-        or is_bounded(join, relations[: place + 1], relations[place + 1], condition)
-        for place, join in enumerate(select.args.get("joins") or ())
-    )
 
 
 @dataclass(slots=True)

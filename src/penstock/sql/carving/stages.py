@@ -24,7 +24,7 @@ class Flow:
     window's end its rows still count; `keeps_late` is whether those that come later are to be kept, and `mixed` whether
     rows of several inputs are put together. A `static` table is looked up, and is no stream. If changes are `repeated`,
     a batch may hold several of one key, with the columns of `ORDER` and `WAS` beside them. `joined` is whether rows
-    come out of a join that Spark does.
+    come out of a join that Spark does; `stale` are times of rows that may have waited in it for any time.
     """
 
     kind: FlowKind = "rows"
@@ -40,6 +40,7 @@ class Flow:
     mixed: bool = False
     repeated: bool = False
     joined: bool = False
+    stale: frozenset[str] = frozenset()
 
     def has(self, name: str) -> bool | None:
         """Whether there is a column of this name, if that is known."""
@@ -116,6 +117,7 @@ class Bench:
     stages: list[Stage] = field(default_factory=list)
     ordered: set[str] = field(default_factory=set)
     unbounded: list[tuple[str, int, str]] = field(default_factory=list)
+    notes: list[Problem] = field(default_factory=list)
     by_time: bool = False
     """Whether Spark does a join by event time."""
     local: dict[str, Relation] = field(default_factory=dict)
