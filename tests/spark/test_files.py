@@ -442,8 +442,8 @@ def test_files_of_parquet_may_write_a_column_in_either_case(pipeline: Running) -
 
 
 def test_headers_of_csv_may_end_with_numbers(pipeline: Running) -> None:
-    pipeline.write({**reading("in", "csv"), "in/a.csv": "id,x1\n1,2\n"}).run()
-    assert memory.kept_rows("kept") == [{"id": 1, "x1": 2, "_gs_op": "i"}]
+    pipeline.write({**reading("in", "csv"), "in/a.csv": "id,x1,name\n1,2,a\n"}).run()
+    assert memory.kept_rows("kept") == [{"id": 1, "x1": 2, "name": "a", "_gs_op": "i"}]
 
 
 def test_files_that_have_nothing_but_what_their_directories_say_are_refused(pipeline: Running) -> None:

@@ -67,6 +67,9 @@ def columns_in(
                 schema = _typed(StructType([*(field for field in own if field.name not in named), *keys]), wanted)
             case "csv":
                 schema = reader.load(root).schema
+                plain = spark.read.format("csv").options(**{**options, **lenient, "inferSchema": "false"})
+                if len(files) > 1 and plain.load(files[0]).columns != schema.names:
+                    schema = reader.load(files[0]).schema  # Spark has taken the header of another file
                 _check_header(reader, schema.names, files[0])
                 texts = [
                     name.lower() for name, kind in wanted.items() if data_type(kind).this is exp.DataType.Type.TEXT

@@ -104,7 +104,7 @@ def csv_schema(reader: DataFrameReader, root: str, found: StructType, texts: Ite
     ]
     if not open_:
         return found
-    rows = reader.options(inferSchema="false").load(root).limit(_LOOKED_AT)
+    rows = reader.options(header="true", inferSchema="false").load(root).limit(_LOOKED_AT)
     asked = [f.count(quoted(name)).alias(f"{place}") for place, name in enumerate(open_)]
     for place, name in enumerate(open_):
         asked += [f.count_if(fits).alias(f"{place} {kind}") for kind, fits in _candidates(f.col(quoted(name))).items()]
