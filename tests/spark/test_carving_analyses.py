@@ -6,11 +6,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
+from penstock.clients.rowwise.functions import know_row_functions
 from penstock.keyed.kernels import kernel_for
 from penstock.keyed.operators import CLOCK, OP, ORDER, SIGN, WAS
 from penstock.runtime.keyed import completed
 from penstock.sql.carving.stages import ORDERED, OperatorStage, SqlStage
 from penstock.sql.dialects import quoted
+from penstock.sql.operators import DIVIDE, MEAN
 from penstock.sql.translate import spark_text
 from tests.carved import DDL, bound_query, carved, fixtures
 
@@ -24,6 +26,7 @@ def session(spark: SparkSession) -> SparkSession:
     """A session with empty tables in place of all inputs."""
     session = spark.newSession()
     session.sql(f"CREATE TEMPORARY FUNCTION {CLOCK}() RETURNS TIMESTAMP RETURN current_timestamp()")
+    know_row_functions(session, f"{DIVIDE} {MEAN}")
     for table, ddl in DDL.items():
         rows = session.createDataFrame([], ddl)
         rows.createOrReplaceTempView(quoted(table))
