@@ -67,7 +67,7 @@ def of_types(text: str) -> list[tuple[str, int]]:
         ("SELECT i, TIMESTAMPADD(DAZE, 1, NOW()) AS x FROM t", "TIMESTAMPADD", "sql-argument"),
         ("SELECT i, EXTRACT(FOO FROM NOW()) AS x FROM t", "NOW", "sql-argument"),
         ("SELECT i, FLOOR(NOW() TO EPOCH) AS x FROM t", "NOW", "sql-argument"),
-        ("SELECT i, CAST(s AS DECIMAL(50, 2)) AS x FROM t", "s AS", "sql-argument"),
+        ("SELECT i, CAST(s AS DECIMAL(1050, 2)) AS x FROM t", "s AS", "sql-argument"),
         ("SELECT i, CAST(s AS DECIMAL(5, 9)) AS x FROM t", "s AS", "sql-argument"),
         ("SELECT i, CAST(a AS ARRAY<DECIMAL(0, 0)>) AS x FROM t", "a AS", "sql-argument"),
         ("SELECT i FROM t WHERE DATE 'nope' > NOW()", "'nope'", "sql-argument"),
