@@ -119,6 +119,7 @@ OTHER_WAYS = [
     Flow(mixed=True),
     Flow(repeated=True),
     Flow(joined=True),
+    Flow(stale=frozenset({"at"})),
 ]
 
 
