@@ -15,6 +15,7 @@ sources:
       - {name: kind, type: STRING}
       - {name: bid, type: 'ROW<t TIMESTAMP(3), price BIGINT>'}
       - {name: person, type: 'ROW<t TIMESTAMP(3), name STRING>'}
+      - {name: tags, type: 'MAP<STRING, STRING>'}
 models:
   - name: bids
     materialized: virtual_topic

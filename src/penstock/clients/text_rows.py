@@ -130,7 +130,8 @@ def _of_records(
         return _decimal(column, field.dataType) if isinstance(field.dataType, DecimalType) else column
 
     # Spark looks only at values that are asked for, so that all are; the condition always holds.
-    wrong = f.col(LINE).isNotNull() & (f.hash(*map(quoted, columns.names)) >= _SMALLEST)
+    asked = f.hash(f.lit(0), *(quoted(field.name) for field in columns if not _is_nested(field))) >= _SMALLEST
+    wrong = f.col(LINE).isNotNull() & asked
     fault = f.when(wrong, f.coalesce(_csv_mismatch(in_files), f.lit(_UNLIKE)))
     for field in columns:
         column = f.col(quoted(field.name))
@@ -145,6 +146,13 @@ def _of_records(
                 fault = fault.when(outside, _mismatch(field, column.cast("string")))
     marked = f.when(fault.isNotNull(), _in_file(fault, told=told)).alias(ERROR)
     return table.select(*(value(field).alias(field.name) for field in columns), marked, *beside)
+
+
+def _is_nested(field: StructField) -> bool:
+    """Whether a column is of a type that no record of CSV can have. Topics with one may still have JSON files."""
+    from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
+
+    return isinstance(field.dataType, ArrayType | MapType | StructType | VariantType)
 
 
 def _beyond(kind: DataType) -> Column:
@@ -174,7 +182,7 @@ def _csv_mismatch(columns: StructType) -> Column:
     reasons = [
         f.when(part.isNotNull() & part.try_cast(field.dataType).isNull(), _mismatch(field, part))
         for place, field in enumerate(columns)
-        if not isinstance(field.dataType, StringType)
+        if not isinstance(field.dataType, StringType) and not _is_nested(field)
         for part in [parts[f"c{place}"]]
     ]
     return f.coalesce(f.lit(None).cast("string"), *reasons)
@@ -248,7 +256,7 @@ def rows_of_records(
     schema = _ddl((in_files or columns).fields)
     read = f.from_json(checked_json(f.col("value"), schema), _with_mark(schema), {"columnNameOfCorruptRecord": LINE})
     fault = f.coalesce(json_fault(f.col("value"), schema), f.lit(_UNFIT))
-    if form.name == "csv":
+    if form.name == "csv" and not any(map(_is_nested, columns)):
         options = {"columnNameOfCorruptRecord": LINE, "escape": '"', "mode": "PERMISSIVE"}
         is_object = f.col("value").cast("string").startswith("{")
         record = f.from_csv(f.col("value").cast("string"), _with_mark(schema), options)
