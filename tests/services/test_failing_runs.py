@@ -69,7 +69,7 @@ def is_tried_again(project: Path, env: dict[str, str], word: str) -> bool:
     if found["state"] != "retrying":
         return False
     error = found["error"]
-    assert set(error) == {"node", "message", "internal", "retriable"}
+    assert set(error) == {"node", "code", "message", "hint", "internal", "retriable"}
     assert (error["node"], error["internal"], error["retriable"]) == ("kept", False, True)
     assert "was not written to sink `kept`" in error["message"]
     assert word in error["message"]

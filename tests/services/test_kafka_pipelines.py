@@ -304,7 +304,7 @@ def test_bytes_as_they_are(given: Given) -> None:
     )
     text.write_text(raw)
     given.sent(b"\xff\x00", b"a")
-    assert [row for _, _, row in given.changes()] == [{"id": "61"}, {"id": "FF00"}]
+    assert [row for _, _, row in given.changes()] == [{"id": "61"}, {"id": "ff00"}]
 
 
 def test_only_what_comes_after_the_first_start(given: Given) -> None:

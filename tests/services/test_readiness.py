@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from penstock.cli.main import app
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.dev import postgres as dev
-from penstock.errors import ServiceError
+from penstock.errors import ProjectInvalid, ServiceError
 from tests.services.kafka import Broker, new_topic
 from tests.services.postgres import Database
 from tests.services.registry import register
@@ -36,6 +36,16 @@ def failing(root: Path) -> dict[str, str]:
     return found
 
 
+def refused(root: Path) -> tuple[str, str]:
+    """Why `plan` cannot even read the project's schemas, which `doctor` finds as well."""
+    plan = CliRunner().invoke(app, ["plan", str(root)])
+    healthy, report = asked("doctor", root)
+    assert isinstance(plan.exception, ProjectInvalid | ServiceError)
+    assert healthy == ServiceError.exit_code
+    (detail,) = (check["detail"] for check in report["checks"] if check["check"] == "source s" and not check["ok"])
+    return str(plan.exception), str(detail)
+
+
 def test_a_source_needs_a_subject_and_a_registry_that_answers(tmp_path: Path, broker: Broker, registry: str) -> None:
     topic = new_topic()
     KafkaAdmin(broker.plain).create(topic, 1, 1, {})
@@ -50,11 +60,11 @@ def test_a_source_needs_a_subject_and_a_registry_that_answers(tmp_path: Path, br
           - {{name: {topic}.m, sql: 'SELECT id FROM {{{{ source("s") }}}}'}}
         """
     write(tmp_path, {"stream_project.yml": project.replace("REGISTRY", registry)})
-    assert f"has no subject `{topic}-value`" in failing(tmp_path)["source s"]
+    assert all(f"has no subject `{topic}-value`" in text for text in refused(tmp_path))
     register(registry, f"{topic}-value", {"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]})
     assert failing(tmp_path) == {}
     write(tmp_path, {"stream_project.yml": project.replace("REGISTRY", "http://127.0.0.1:9")})
-    assert "127.0.0.1:9" in failing(tmp_path)["source s"]
+    assert all("127.0.0.1:9" in text for text in refused(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -202,6 +202,7 @@ class Frames:
     def failing_rows(self, query: QuerySpec, check: Check, rows: DataFrame) -> DataFrame:
         """The rows of a batch that were kept out, of a batch of their input that is given once more."""
         entry = next(entry for entry in query.inputs if entry.view == check.input)
+        know_row_functions(rows.sparkSession, " ".join(check.expressions))
         if not check.steps:
             return checks.failing(self._usable(query, entry, sound(rows)), check)
         others = tuple(other for other in query.checks if other is not check)

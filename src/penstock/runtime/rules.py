@@ -6,6 +6,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
+from penstock.clients.rowwise.functions import know_row_functions
 from penstock.errors import QueryFailed
 from penstock.keyed.operators import OP
 from penstock.manifest.model import Output, RowRule
@@ -17,6 +18,7 @@ BROKEN: Final = "_broken"
 
 def marked(rows: DataFrame, rules: Sequence[RowRule]) -> DataFrame:
     """The rows with the first rule that each one breaks. A row that is to be deleted breaks none."""
+    know_row_functions(rows.sparkSession, " ".join(rule.condition for rule in rules))
     kept = f.lower(OP) == "d" if OP in rows.columns else f.lit(False)
     checks = [
         f.when(~f.coalesce(f.expr(check_expression(rule.condition)), f.lit(True)), f.lit(f"{rule.test}: {rule.said}"))
