@@ -32,7 +32,10 @@ def test_unknown_keys_are_reported_at_every_level_and_all_at_once(pipeline: Find
         ("version", "available: sinks, sources, transforms"),
         ("sources.a.columns.id.strt", "did you mean `start`?"),
         ("sources.a.row", "did you mean `rows`?"),
-        ("transforms.t.sequel", "did you mean `sql`?"),
+        (
+            "transforms.t.sequel",
+            "fields: batch_flush_interval, batch_size, parallelism, primary_key, sql, telemetry, type",
+        ),
         ("sinks.o.sample", "did you mean `sample_every`?"),
         ("sinks.p.pth", "did you mean `path`?"),
         ("sorces", "did you mean `sources`?"),
