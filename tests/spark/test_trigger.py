@@ -3,6 +3,7 @@
 from typing import Any
 
 from penstock.cli.line import check, compiled, planned
+from penstock.runtime.listening import last_executed
 from penstock.runtime.start import start
 from tests.spark.running import ORDERS, Running, order
 
@@ -37,6 +38,25 @@ def test_a_batch_begins_at_once_unless_an_interval_is_given(running: Running) ->
     assert (
         trigger_of(written(running, "{spark: {trigger: {interval_ms: 3600000}}}")) == "ProcessingTimeTrigger(3600000)"
     )
+
+
+def test_the_last_batch_of_an_idle_query_is_one_that_it_committed(running: Running) -> None:
+    written(running, "{}").drop("orders.v1", "1.jsonl", [order(1)])
+    checked = check(running.root)
+    run = start(planned(checked, compiled(checked)), running.spark, checked.place, checked.store)
+    seen: list[tuple[int, int | None]] = []
+
+    def look() -> None:
+        query: Any = run._live["m"].query
+        if (progress := query.lastProgress) is not None and "addBatch" not in progress["durationMs"]:
+            seen.append((progress["batchId"], last_executed(query)))
+            run.stop()
+
+    try:
+        run.run_on(look)
+    finally:
+        run.close()
+    assert seen == [(1, 0)]
 
 
 def test_run_once_does_not_wait_for_an_interval(running: Running) -> None:

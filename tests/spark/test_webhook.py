@@ -1,6 +1,8 @@
 """Rows over HTTP: from executors to a real server, which fails as it is told to."""
 
 import json
+import os
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,6 +22,7 @@ from penstock.runtime.replay import Replayed, replayed
 from penstock.testing.contract import FIRST
 from tests import endpoint as servers
 from tests.endpoint import HANG, RESET, Received, Says
+from tests.process.cli import children
 from tests.spark.running import Running
 
 SECRET = {"PENSTOCK__HTTP_SECRET_HEADER__PARTNER": "X-Api-Key", "STREAMLING__HTTP_SECRET_VALUE__PARTNER": "hunter22"}
@@ -358,3 +361,31 @@ def test_a_server_that_is_down_for_a_while_does_not_end_a_run(pipeline: Running,
     progress = pipeline.run_on()["numbers"]
     assert (progress.state, progress.rows_out) == ("finished", 20)
     assert set(server.ids) == set(range(20))
+
+
+def test_a_python_worker_that_is_killed_does_not_end_a_run_of_what_is_there(
+    pipeline: Running, server: servers.Endpoint
+) -> None:
+    """`run --once` leaves services that are gone to whoever started it; a lost process is its own affair."""
+    killed: list[int] = []
+
+    def kill_workers(request: Received) -> Says | None:
+        if killed:
+            return None
+        killed.extend(python_workers(os.getpid()))
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+        return HANG
+
+    server.judge = kill_workers
+    progress = pipeline.write({"pipeline.yml": PIPELINE % "primary_key: id"}).run()["numbers"]
+    assert killed
+    assert (progress.state, progress.rows_out) == ("finished", 20)
+    assert {*server.ids} == {*range(20)}
+
+
+def python_workers(pid: int) -> list[int]:
+    """What Spark's Python daemons have started, below a process."""
+    jvms = children(pid)
+    daemons = [daemon for jvm in jvms for daemon in children(jvm)]
+    return [worker for daemon in daemons for worker in children(daemon)]

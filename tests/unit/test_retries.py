@@ -2,13 +2,15 @@
 
 import pytest
 
-from penstock.errors import ServiceError
+from penstock.errors import PenstockError, QueryFailed, ServiceError
 from penstock.manifest.model import QuerySpec
 from penstock.runtime import retries
 from penstock.runtime.retries import Retries
 
 SPEC = QuerySpec(name="q", inputs=(), steps=(), outputs=())
 DOWN = ServiceError("unreachable", "no answer", retriable=True)
+LOST = QueryFailed("worker-lost", "a Python worker of Spark ended", retriable=True)
+WRONG = QueryFailed("query-failed", "no such column")
 
 
 def test_every_time_in_vain_doubles_the_wait_and_a_batch_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,7 +24,7 @@ def test_every_time_in_vain_doubles_the_wait_and_a_batch_begins_anew(monkeypatch
         now += seconds - 0.01
         assert waiting.due() == []
         now += 0.02
-        assert waiting.due() == [SPEC]
+        assert waiting.due() == [(SPEC, False)]
         assert len(waiting) == 0
         return attempt, round(seconds, 3)
 
@@ -37,3 +39,20 @@ def test_those_that_wait_can_be_forgotten() -> None:
     assert waiting.failures() == {"q": DOWN}
     assert waiting.clear() == ["q"]
     assert len(waiting) == 0
+
+
+def test_a_query_that_comes_to_an_end_begins_again_only_for_a_lost_worker_and_three_times_in_a_row() -> None:
+    waiting = Retries()
+
+    def may(failure: PenstockError, batches: int = 0, *, drain: bool = True) -> bool:
+        return waiting.may_add(SPEC, batches, failure, drain=drain)
+
+    assert not may(WRONG)
+    assert not may(WRONG, drain=False)
+    assert not may(DOWN)
+    assert may(DOWN, drain=False)
+    for _ in range(3):
+        assert may(LOST)
+        waiting.add(SPEC, 0, LOST, drain=True)
+    assert not may(LOST)
+    assert may(LOST, batches=1)

@@ -45,6 +45,13 @@ def test_the_kernel_counts_processes_that_it_kills_for_want_of_memory(
     assert oom_kills(tmp_path / "proc", tmp_path / "groups") == count
 
 
+def test_a_python_worker_that_does_not_start_in_time_is_tried_again() -> None:
+    said = "Python worker failed to connect back.: Timed out while waiting for the Python worker to connect back"
+    failure = failure_of(PySparkException(said))
+    assert (failure.code, failure.retriable) == ("worker-lost", True)
+    assert failure.message == "a Python worker of Spark did not start within 10 seconds"
+
+
 @pytest.mark.parametrize("said", [KILLED, "java.io.IOException: Stream closed", "Stream closed"])
 def test_a_python_worker_that_was_killed_is_tried_again(said: str) -> None:
     failure = failure_of(PySparkException(said))

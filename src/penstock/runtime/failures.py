@@ -100,6 +100,10 @@ def _passing_failure(text: str) -> QueryFailed | None:
             MORE_MEMORY if killed else "it was killed or crashed; a process that is out of memory is killed like that"
         )
         return QueryFailed("worker-lost", f"a Python worker of Spark ended: {why}", hint=hint, retriable=True)
+    if _WORKER_SLOW in text:
+        hint = "the machine is too busy; fewer queries at a time, or more cores, help"
+        said = "a Python worker of Spark did not start within 10 seconds"
+        return QueryFailed("worker-lost", said, hint=hint, retriable=True)
     return None
 
 
@@ -109,6 +113,7 @@ _WORKER_LOST: Final = re.compile(
     r"|^(?:Stream closed|Broken pipe)$|(?<=java\.io\.IOException: )(?:Stream closed|Broken pipe)",
     re.MULTILINE,
 )
+_WORKER_SLOW: Final = "Python worker failed to connect back"
 _MISFIT: Final = re.compile(r"LayoutMismatch: ([^\n]+)|\[STATE_STORE_(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE\]")
 _NOT_STARTED: Final = re.compile(r'Cannot run program "([^"]+)".*No such file or directory')
 
@@ -170,12 +175,11 @@ _PASSING: Final = re.compile(
     r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|BrokerNotAvailable|NotLeaderOrFollower|"
     r"LeaderNotAvailable|CoordinatorNotAvailable|CoordinatorLoadInProgress|NotEnoughReplicas\w*|KafkaStorage|"
     r"UnknownTopicOrPartition)Exception"
-    r"|No resolvable bootstrap urls|Python worker failed to connect back"
+    r"|No resolvable bootstrap urls"
     r"|java\.lang\.InterruptedException|java\.nio\.channels\.ClosedByInterruptException"
 )
 """What Kafka's client says of things that pass by themselves: a broker that restarts, whose name may be gone meanwhile,
-a network that is gone. And what Spark says of a machine that is so busy that a process of Python did not begin within
-ten seconds, or of a thread that is told to end while it works."""
+a network that is gone. And what Spark says of a thread that is told to end while it works."""
 
 
 _LOST: Final = re.compile(

@@ -27,7 +27,7 @@ from penstock.runtime.failures import is_for_input, is_for_rows
 from penstock.runtime.findings import found_in
 from penstock.runtime.frames import Frames
 from penstock.runtime.keeping import Keeping
-from penstock.runtime.listening import QueryListener
+from penstock.runtime.listening import QueryListener, last_executed
 from penstock.runtime.listing import list_once
 from penstock.runtime.outside import Outside
 from penstock.runtime.phases import Phases
@@ -96,9 +96,8 @@ class Live:
         the monotonic clock.
         """
         self.query.stop()
-        progress = self.query.lastProgress
-        if progress is not None:
-            self.board.heard(self.spec.name, int(progress["batchId"]))
+        if (batch := last_executed(self.query)) is not None:
+            self.board.heard(self.spec.name, batch)
         if self.afterwards is not None:
             self.afterwards.close(until)
 

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 from penstock.runtime.keyed import turned_view
 from penstock.runtime.positions import Positions, farthest_back, positions_of
@@ -75,6 +76,15 @@ class Committed:
         """What our operators tell, by view."""
         told = ((turned_view(name), row) for name, row in self.observed.items())
         return {view: row for view, row in told if view is not None}
+
+
+def last_executed(query: StreamingQuery) -> int | None:
+    """The last batch that a query has committed since it began, of those that Spark remembers.
+
+    An idle query notes the batch that is next among its progress, and no listener hears of that.
+    """
+    told = (json.loads(progress.json()) for progress in reversed(list(query._jsq.recentProgress())))
+    return next((progress["batchId"] for progress in told if "addBatch" in progress["durationMs"]), None)
 
 
 class QueryListener:

@@ -11,12 +11,16 @@ FIRST_SECS: Final = 0.1
 LONGEST_SECS: Final = 30.0
 """How long a query waits at most before it begins again."""
 
+MOST_IN_DRAIN: Final = 3
+"""How many times in a row a query that reads what is there to its end (`--once`) begins again."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
     spec: QuerySpec
     due: float
     failure: PenstockError
+    drain: bool
 
 
 class Retries:
@@ -29,21 +33,34 @@ class Retries:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, spec: QuerySpec, batches: int, failure: PenstockError) -> tuple[int, float]:
+    def may_add(self, spec: QuerySpec, batches: int, failure: PenstockError, *, drain: bool) -> bool:
+        """Whether a failure is one that a query may begin again after.
+
+        A query that comes to an end (`drain`) leaves services that are gone to whoever started it, who is told so at
+        once. A Python worker that was lost says nothing of the next one.
+        """
+        if not (failure.retriable and drain):
+            return failure.retriable
+        return failure.code == "worker-lost" and self._next_try(spec, batches) <= MOST_IN_DRAIN
+
+    def add(self, spec: QuerySpec, batches: int, failure: PenstockError, *, drain: bool = False) -> tuple[int, float]:
         """Put a query off that has committed so many batches by now; for the how manieth time, and for how long."""
-        before, tries = self._tries.get(spec.name, (batches, 0))
-        tries = tries + 1 if before == batches else 1
+        tries = self._next_try(spec, batches)
         self._tries[spec.name] = batches, tries
         wait_secs = min(FIRST_SECS * 2 ** min(tries - 1, 20), LONGEST_SECS)
-        self._waiting[spec.name] = _Waiting(spec, time.monotonic() + wait_secs, failure)
+        self._waiting[spec.name] = _Waiting(spec, time.monotonic() + wait_secs, failure, drain)
         return tries, wait_secs
 
-    def due(self) -> list[QuerySpec]:
-        """Those that have waited long enough. They do not wait any more."""
-        found = [waiting.spec for waiting in self._waiting.values() if waiting.due <= time.monotonic()]
-        for spec in found:
-            del self._waiting[spec.name]
-        return found
+    def _next_try(self, spec: QuerySpec, batches: int) -> int:
+        before, tries = self._tries.get(spec.name, (batches, 0))
+        return tries + 1 if before == batches else 1
+
+    def due(self) -> list[tuple[QuerySpec, bool]]:
+        """Those that have waited long enough, and whether they come to an end. They do not wait any more."""
+        found = [waiting for waiting in self._waiting.values() if waiting.due <= time.monotonic()]
+        for waiting in found:
+            del self._waiting[waiting.spec.name]
+        return [(waiting.spec, waiting.drain) for waiting in found]
 
     def failures(self) -> dict[str, PenstockError]:
         """Why those that wait do so, by name."""

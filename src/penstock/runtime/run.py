@@ -203,7 +203,7 @@ class Run:
         until_fewer_than: int = 1,
     ) -> None:
         while len(self._live) + len(self._retries) >= until_fewer_than and not self._stopping.is_set():
-            self._begin_again()
+            self._begin_again(failures)
             for name, live in list(self._live.items()):
                 ended = self._has_ended(live)
                 if not ended and (trouble := self._topics.trouble(name)) is not None:
@@ -250,8 +250,8 @@ class Run:
             failure = self._failure(live, error)
         except PenstockError as another:
             failure = another
-        if not live.drain and failure.retriable:
-            self._put_off(live.spec, failure)
+        if self._retries.may_add(live.spec, self.board.batches(live.spec.name), failure, drain=live.drain):
+            self._put_off(live.spec, failure, drain=live.drain)
         else:
             self._fail(live.spec, failure, failures)
 
@@ -270,21 +270,21 @@ class Run:
             failure.during(f"a batch was not written to {kind} `{name}`", node=name)
         return failure
 
-    def _put_off(self, spec: QuerySpec, failure: PenstockError) -> None:
-        attempt, wait_secs = self._retries.add(spec, self.board.batches(spec.name), failure)
+    def _put_off(self, spec: QuerySpec, failure: PenstockError, *, drain: bool = False) -> None:
+        attempt, wait_secs = self._retries.add(spec, self.board.batches(spec.name), failure, drain=drain)
         self.board.put_off(spec.name, failure.fault, attempt, wait_secs)
 
-    def _begin_again(self) -> None:
+    def _begin_again(self, failures: dict[str, PenstockError] | None) -> None:
         """Start the queries that have waited long enough."""
-        for spec in self._retries.due():
+        for spec, drain in self._retries.due():
             begin = self._start if spec.name in self._begun else self._begin
             try:
-                begin(spec, drain=False)
+                begin(spec, drain=drain)
             except PenstockError as failure:
-                if failure.retriable:
-                    self._put_off(spec, failure)
+                if self._retries.may_add(spec, self.board.batches(spec.name), failure, drain=drain):
+                    self._put_off(spec, failure, drain=drain)
                 else:
-                    self._fail(spec, failure)
+                    self._fail(spec, failure, failures)
 
     def _begin(self, spec: QuerySpec, *, drain: bool) -> None:
         """Start a query if its checkpoint is whole, and nothing is gone of what it was to read."""
