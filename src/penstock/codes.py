@@ -44,6 +44,7 @@ CODES: Final[Mapping[str, str]] = {
     "template-syntax": "The template in a model's SQL, or a macro, cannot be rendered.",
     "template-refused": "A template asks for more than it may have: a file, an endless loop, a text without bounds.",
     "unknown-var": "`var()` names a variable that nobody has given a value. Add it to `vars:`, or give it with `--var`.",
+    "test-not-run": "Tests are declared, and nothing runs them: `sample` tests, tests of sources, checks beside columns, and `continuous` tests that keep no rows out. Their columns and values are checked, their rows are not.",
     "sql-syntax": "The SQL cannot be parsed.",
     "sql-statement": "A model or transform is one SELECT statement that reads from a source or a model.",
     "sql-unknown-table": "The SQL of a model names a table directly. Use `source()` or `ref()`.",

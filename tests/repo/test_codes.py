@@ -15,6 +15,7 @@ CODE = re.compile(r"^(?:error|warning|info): (?:\S+  )?([a-z]+(?:-[a-z]+)+|cycle
 ELSEWHERE = {
     "not-drained": "tests/process/test_stopping.py",
     "unknown-node": "tests/unit/test_codes_elsewhere.py",
+    "test-not-run": "tests/unit/test_validate_order.py",
     "no-state": "tests/unit/test_state_command.py",
     "confirmation-needed": "tests/unit/test_codes_elsewhere.py",
     "destructive-refused": "tests/unit/test_codes_elsewhere.py",

@@ -288,14 +288,14 @@ def test_several_mistakes_of_several_stages_are_reported_together(check: Check) 
     }
     found = check(files)[1]
     assert [(d.origin.file, d.origin.line, d.code) for d in found if d.origin] == [
+        (MAIN, 1, "yaml-duplicate-key"),
+        (MAIN, 2, "yaml-boolean-key"),
+        ("sources/s.yml", 2, "unknown-field"),
+        ("models/m.yml", 5, "cycle"),
+        ("models/m.yml", 6, "duplicate-name"),
         ("models/m.yml", 2, "unknown-model"),
         ("models/m.yml", 3, "sql-unknown-column"),
         ("models/m.yml", 4, "sql-syntax"),
-        ("models/m.yml", 5, "cycle"),
-        ("models/m.yml", 6, "duplicate-name"),
-        ("sources/s.yml", 2, "unknown-field"),
-        (MAIN, 1, "yaml-duplicate-key"),
-        (MAIN, 2, "yaml-boolean-key"),
     ]
 
 

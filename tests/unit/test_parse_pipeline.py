@@ -6,7 +6,7 @@ import pytest
 from penstock.cli.line import check, compiled
 from penstock.connectors.postgres_cdc import PostgresCdcPlugin
 from penstock.errors import Origin, ProjectInvalid
-from tests.support import codes, only, spot, write
+from tests.support import codes, errors, only, spot, write
 from tests.unit.conftest import PIPELINE, Check, Findings, Link
 
 NUMBERS = "{type: generator, columns: {id: {kind: sequence}}}"
@@ -30,6 +30,7 @@ def test_unknown_keys_are_reported_at_every_level_and_all_at_once(pipeline: Find
     assert codes(found) == ["unknown-field"] * 7
     assert [(d.path, d.hint) for d in found] == [
         ("version", "available: sinks, sources, transforms"),
+        ("sorces", "did you mean `sources`?"),
         ("sources.a.columns.id.strt", "did you mean `start`?"),
         ("sources.a.row", "did you mean `rows`?"),
         (
@@ -38,7 +39,6 @@ def test_unknown_keys_are_reported_at_every_level_and_all_at_once(pipeline: Find
         ),
         ("sinks.o.sample", "did you mean `sample_every`?"),
         ("sinks.p.pth", "did you mean `path`?"),
-        ("sorces", "did you mean `sources`?"),
     ]
     assert [d.origin for d in found] == [spot(PIPELINE, text, d.params["field"]) for d in found]
 
@@ -318,7 +318,7 @@ def test_only_files_have_the_label_path(pipeline: Findings) -> None:
     ],
 )
 def test_the_words_for_a_source_that_cannot_be_used(pipeline: Findings, source: str, field: str, said: str) -> None:
-    found = only(pipeline(f"sources: {{a: {{{source}}}}}\nsinks: {{out: {{type: blackhole, from: a}}}}\n"))
+    found = only(errors(pipeline(f"sources: {{a: {{{source}}}}}\nsinks: {{out: {{type: blackhole, from: a}}}}\n")))
     assert found.path == ".".join(filter(None, ("sources.a", field)))
     assert said in found.message
 

@@ -96,10 +96,10 @@ def test_a_model_whose_yaml_is_refused_is_not_made_from_its_file_alone(check: Ch
     files = {
         MAIN: HEAD,
         "models/orders.sql": "{{ gone }}",
-        "models/m.yml": "models: [{name: orders, ownr: me}]\n",
+        "models/m.yml": "models: [{name: orders, owner: [me]}]\n",
         "models/reader.sql": "SELECT id FROM {{ ref('orders') }}\n",
     }
-    assert codes(check(files)[1]) == ["unknown-field"]
+    assert codes(check(files)[1]) == ["wrong-type"]
 
 
 def test_a_refused_source_of_the_same_name_does_not_take_the_model_with_it(check: Check) -> None:

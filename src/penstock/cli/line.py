@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from penstock.clients.clusters import Clusters
 from penstock.connectors.contract import Sink, Source
-from penstock.errors import Diagnostic, Origin, PlanRefused, ProjectInvalid, Severity, did_you_mean, has_errors
+from penstock.errors import Diagnostic, PlanRefused, ProjectInvalid, Severity, did_you_mean, has_errors
+from penstock.graph.consequences import causes_first
 from penstock.graph.graph import Graph, Node
 from penstock.graph.link import link
 from penstock.graph.memory import Memory
@@ -167,7 +168,7 @@ def check(target: Target | Path, *, ignore_runtime: bool = False, governed: bool
     counted = [d for d in diagnostics if not (ignore_runtime and d.path.partition(".")[0] == "runtime")]
     if not governed:
         counted = [replace(d, severity=Severity.WARNING) if d.code in GOVERNANCE else d for d in counted]
-    ordered = tuple(sorted((_strictly(d) if target.strict else d for d in counted), key=_by_place))
+    ordered = tuple(_strictly(d) if target.strict else d for d in causes_first(counted, graph))
     if graph is None or has_errors(ordered):
         raise ProjectInvalid(ordered)
     environment = project.environment if isinstance(project, StreamProject) else None
@@ -233,8 +234,3 @@ def node_named(graph: Graph, name: str) -> Node:
         hint = did_you_mean(name, (n.name for n in graph.nodes.values()))
         raise ProjectInvalid([Diagnostic("unknown-node", text, hint=hint, params={"name": name})])
     return node
-
-
-def _by_place(diagnostic: Diagnostic) -> tuple[str, int, int]:
-    origin = diagnostic.origin or Origin("")
-    return origin.file, origin.line or 0, origin.column or 0

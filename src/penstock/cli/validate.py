@@ -19,6 +19,7 @@ from penstock.cli.options import (
     target,
 )
 from penstock.errors import Diagnostic, PenstockError, ProjectInvalid
+from penstock.manifest.unrun_tests import unrun_tests
 from penstock.project.load import environment_files, is_project
 
 
@@ -64,9 +65,11 @@ def command(
                 raise
             output.put_json(output.unchecked(error))
             raise typer.Exit(error.exit_code) from error
-        reports[each.env] = _report(checked.notes, each.path)
+        idle = unrun_tests(checked.graph)
+        notes = (*checked.notes, idle) if idle else checked.notes
+        reports[each.env] = _report(notes, each.path)
         if form is Format.TEXT:
-            output.show_diagnostics(checked.notes)
+            output.show_diagnostics(notes)
             output.put(f"{heading}{_summary(checked)}")
     if form is Format.JSON:
         output.put_json(

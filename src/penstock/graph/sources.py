@@ -11,6 +11,7 @@ from penstock.graph.topics import topic_name_mistakes
 from penstock.keyed.operators import OP
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
+from penstock.project.mistakes import is_cut_type
 from penstock.project.runtime import Runtime
 from penstock.sql.types import TIME_TYPES, TYPE_NAMES, Column, Columns, spark_type
 
@@ -117,7 +118,7 @@ def declared_columns(
             path = f"{declared.label}.columns.{column.name}.type"
             text = f"`{column.type}` is not a type"
             hint = did_you_mean(column.type.partition("(")[0].partition("<")[0].upper(), TYPE_NAMES, otherwise="types")
-            if any(column.type.count(one) > column.type.count(other) for one, other in ("()", "<>")):
+            if is_cut_type(column.type):
                 hint = "its end is missing: quote the type, for inside of {} a comma begins another field"
             diagnostics.append(Diagnostic("unknown-column-type", text, origin, path, hint))
         columns.append(Column(column.name, kind))

@@ -1,10 +1,10 @@
 """What continuous tests ask of single rows, where rows that fail are to go elsewhere (`on_failure: {dlq: …}`)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-from penstock.graph.graph import Graph, Node
+from penstock.graph.graph import DataTest, Graph, Node
 from penstock.manifest.model import RowRule
 from penstock.project.stream_project import Model
 from penstock.project.stream_project import tests as asked
@@ -18,10 +18,17 @@ _TIMES: Final = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
 def row_rules(graph: Graph, node: Node) -> tuple[RowRule, ...]:
     """The rules for the rows of a model. Conditions are met by rows that may pass."""
     return tuple(
+        rule for test in graph.tests if test.node == node.id for rule in rules_of(test, test.element.assertions, node)
+    )
+
+
+def rules_of(test: DataTest, assertions: Iterable[asked.Assertion], node: Node) -> tuple[RowRule, ...]:
+    """The rules that a test's assertions are. Tests that send no rows away have none."""
+    if test.element.type != "continuous" or not _sends_away(test.element):
+        return ()
+    return tuple(
         RowRule(test=test.name, said=said, condition=condition)
-        for test in graph.tests
-        if test.node == node.id and test.element.type == "continuous" and _sends_away(test.element)
-        for assertion in test.element.assertions
+        for assertion in assertions
         for said, condition in _conditions(assertion.body, node)
     )
 

@@ -118,6 +118,11 @@ _CUT: Final = re.compile(r"\s*\d+\s*\).*|[^<(]*[>].*")
 """What is left of a type such as `DECIMAL(10, 2)` or `MAP<STRING, INT>` behind its comma."""
 
 
+def is_cut_type(value: object) -> bool:
+    """Whether a type lacks its end, because a comma inside of {} began another field."""
+    return isinstance(value, str) and any(value.count(one) > value.count(other) for one, other in ("()", "<>"))
+
+
 def _unknown_word(given: Any, words: list[str], document: Document, path: tuple[Step, ...], shown: str) -> Diagnostic:
     text = f"`{given}` is not one of {', '.join(words)}"
     close = nearest(str(given), words)

@@ -1,6 +1,7 @@
 """What reading both formats has in common: values become models, and every mistake becomes a diagnostic."""
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -8,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from penstock.errors import Diagnostic, Origin, Severity, did_you_mean
 from penstock.project.documents import Document, Step
 from penstock.project.forms import Form, written_path
-from penstock.project.mistakes import mistakes
+from penstock.project.mistakes import is_cut_type, mistakes
 from penstock.project.variables import Environ, Unset, never, resolved
 
 M = TypeVar("M", bound=BaseModel)
@@ -61,7 +62,7 @@ class Reader:
             return model.model_validate(value)
         except ValidationError as error:
             self.diagnostics += mistakes(model, error, value, document, path, label, forms)
-            return None
+            return _without_unknown(model, value, error)
 
     def unset(
         self,
@@ -93,3 +94,26 @@ class Reader:
 
 
 _UNSET_HINT = "set it, put it into `.env`, or give a default: `${NAME:-default}`"
+
+
+def _without_unknown(model: type[M], value: Any, error: ValidationError) -> M | None:
+    """The value without fields that there are not, if nothing else is wrong: the rest is checked all the same."""
+    details = error.errors(include_url=False, include_context=False, include_input=False)
+    if any(detail["type"] != "extra_forbidden" for detail in details):
+        return None
+    known = deepcopy(value)
+    for detail in details:
+        *owners, field = detail["loc"]
+        holder = known
+        for step in owners:
+            if isinstance(holder, dict):
+                holder = holder.get(step, holder)  # other steps are members of unions, which are no part of the value
+            elif isinstance(holder, list) and isinstance(step, int):
+                holder = holder[step]
+        rest = holder.pop(str(field), field) if isinstance(holder, dict) else field
+        if rest is None and is_cut_type(holder.get("type")):
+            holder["type"] = f"{holder['type']}, {field}"
+    try:
+        return model.model_validate(known)
+    except ValidationError:
+        return None
