@@ -26,7 +26,7 @@ CODES: Final[Mapping[str, str]] = {
     "given-twice": "The same thing is said in two places. Keep one of them.",
     "deprecated-form": "An older form, still understood. The hint shows the new one.",
     "no-effect": "A field that is understood but changes nothing here. The message says why.",
-    "unset-variable": "`${NAME}` names an environment variable that is not set. Set it, put it into `.env`, or give a default: `${NAME:-default}`.",
+    "unset-variable": "`${NAME}` names an environment variable that is not set: a warning of `validate`, and refused by what runs or writes. Set it, put it into `.env`, or give a default: `${NAME:-default}`.",
     "secret-exposed": "A variable that looks like a secret stands where it would be written into the manifest. Connectors, `runtime` and masks take it only when a query runs.",
     "environment-unknown": "An environment was chosen that the project does not have.",
     "environment-needed": "The project has several environments, and none was chosen. Use `--env NAME` or `PENSTOCK_ENV`.",

@@ -47,7 +47,8 @@ class Target:
     With `remember`, what was found out about the SQL is kept for the next time. With `ask_registry`, the schema
     registry is asked about every source that refers to it, and ClickHouse about tables; with `ask_read`, about sources
     that something reads. Whoever lets SQL run asks: what it means must not depend on what somebody asked before.
-    `config` names a file of settings.
+    `config` names a file of settings. With `allow_unset`, environment variables that are not set are warnings: for who
+    only looks at documents. It has no effect where somebody is asked, who may be named by such a variable.
     """
 
     path: Path
@@ -58,6 +59,11 @@ class Target:
     ask_registry: bool = False
     ask_read: bool = False
     config: Path | None = None
+    allow_unset: bool = False
+
+    @property
+    def takes_unset(self) -> bool:
+        return self.allow_unset and not self.ask_registry and not self.ask_read
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +142,7 @@ class Checked:
         return store if store.lasts else SqliteStore(self.place.state_file)
 
 
+UNSET: Final = "unset-variable"
 GOVERNANCE: Final = frozenset({"rule-broken", "access-denied"})
 
 
@@ -149,7 +156,7 @@ def check(target: Target | Path, *, ignore_runtime: bool = False, governed: bool
     documents, diagnostics = load(target.path, target.env, any_environment=ignore_runtime, config=target.config)
     if documents is None:
         raise ProjectInvalid(diagnostics)
-    project, notes = parse(documents, target.variables)
+    project, notes = parse(documents, target.variables, stand_ins=target.takes_unset)
     diagnostics += notes
     graph = None
     digests: Mapping[str, str] = {}
@@ -168,7 +175,10 @@ def check(target: Target | Path, *, ignore_runtime: bool = False, governed: bool
     counted = [d for d in diagnostics if not (ignore_runtime and d.path.partition(".")[0] == "runtime")]
     if not governed:
         counted = [replace(d, severity=Severity.WARNING) if d.code in GOVERNANCE else d for d in counted]
-    ordered = tuple(_strictly(d) if target.strict else d for d in causes_first(counted, graph))
+    ordered = causes_first(counted, graph)
+    if target.takes_unset:
+        ordered = tuple(replace(d, severity=Severity.WARNING) if d.code == UNSET else d for d in ordered)
+    ordered = tuple(_strictly(d) if target.strict else d for d in ordered)
     if graph is None or has_errors(ordered):
         raise ProjectInvalid(ordered)
     environment = project.environment if isinstance(project, StreamProject) else None

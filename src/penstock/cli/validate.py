@@ -38,7 +38,8 @@ def command(
 ) -> None:
     """Check the documents: YAML, names, SQL, columns, rules. Starts nothing, and asks nobody unless told to."""
     try:
-        wanted = replace(target(path, directory, env, var, strict=strict, config=config), ask_registry=check_schemas)
+        named = target(path, directory, env, var, strict=strict, config=config)
+        wanted = replace(named, ask_registry=check_schemas, allow_unset=True)
     except ProjectInvalid as invalid:
         if form is Format.TEXT:
             raise

@@ -9,7 +9,7 @@ from penstock.manifest.model import ConnectorSpec, Input, Manifest, Parameter, Q
 from penstock.manifest.model import Step as SqlStep
 from penstock.plan.reasons import rebuild_hint
 from penstock.plan.steps import AdoptState, RebuildQuery, Step
-from penstock.project.variables import Environ, references
+from penstock.project.variables import Environ, references, unset_hint
 
 
 def unallowed_rebuilds(steps: Iterable[Step]) -> Iterator[Diagnostic]:
@@ -61,8 +61,8 @@ def unset_in_connector(connector: ConnectorSpec, environ: Environ) -> Iterator[D
 def _missing(of: str, needed: Collection[str], environ: Environ) -> Iterator[Diagnostic]:
     for name in dict.fromkeys(needed):
         if not environ.get(name):
-            text = f"`{of}` needs the environment variable `{name}`, which is not set"
-            yield Diagnostic("unset-variable", text, hint="set it, or put it into `.env`", params={"name": name})
+            text = f"the environment variable `{name}` is not set; `{of}` needs it"
+            yield Diagnostic("unset-variable", text, hint=unset_hint(name), params={"name": name})
 
 
 def _parameters(query: QuerySpec) -> Iterator[Parameter]:

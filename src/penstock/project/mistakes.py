@@ -65,7 +65,7 @@ def _mistake(
 
     `forms` tells which parts of `raw` were written in another place.
     """
-    steps = written_path(document, base, _existing_steps(raw, detail["loc"]), forms)
+    steps = written_path(document, base, existing_steps(raw, detail["loc"]), forms)
     here = document.origin(*base, *steps)
     shown = ".".join([label, *(str(step) for step in steps)])
     field = str(steps[-1]) if steps else ""
@@ -169,7 +169,7 @@ def _words(listed: Any) -> list[str]:
     return [word for part in str(listed).replace(" or ", ",").split(",") if (word := part.strip(" '"))]
 
 
-def _existing_steps(value: Any, loc: tuple[int | str, ...]) -> tuple[Step, ...]:
+def existing_steps(value: Any, loc: tuple[int | str, ...]) -> tuple[Step, ...]:
     """The part of a pydantic location that exists in the value: names of union members do not."""
     steps: list[Step] = []
     for position, step in enumerate(loc):

@@ -14,13 +14,16 @@ Project: TypeAlias = StreamProject | Pipeline
 
 
 def parse(
-    documents: Documents, variables: Mapping[str, Any] = MappingProxyType({})
+    documents: Documents, variables: Mapping[str, Any] = MappingProxyType({}), *, stand_ins: bool = False
 ) -> tuple[Project | None, list[Diagnostic]]:
-    """The project, or None when there is too little to go on with. `variables` are stronger than those it has."""
+    """The project, or None when there is too little to go on with. `variables` are stronger than those it has.
+
+    With `stand_ins`, elements with environment variables that are not set are read too; such a project must not run.
+    """
     if not documents.files:
         return None, []
     if documents.format == "project":
-        project_reader = ProjectReader(documents.environ)
+        project_reader = ProjectReader(documents.environ, stand_ins=stand_ins)
         return project_reader.stream_project(documents, variables), project_reader.diagnostics
-    pipeline_reader = PipelineReader(documents.environ, documents.settings)
+    pipeline_reader = PipelineReader(documents.environ, documents.settings, stand_ins=stand_ins)
     return pipeline_reader.pipeline(documents), pipeline_reader.diagnostics

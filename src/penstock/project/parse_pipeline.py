@@ -26,8 +26,8 @@ PIPELINE_KEYS: Final = ("sources", "transforms", "sinks")
 class PipelineReader(Reader):
     """Reads one file of sources, transforms and sinks."""
 
-    def __init__(self, environ: Environ, settings: Settings) -> None:
-        super().__init__(environ)
+    def __init__(self, environ: Environ, settings: Settings, *, stand_ins: bool = False) -> None:
+        super().__init__(environ, stand_ins=stand_ins)
         self._settings = settings
 
     def pipeline(self, documents: Documents) -> Pipeline | None:

@@ -71,8 +71,8 @@ class StreamProject:
 class ProjectReader(RemarkingReader):
     """Reads the files of a project."""
 
-    def __init__(self, environ: Environ) -> None:
-        super().__init__(environ)
+    def __init__(self, environ: Environ, *, stand_ins: bool = False) -> None:
+        super().__init__(environ, stand_ins=stand_ins)
         self._by_label: dict[str, Declared[Any]] = {}
         self._sql_files: dict[str, TextFile] = {}
         self._connect: ConnectClusters | None = None
@@ -288,14 +288,18 @@ class ProjectReader(RemarkingReader):
         config: dict[str, Any],
     ) -> None:
         unset = [
-            Unset(name, path) for name, default, path in references(config) if not default and name not in self.environ
+            Unset(name, path)
+            for name, default, path in references(config)
+            if not default and not self.environ.get(name)
         ]
         for reference in unset:
             at = Unset(reference.name, (*inner, *reference.path))
             self.unset(at, element.document, element.path, element.label, element.forms, Severity.WARNING)
-        if model and not unset:
+        base = (*element.path, *written_path(element.document, element.path, inner, element.forms))
+        if model and unset:
+            self.read_rest(model, config, unset, element.document, base, element.label_of(*inner))
+        elif model:
             raw, _ = resolved(config, self.environ)
-            base = (*element.path, *written_path(element.document, element.path, inner, element.forms))
             self.read(model, raw, element.document, base, element.label_of(*inner))
 
 

@@ -10,16 +10,21 @@ from penstock.errors import Diagnostic, Origin, Severity, did_you_mean
 from penstock.project.documents import Document, Step
 from penstock.project.forms import Form, written_path
 from penstock.project.mistakes import is_cut_type, mistakes
-from penstock.project.variables import Environ, Unset, never, resolved
+from penstock.project.stand_ins import filled_values, is_about
+from penstock.project.variables import Environ, Unset, never, resolved, unset_hint
 
 M = TypeVar("M", bound=BaseModel)
 
 
 class Reader:
-    """Collects diagnostics while documents are read."""
+    """Collects diagnostics while documents are read.
 
-    def __init__(self, environ: Environ) -> None:
+    With `stand_ins`, a variable that is not set does not keep the rest of its element from being checked.
+    """
+
+    def __init__(self, environ: Environ, *, stand_ins: bool = False) -> None:
         self.environ = environ
+        self.stand_ins = stand_ins
         self.diagnostics: list[Diagnostic] = []
         self.refused: set[str] = set()
 
@@ -57,12 +62,34 @@ class Reader:
         for reference in unset:
             self.unset(reference, document, path, label, forms, Severity.ERROR)
         if unset:
-            return None  # what a missing variable makes of a value is no second mistake
+            return self.read_rest(model, raw, unset, document, path, label, forms=forms, later=later)
         try:
             return model.model_validate(value)
         except ValidationError as error:
             self.diagnostics += mistakes(model, error, value, document, path, label, forms)
             return _without_unknown(model, value, error)
+
+    def read_rest(
+        self,
+        model: type[M],
+        raw: Any,
+        unset: Sequence[Unset],
+        document: Document,
+        path: tuple[Step, ...],
+        label: str,
+        *,
+        forms: Sequence[Form] = (),
+        later: Callable[[tuple[Step, ...]], bool] = never,
+    ) -> M | None:
+        """The value as a model, with stand-ins for variables that are not set: what they make of it is no mistake."""
+        for value in filled_values(raw, self.environ, unset, later) if self.stand_ins else ():
+            try:
+                return model.model_validate(value)
+            except ValidationError as error:
+                if not is_about(error, value, unset):
+                    self.diagnostics += mistakes(model, error, value, document, path, label, forms)
+                    return _without_unknown(model, value, error)
+        return None
 
     def unset(
         self,
@@ -77,7 +104,9 @@ class Reader:
         origin = document.origin_of_text((*path, *steps), f"${{{reference.name}")
         text = f"the environment variable `{reference.name}` is not set"
         shown = ".".join([label, *map(str, steps)])
-        self.note("unset-variable", origin, shown, text, _UNSET_HINT, severity=severity, name=reference.name)
+        self.note(
+            "unset-variable", origin, shown, text, unset_hint(reference.name), severity=severity, name=reference.name
+        )
 
     def note(
         self,
@@ -91,9 +120,6 @@ class Reader:
         **params: str,
     ) -> None:
         self.diagnostics.append(Diagnostic(code, text, origin, path, hint, severity, params))
-
-
-_UNSET_HINT = "set it, put it into `.env`, or give a default: `${NAME:-default}`"
 
 
 def _without_unknown(model: type[M], value: Any, error: ValidationError) -> M | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from penstock.errors import Diagnostic, nearest
 from penstock.project.documents import TextFile
 from penstock.project.secrets import SECRET_HINT, is_secret
-from penstock.project.variables import REFERENCE, Environ, substituted
+from penstock.project.variables import REFERENCE, Environ, substituted, unset_hint
 from penstock.project.variables import references as variables_in
 from penstock.sql.dialects import quoted
 
@@ -106,7 +106,7 @@ def secret_problem(name: str, offset: int) -> TemplateProblem:
 
 def unset_problem(name: str, environ: Environ, offset: int) -> TemplateProblem:
     close = nearest(name, environ)
-    hint = f"set it, or write `${{{name}:-default}}`" + (f"; did you mean `{close}`?" if close else "")
+    hint = unset_hint(name) + (f"; did you mean `{close}`?" if close else "")
     return TemplateProblem("unset-variable", f"the environment variable `{name}` is not set", offset, hint, name)
 
 

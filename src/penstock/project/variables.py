@@ -55,6 +55,11 @@ def substituted(text: str, environ: Environ, missing: Callable[[str], None]) -> 
     return REFERENCE.sub(value, text)
 
 
+def unset_hint(name: str) -> str:
+    """What to do about a variable that is not set."""
+    return f"set it, put it into `.env`, or give a default: `${{{name}:-default}}`"
+
+
 def never(_: tuple[Step, ...]) -> bool:
     return False
 

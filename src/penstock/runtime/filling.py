@@ -13,7 +13,7 @@ from penstock.connectors.contract import Sink, Source
 from penstock.connectors.registry import sink_from, source_from
 from penstock.errors import PlanRefused
 from penstock.manifest.model import Parameter, Step
-from penstock.project.variables import Environ, resolved
+from penstock.project.variables import Environ, resolved, unset_hint
 
 _BLOCK: Final = 64
 
@@ -63,5 +63,6 @@ def _hmac_keys(key: str) -> tuple[bytes, bytes]:
 
 def _refuse(names: Collection[str]) -> None:
     if names:
-        text = f"not set in the environment: {', '.join(sorted(names))}"
-        raise PlanRefused("unset-variable", text, hint="set it, or put it into `.env`")
+        listed = ", ".join(f"`{name}`" for name in sorted(names))
+        text = f"the environment variable{f's {listed} are' if len(names) > 1 else f' {listed} is'} not set"
+        raise PlanRefused("unset-variable", text, hint=unset_hint(min(names)))

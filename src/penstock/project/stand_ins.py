@@ -1,0 +1,40 @@
+"""Values in place of environment variables that are not set, so that the rest of an element is checked all the same.
+
+Only `validate` takes them: whatever runs, or is written down, refuses a variable that is not set.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from penstock.project.documents import Step
+from penstock.project.mistakes import existing_steps
+from penstock.project.variables import Environ, Unset, resolved
+
+_NAMING: Final = frozenset(
+    {
+        "columns", "column", "consumes", "depends_on", "event_time", "from", "group", "key", "model", "name",
+        "primary_key", "produces", "ref", "source", "type",
+    }
+)  # fmt: skip
+"""Fields whose values are looked up in the documents: a stand-in for one would be a second mistake."""
+_NUMBER: Final = "1"
+
+
+def filled_values(
+    raw: Any, environ: Environ, unset: Sequence[Unset], later: Callable[[tuple[Step, ...]], bool]
+) -> Iterator[Any]:
+    """The value with stand-ins: names of variables at first, numbers then."""
+    if any(step in _NAMING for reference in unset for step in reference.path):
+        return
+    for number in (None, _NUMBER):
+        given = {reference.name: number or reference.name for reference in unset}
+        yield resolved(raw, {**environ, **given}, later)[0]
+
+
+def is_about(error: ValidationError, value: Any, unset: Sequence[Unset]) -> bool:
+    """Whether something is wrong with a stand-in, or with what it stands in."""
+    at = [reference.path for reference in unset]
+    wrong = [existing_steps(value, detail["loc"]) for detail in error.errors(include_url=False, include_input=False)]
+    return any(path[: len(steps)] == steps for steps in wrong for path in at)
