@@ -19,7 +19,11 @@ project: {name: shapes}
 sources:
   - name: o
     topic: o.v1
-    columns: [{name: oid, type: BIGINT}, {name: who, type: STRING}, {name: ts, type: TIMESTAMP(3)}]
+    columns:
+      - {name: oid, type: BIGINT}
+      - {name: who, type: STRING}
+      - {name: ts, type: TIMESTAMP(3)}
+      - {name: ends, type: TIMESTAMP(3)}
     event_time: {column: ts, watermark: {max_out_of_orderness_ms: 0}}
   - name: p
     topic: p.v1
@@ -34,6 +38,10 @@ models:
     sql: >
       SELECT o.oid, p.pid FROM {{ source("o") }} AS o LEFT JOIN {{ source("p") }} AS p
       ON o.oid = p.oid AND p.ts BETWEEN o.ts AND o.ts + INTERVAL '1' HOUR
+  - name: own_bound_join
+    sql: >
+      SELECT o.oid, p.pid FROM {{ source("o") }} AS o LEFT JOIN {{ source("p") }} AS p
+      ON o.oid = p.oid AND p.ts BETWEEN o.ts AND o.ends
   - name: change_join
     sql: >
       SELECT o.oid, p.pid FROM {{ source("o") }} AS o LEFT JOIN {{ source("p") }} AS p
@@ -44,17 +52,30 @@ models:
       ON o.oid = p.oid
   - name: windows
     sql: >
-      SELECT TUMBLE_START(ts, INTERVAL '1' HOUR) AS at, COUNT(*) AS n FROM (
-        SELECT oid, ts FROM {{ source("o") }} WHERE who IS NOT NULL
-        UNION ALL SELECT oid, ts FROM {{ source("p") }})
-      GROUP BY TUMBLE(ts, INTERVAL '1' HOUR)
+      SELECT HOP_START(ts, INTERVAL '30' MINUTE, INTERVAL '1' HOUR) AS at, COUNT(*) AS n FROM EITHER
+      GROUP BY HOP(ts, INTERVAL '30' MINUTE, INTERVAL '1' HOUR)
+  - name: sessions
+    sql: >
+      SELECT oid, COUNT(*) AS n FROM EITHER GROUP BY oid, SESSION(ts, INTERVAL '1' HOUR)
   - name: firsts
     sql: >
-      SELECT oid, ts FROM (
-        SELECT *, ROW_NUMBER() OVER (PARTITION BY oid ORDER BY ts) AS rn FROM (
-          SELECT oid, ts FROM {{ source("o") }} WHERE oid IS NOT NULL UNION ALL SELECT oid, ts FROM {{ source("p") }}))
+      SELECT oid, ts FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY oid ORDER BY ts) AS rn FROM EITHER)
       WHERE rn = 1
-"""
+  - name: recent
+    sql: >
+      SELECT oid, ts, COUNT(*) OVER (PARTITION BY oid ORDER BY ts ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS n
+      FROM EITHER
+  - name: counts
+    sql: >
+      SELECT oid, COUNT(*) AS n, MAX(ts) AS latest FROM EITHER GROUP BY oid
+  - name: moments
+    sql: >
+      SELECT DISTINCT oid, ts FROM EITHER
+""".replace(
+    "EITHER",
+    """(
+        SELECT oid, ts FROM {{ source("o") }} WHERE who IS NOT NULL UNION ALL SELECT oid, ts FROM {{ source("p") }})""",
+)
 
 
 def put(root: Path, topic: str, name: str, rows: Sequence[dict[str, Any]]) -> None:
@@ -71,61 +92,71 @@ def put(root: Path, topic: str, name: str, rows: Sequence[dict[str, Any]]) -> No
                 writer.writerows(rows)
         case ".parquet":
             table = pa.Table.from_pylist(list(rows))
-            time = table.column("ts").cast(pa.timestamp("us", "UTC"))
-            pq.write_table(table.set_column(table.column_names.index("ts"), "ts", time), path)
+            for name in sorted({"ts", "ends"} & set(table.column_names)):
+                time = table.column(name).cast(pa.timestamp("us", "UTC"))
+                table = table.set_column(table.column_names.index(name), name, time)
+            pq.write_table(table, path)
 
 
 def o(oid: int, minute: int) -> dict[str, Any]:
-    return {"oid": oid, "who": f"w{oid}", "ts": f"2026-01-01T00:{minute:02d}:00Z"}
+    time = f"2026-01-01T00:{minute:02d}:00Z"
+    return {"oid": oid, "who": f"w{oid}", "ts": time, "ends": "2026-01-01T01:00:00Z"}
 
 
 def p(pid: int, oid: int, minute: int) -> dict[str, Any]:
     return {"pid": pid, "oid": oid, "ts": f"2026-01-01T00:{minute:02d}:00Z"}
 
 
-END = "2026-01-01T09:00:00Z"
+END, END_KEYS = "2026-01-01T09:00:00Z", 90
 
 
 @pytest.mark.parametrize(
-    ("files", "pairs", "firsts", "in_window"),
+    ("files", "pairs"),
     [
-        (
-            (("o.json",), ("p.csv",), ("o.parquet", "p.json")),
-            [(1, 12), (1, 13), (3, 12), (3, 13)],
-            {1: 1, 2: 12, 3: 3},
-            8,
-        ),
-        (((), ("p.parquet", "o.csv"), ("o.json",)), [(2, 12), (3, 12)], {1: 12, 2: 2, 3: 3}, 5),
+        ((("o.json",), ("p.csv",), ("o.parquet", "p.json")), [(1, 12), (1, 13), (3, 12), (3, 13)]),
+        (((), ("p.parquet", "o.csv"), ("o.json",)), [(2, 12), (3, 12)]),
     ],
 )
 def test_every_shape_goes_on_whichever_input_and_format_had_rows_first(
-    running: Running,
-    files: Sequence[Sequence[str]],
-    pairs: list[tuple[int, int]],
-    firsts: dict[int, int],
-    in_window: int,
+    running: Running, files: Sequence[Sequence[str]], pairs: list[tuple[int, int]]
 ) -> None:
     running.write({"stream_project.yml": SHAPES})
+    sent: list[tuple[int, int]] = []
     for number, names in enumerate(files, 1):
         for name in names:
             source, form = name.split(".")
             rows = [o(number, number)] if source == "o" else [p(10 + number, n, number + 10) for n in (1, 2, 3)]
             put(running.root, f"{source}.v1", f"{number}.{form}", rows)
+            sent += [(row["oid"], int(row["ts"][14:16])) for row in rows]
         if number == len(files):
-            put(running.root, "o.v1", "end.json", [{"oid": 99, "who": "end", "ts": END}])
+            put(running.root, "o.v1", "end.json", [{"oid": 99, "who": "end", "ts": END, "ends": END}])
             put(running.root, "p.v1", "end.json", [{"pid": 99, "oid": 98, "ts": END}])
         running.run()
-    for name in ("interval_join", "left_interval_join"):
-        assert sorted((r["oid"], r["pid"]) for r in running.topic(name)) == pairs
+    for name in ("interval_join", "left_interval_join", "own_bound_join"):
+        found = sorted((r["oid"], r["pid"]) for r in running.topic(name) if r["oid"] < END_KEYS)
+        assert found == pairs, name
     signs = {"i": 1, "u": 1, "d": -1}
     net: Counter[tuple[int, int | None]] = Counter()
     for row in running.topic("change_join"):
         net[row["oid"], row["pid"]] += signs[row["_gs_op"]]
     assert +net == Counter([*pairs, (99, None)])
     assert sorted((int(r["who"][1:]), r["pid"]) for r in running.topic("version_join")) == pairs
-    assert [r["n"] for r in running.topic("windows")] == [in_window]
-    first = {oid: row["ts"].minute for oid, row in table(running, "firsts", "oid").items() if oid < 90}
-    assert first == firsts
+
+    def minutes(topic: str, key: str, column: str) -> list[tuple[int, int]]:
+        return sorted((r[key], r[column].minute) for r in running.topic(topic) if r[key] < END_KEYS)
+
+    counts = Counter(oid for oid, _ in sent)
+    assert [r["n"] for r in running.topic("windows")] == [len(sent)] * 2
+    assert {r["oid"]: r["n"] for r in running.topic("sessions")} == counts
+    assert minutes("recent", "oid", "ts") == sorted(sent)
+    assert Counter(r["oid"] for r in running.topic("recent") if r["n"] > 1) == counts - Counter(counts.keys())
+    assert minutes("moments", "oid", "ts") == sorted(sent)
+    first = {oid: row["ts"].minute for oid, row in table(running, "firsts", "oid").items() if oid < END_KEYS}
+    assert first == {oid: min(m for key, m in sent if key == oid) for oid in counts}
+    totals = {oid: (row["n"], row["latest"].minute) for oid, row in table(running, "counts", "oid").items()}
+    assert {oid: value for oid, value in totals.items() if oid < END_KEYS} == {
+        oid: (n, max(m for key, m in sent if key == oid)) for oid, n in counts.items()
+    }
 
 
 EVOLVING = """
@@ -215,7 +246,8 @@ models:
       SELECT l.oid, r.ts FROM {{ source("o") }} AS l JOIN {{ source("o") }} AS r
       ON l.oid = r.oid AND r.ts > l.ts AND r.ts <= l.ts + INTERVAL '1' HOUR
   - name: counts
-    sql: SELECT oid, COUNT(*) AS n FROM {{ source("o") }} GROUP BY oid
+    sql: >
+      SELECT oid, COUNT(*) AS n FROM {{ source("o") }} GROUP BY oid
 """
 
 
