@@ -88,7 +88,7 @@ CODES: Final[Mapping[str, str]] = {
     "event-time-future": "Rows have an event time too far ahead of the clock, and their source says `on_error: stop`.",
     "event-time-missing": "`event_time.column` names a column that the source, the model, or the node of a pipeline does not have.",
     "window-invalid": "A window cannot be made as it is written: its lengths, its arguments, or what is grouped by do not fit.",
-    "window-over-late-rows": "A window is over the time of rows that a join hands on whenever they find a partner. Those that find it late are dropped.",
+    "window-over-late-rows": "A window, OVER or a join bounded in time goes by the time of rows that a join hands on whenever they find a partner. Those that find it late are dropped.",
     "window-without-event-time": "A time window needs a stream with event time. Declare `event_time` on the source.",
     "connector-taken": "Kafka Connect has a connector of that name that the project has not made, with other settings. It is left alone, and nothing was changed.",
     "connector-refused": "A worker of Kafka Connect was asked whether it would take a connector, and has something against it. Nothing was changed.",

@@ -143,3 +143,20 @@ def test_joins_in_other_places_keep_their_rows(tmp_path: Path, spark: SparkSessi
         "JOIN {b} AS c ON c.auction = b.auction AND c.bt BETWEEN b.bt AND b.bt + INTERVAL '2' HOUR",
     }
     assert_all_rows_come(tmp_path, spark, models)
+
+
+def test_a_window_over_the_topic_of_a_join_waits_for_its_rows(tmp_path: Path, spark: SparkSession) -> None:
+    models = {
+        "pairs": "SELECT a.id, a.at, b.bt FROM {a} AS a JOIN {b} AS b ON a.id = b.auction "
+        "AND b.bt BETWEEN a.at AND a.at + INTERVAL '2' HOUR",
+        "hours": "SELECT TUMBLE_START(at, INTERVAL '1' HOUR) AS hour, COUNT(*) AS n "
+        "FROM {{ ref(\"pairs\") }} GROUP BY TUMBLE(at, INTERVAL '1' HOUR)",
+    }
+    (tmp_path / "stream_project.yml").write_text(project(models), encoding="utf-8")
+    stream = Rehearsal(tmp_path, spark)
+    stream.send("a", rows_a((1, 0, 0, 0, 0), (2, 0, 90, 0, 0))).send("b", rows_b((2, 1, 90, 0))).run()
+    stream.send("a", rows_a((3, 0, 95, 0, 0))).send("b", rows_b((3, 1, 95, 0))).run()
+    stream.send("b", rows_b((1, 2, 110, 0))).run()
+    stream.send("a", rows_a((4, 0, 600, 0, 0))).send("b", rows_b((4, 1, 600, 0))).run()
+    stream.until("2026-03-01T00:00:00Z")
+    assert sorted((row["hour"].hour, row["n"]) for row in stream.table("hours")) == [(10, 1), (11, 2), (20, 1)]

@@ -165,3 +165,75 @@ def test_an_event_time_that_a_view_computes_from_more_is_refused(project: Findin
     fields = model("fields", 'SELECT bid AS u FROM {{ source("events") }}', "virtual_topic")
     found = [d for d in project(NESTED + fields + view("late", sql)) if d.severity == "error"]
     assert [(d.code, d.hint) for d in found] == [("window-without-event-time", hint)]
+
+
+JOINED = HEAD.replace(
+    "models:\n",
+    """\
+  - name: payments
+    topic: payments.v1
+    columns: [{name: order_id, type: BIGINT}, {name: paid_at, type: TIMESTAMP(3)}, {name: due, type: TIMESTAMP(3)}]
+    event_time: {column: paid_at, watermark: {max_out_of_orderness_ms: 5000}}
+models:
+""",
+)
+
+
+def pairs(condition: str, side: str = "") -> str:
+    read = f'FROM {S} AS o {side} JOIN {{{{ source("payments") }}}} AS p ON o.id = p.order_id AND {condition}'
+    return f"SELECT o.at AS ordered, p.paid_at, o.id AS n {read}"
+
+
+@pytest.mark.parametrize(
+    ("condition", "behind_ms"),
+    [
+        ("p.paid_at BETWEEN o.at AND o.at + INTERVAL '1' HOUR", 3_600_000),
+        ("p.paid_at >= o.at - INTERVAL '5' MINUTE AND o.at + INTERVAL '1' HOUR > p.paid_at", 3_900_000),
+        ("p.paid_at - INTERVAL '1' MINUTE BETWEEN o.at AND INTERVAL '2' MINUTE + o.at", 180_000),
+        ("p.paid_at = o.at", 0),
+    ],
+)
+@pytest.mark.parametrize("column", ["ordered", "paid_at"])
+def test_rows_of_a_join_are_behind_by_its_bounds(
+    project: Findings, project_graph: Link, condition: str, behind_ms: int, column: str
+) -> None:
+    text = JOINED + model("joined", pairs(condition)) + hourly("joined", column)
+    assert project(text) == ()
+    assert input_time(project_graph, text) == EventTime(column, 5000 + behind_ms)
+
+
+def test_rows_of_a_join_in_a_view_are_behind_for_readers_of_the_next_topic(project_graph: Link) -> None:
+    view = model("view", pairs("p.paid_at BETWEEN o.at AND o.at + INTERVAL '1' HOUR"), "virtual_topic")
+    text = JOINED + view + model("joined", 'SELECT ordered, n FROM {{ ref("view") }}')
+    assert input_time(project_graph, text + hourly("joined", "ordered")) == EventTime("ordered", 3_605_000)
+    assert input_time(project_graph, JOINED + view + hourly("view", "ordered")) == EventTime("at", 2000)
+
+
+@pytest.mark.parametrize(
+    ("condition", "side"),
+    [
+        ("p.paid_at >= o.at", ""),
+        ("p.paid_at BETWEEN o.at AND p.due", ""),
+        ("TRUE", ""),
+        ("p.paid_at BETWEEN o.at AND o.at + INTERVAL '1' HOUR", "LEFT"),
+    ],
+)
+def test_readers_of_rows_that_a_join_hands_on_at_any_time_are_noted(
+    project: Findings, condition: str, side: str
+) -> None:
+    joined = model("joined", pairs(condition, side))
+    read = '{{ ref("joined") }}'
+    readers = {
+        "the window": hourly("joined", "ordered"),
+        "OVER": model("o", f"SELECT n, COUNT(*) OVER (PARTITION BY n ORDER BY ordered) AS c FROM {read}"),
+        "the join": model(
+            "j", f"SELECT x.n FROM {S} AS o JOIN {read} AS x ON o.id = x.n AND x.ordered BETWEEN o.at AND o.at + {HOUR}"
+        ),
+    }
+    for name, reader in readers.items():
+        found = only(
+            [d for d in project(JOINED + joined + reader) if d.code != "state-unbounded"], "window-over-late-rows"
+        )
+        assert f"are late for {name}, and dropped" in found.message
+    declared = "    event_time: {column: ordered, watermark: {max_out_of_orderness_ms: 9000}}\n"
+    assert {d.code for d in project(JOINED + joined + declared + readers["the window"])} <= {"state-unbounded"}

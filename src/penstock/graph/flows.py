@@ -14,6 +14,7 @@ def flow_of(node: Node) -> Flow:
     """What a query that reads the node is told about its rows."""
     columns = None if node.columns is None else tuple(c.name for c in node.columns)
     times = frozenset({node.event_time.column.casefold()} if node.event_time else ())
+    written = node.materialized != "virtual_topic"
     declared = node.element.columns if isinstance(node.element, Source) else ()
     clocks = frozenset(c.name.casefold() for c in declared if c.proctime)
     lateness_ms = max((time.lateness_ms for time in node.times), default=0)
@@ -28,6 +29,7 @@ def flow_of(node: Node) -> Flow:
         lateness_ms=lateness_ms,
         keeps_late=keeps_late,
         mixed=node.mixed,
+        stale=frozenset(time.column.casefold() for time in node.times if time.unordered and written),
     )
 
 

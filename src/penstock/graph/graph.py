@@ -31,7 +31,8 @@ class EventTime:
 
     `max_future_ms` is how far ahead of the clock it may be (0 is any far), `idle_ms` after how long without rows it
     goes on with the clock, `lateness_ms` for how long after the watermark results are corrected; `keeps_late` is
-    whether rows that come later still go to the error topic.
+    whether rows that come later still go to the error topic. `unordered` is whether a join hands rows on however late
+    they are.
     """
 
     column: str
@@ -40,6 +41,7 @@ class EventTime:
     idle_ms: int | None = None
     lateness_ms: int = 0
     keeps_late: bool = False
+    unordered: bool = False
 
     @staticmethod
     def said(column: str, said: written.EventTime) -> EventTime:

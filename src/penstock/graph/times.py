@@ -9,7 +9,8 @@ from penstock.graph.graph import EventTime, Graph, Node
 from penstock.graph.read_model import ReadModel
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
-from penstock.sql.origins import InputColumn, Origins
+from penstock.sql.carving.stages import JoinLag
+from penstock.sql.origins import InputColumn
 from penstock.sql.query import Problem
 from penstock.sql.shape import Window
 from penstock.sql.study import Study
@@ -132,7 +133,7 @@ def output_times(
     Of the windows in a view only their time is one.
     """
     ends = _ENDS[:1] if view else _ENDS
-    passed = [*_passed_times(found.origins, inputs, masked), *_window_ends(found, inputs, asked, masked, ends)]
+    passed = [*_passed_times(found, inputs, masked), *_window_ends(found, inputs, asked, masked, ends)]
     first = next(iter(passed), None)
     said = declared.value.event_time
     if said is None:
@@ -147,18 +148,25 @@ def output_times(
     return [EventTime.said(said.column, said)], []
 
 
-def _passed_times(
-    origins: Mapping[str, Origins], inputs: Mapping[str, Node], masked: Collection[str]
-) -> list[EventTime]:
+def _passed_times(found: Study, inputs: Mapping[str, Node], masked: Collection[str]) -> list[EventTime]:
     """The times of inputs that come out unchanged, in the order that they have there."""
     passed = []
-    for name, found in origins.items():
-        if name in masked or len(found) != 1 or found[0].way != "same" or found[0].input not in inputs:
+    for name, origins in found.origins.items():
+        if name in masked or len(origins) != 1 or origins[0].way != "same" or origins[0].input not in inputs:
             continue
-        for place, time in enumerate(inputs[found[0].input].times):
-            if time.column.casefold() == found[0].name:
-                passed.append((place, replace(time, column=name)))
+        for place, time in enumerate(inputs[origins[0].input].times):
+            if time.column.casefold() == origins[0].name:
+                passed.append((place, _joined_time(replace(time, column=name), found.lag, inputs)))
     return [time for _, time in sorted(passed, key=lambda pair: pair[0])]
+
+
+def _joined_time(time: EventTime, lag: JoinLag, inputs: Mapping[str, Node]) -> EventTime:
+    """The time of rows that have come out of joins: each may have waited for the latest row of another input."""
+    if not lag.joined:
+        return time
+    slowest_ms = max((t.delay_ms for node in inputs.values() for t in node.times[:1]), default=0)
+    delay_ms = max(time.delay_ms, slowest_ms) + lag.behind_ms
+    return replace(time, delay_ms=delay_ms, unordered=time.unordered or not lag.bounded)
 
 
 def _window_ends(

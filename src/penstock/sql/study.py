@@ -11,7 +11,7 @@ from sqlglot.errors import OptimizeError
 
 from penstock.keyed.operators import Aggregate, Operator
 from penstock.sql.carving.carve import carve
-from penstock.sql.carving.stages import Flow, FlowKind, OperatorStage
+from penstock.sql.carving.stages import NO_LAG, Flow, FlowKind, JoinLag, OperatorStage
 from penstock.sql.columns import WindowTime, analyse
 from penstock.sql.dialects import PROJECT
 from penstock.sql.ml import ModelCall, model_calls, name_models
@@ -59,6 +59,8 @@ class Study:
     """Whether late rows change what its windows gave."""
     asks: tuple[ModelCall, ...] = ()
     """The calls that ask a model of machine learning."""
+    lag: JoinLag = NO_LAG
+    """How far the event times of its rows may be behind those of its inputs."""
     keyed: bool = False
     """Whether operators of ours keep state for it."""
     operands: tuple[str | None, ...] = ()
@@ -170,6 +172,7 @@ def _with_flow(found: Study, sql: str, flows: Mapping[str, Flow], ttl_ms: int | 
         hindrance=problem,
         corrects=any(isinstance(s, OperatorStage) and _is_corrected(s.operator) for s in carved.stages),
         keyed=any(isinstance(stage, OperatorStage) for stage in carved.stages),
+        lag=carved.lag,
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from penstock.sql.carving.stages import FlowKind
+from penstock.sql.carving.stages import FlowKind, JoinLag
 from penstock.sql.columns import WindowTime
 from penstock.sql.ml import ModelCall
 from penstock.sql.origins import ColumnOrigin, ColumnUse, InputColumn, Use, Way
@@ -35,6 +35,7 @@ def to_json(found: Study) -> dict[str, Any]:
         },
         "asks": [[c.function, c.model, c.offset, c.arguments, c.as_table] for c in found.asks],
         "keyed": found.keyed,
+        "lag": [found.lag.joined, found.lag.behind_ms, found.lag.bounded],
         "operands": list(found.operands),
         "uses": [[u.input, u.name, u.use] for u in found.uses],
         "origins": {name: [[o.input, o.name, o.way] for o in listed] for name, listed in found.origins.items()},
@@ -84,6 +85,7 @@ def from_json(kept: Mapping[str, Any]) -> Study:
             for function, model, offset, arguments, as_table in kept["asks"]
         ),
         keyed=_is(bool, kept["keyed"]),
+        lag=_lag(*kept["lag"]),
         operands=tuple(_is((str, type(None)), kind) for kind in kept["operands"]),
     )
 
@@ -118,6 +120,10 @@ def _window_time(node: Any, column: Any, part: Any, behind: Any) -> WindowTime:
     if part not in PARTS.values():
         raise ValueError(f"{part!r} is no end of a window")
     return WindowTime(InputColumn(_text(node), _text(column)), part, _is(int, behind))
+
+
+def _lag(joined: Any, behind_ms: Any, bounded: Any) -> JoinLag:
+    return JoinLag(_is(bool, joined), _is(int, behind_ms), _is(bool, bounded))
 
 
 def _use(value: Any) -> Use:

@@ -11,6 +11,7 @@ from penstock.sql.carving.commas import joined_on
 from penstock.sql.carving.conditions import BETWEEN, is_operator_join
 from penstock.sql.carving.groups import group, total
 from penstock.sql.carving.interval_joins import find_intervals, join_intervals
+from penstock.sql.carving.join_lags import LATE_CODE, join_lag, late_input_hint, late_text, note_late_joins
 from penstock.sql.carving.joins import join_changes, join_versions
 from penstock.sql.carving.late import closing, is_closed_here
 from penstock.sql.carving.names import name_owners
@@ -21,7 +22,7 @@ from penstock.sql.carving.ranks import Ranked, rank, ranked
 from penstock.sql.carving.reading import in_place, put_in_place, relations_of
 from penstock.sql.carving.rewrites import plain_ranks, ranked_alone
 from penstock.sql.carving.select import own_nodes, unfolds
-from penstock.sql.carving.stages import Bench, Flow, Refusal, Relation, Stage
+from penstock.sql.carving.stages import NO_LAG, Bench, Flow, JoinLag, Refusal, Relation, Stage
 from penstock.sql.function_names import is_of_group
 from penstock.sql.query import Problem, offset_of
 from penstock.sql.shape import over_offset
@@ -34,7 +35,7 @@ class Carved:
 
     The key of changes is that of the outputs; it is empty when the outputs do not tell. `unbounded` has the constructs
     whose state grows for ever, with their offsets and ways out; `by_time` is whether Spark joins by event time. `notes`
-    are warnings.
+    are warnings. `lag` is how far the event times of its rows may be behind those of its inputs.
     """
 
     tree: exp.Query
@@ -45,6 +46,7 @@ class Carved:
     problem: Problem | None = None
     by_time: bool = False
     notes: tuple[Problem, ...] = ()
+    lag: JoinLag = NO_LAG
 
 
 def carve(
@@ -68,8 +70,8 @@ def carve(
         return Carved(tree, Flow(), problem=refusal.problem)
     tree, flow = _finished(tree, flow)
     ordered, unbounded = frozenset(bench.ordered), tuple(bench.unbounded)
-    notes = tuple(bench.notes)
-    return Carved(tree, flow, tuple(bench.stages), ordered, unbounded, by_time=bench.by_time, notes=notes)
+    notes, stages = tuple(bench.notes), tuple(bench.stages)
+    return Carved(tree, flow, stages, ordered, unbounded, by_time=bench.by_time, notes=notes, lag=bench.lag)
 
 
 def _finished(tree: exp.Query, flow: Flow) -> tuple[exp.Query, Flow]:
@@ -142,6 +144,7 @@ def _ranked(bench: Bench, select: exp.Select, found: Ranked) -> Flow:
     relations = in_place(bench, relations_of(bench, inner, lambda query: _query(bench, query)))
     name_owners(inner, relations)
     relations = joined_on(inner, relations) or relations
+    bench.lag += join_lag(inner, relations)
     flow, relations = _joined(bench, inner, relations)
     if flow.kind == "changes":
         relations = [read_signed(inner, relations[0], signed_view(bench, relations[0]))]
@@ -167,6 +170,8 @@ def _worked(bench: Bench, select: exp.Select, relations: list[Relation], *, nest
     name_owners(select, relations, strict=False)
     ordered = joined_on(select, relations)
     relations = relations if ordered is None else ordered
+    bench.lag += join_lag(select, relations)
+    note_late_joins(bench, select, relations)
     if not carved and not _operator_joins(bench, select, relations):
         flow = passed(select, relations)
         written = write_joins(select, relations)
@@ -197,8 +202,9 @@ def _note_late_windows(bench: Bench, select: exp.Select, relations: list[Relatio
     for name in ("joins", "where"):
         output.set(name, select.args.get(name))
     if "_time" in passed(output, relations).stale:
-        text = f"rows that find a partner when event time has passed `{time.name}` are late for the window, and dropped"
-        bench.notes.append(Problem("window-over-late-rows", text, offset_of(time), BETWEEN, time.name))
+        text = late_text(time.name, "the window")
+        way_out = late_input_hint(time, relations, bench.inputs) or BETWEEN
+        bench.notes.append(Problem(LATE_CODE, text, offset_of(time), way_out, time.name))
 
 
 def _only_forwards(select: exp.Select) -> bool:

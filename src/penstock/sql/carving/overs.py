@@ -8,6 +8,7 @@ from sqlglot import exp
 from penstock.keyed.operators import Over, OverCall
 from penstock.sql.carving.bounds import is_time, rows_in_time
 from penstock.sql.carving.conditions import is_clock, not_declared
+from penstock.sql.carving.join_lags import note_late_input
 from penstock.sql.carving.late import late_rows
 from penstock.sql.carving.means import mean
 from penstock.sql.carving.names import ours, resolve_aliases
@@ -50,6 +51,8 @@ def over(bench: Bench, select: exp.Select, relations: list[Relation], windows: l
     if isinstance(time, exp.Column) and not any(is_time(time, r) for r in rows_in_time(select, relations)):
         way_out = "bound the join in time, or order by PROCTIME()"
         raise Refusal("OVER by event time behind a join without a bound in time", place, way_out)
+    if time is not None:
+        note_late_input(bench, time, relations, "OVER")
     flow = replace(passed(select, relations), watermarked=False)
     calls = _Calls()
     for window, frame in zip(windows, resolved, strict=True):

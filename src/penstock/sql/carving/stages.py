@@ -62,6 +62,26 @@ class LateRows:
 
 
 @dataclass(frozen=True, slots=True)
+class JoinLag:
+    """How far the event times of rows may be behind when joins put them out.
+
+    Beyond `behind_ms` nothing is known unless the lag is `bounded`: a join may lack a constant bound, or put out rows
+    without a partner, which come after the pairs of the batch that moved event time.
+    """
+
+    joined: bool = False
+    behind_ms: int = 0
+    bounded: bool = True
+
+    def __add__(self, other: "JoinLag") -> "JoinLag":
+        behind_ms = self.behind_ms + other.behind_ms
+        return JoinLag(self.joined or other.joined, behind_ms, self.bounded and other.bounded)
+
+
+NO_LAG: Final = JoinLag()
+
+
+@dataclass(frozen=True, slots=True)
 class OperatorStage:
     """`late` is there if late rows are to be kept."""
 
@@ -120,6 +140,8 @@ class Bench:
     notes: list[Problem] = field(default_factory=list)
     by_time: bool = False
     """Whether Spark does a join by event time."""
+    lag: JoinLag = NO_LAG
+    """How far rows may be behind when they have come out of the joins."""
     local: dict[str, Relation] = field(default_factory=dict)
     """CTEs that became views, by folded name."""
 
