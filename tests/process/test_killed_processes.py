@@ -1,15 +1,17 @@
 """Processes of a run that somebody else ends: the operating system, a service manager, a person."""
 
+import json
 import os
 import re
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.endpoint import Endpoint
-from tests.process.cli import PATIENCE, UNHURRIED, background, children, everybody, wait_until
+from tests.process.cli import PATIENCE, UNHURRIED, background, children, everybody, penstock, wait_until
 from tests.process.test_stopping import ended, hang_at, project, server, waits
 
 __all__ = ["project", "server"]
@@ -60,3 +62,42 @@ def test_a_jvm_that_is_killed_while_queries_start_is_an_error_of_one_sentence(
     assert runner.returncode == 4, said
     assert re.search("spark-lost|spark-start", said)
     assert "Traceback" not in said
+
+
+COUNTS = """
+project: {name: counts}
+sources:
+  - {name: s, topic: s.v1, columns: [{name: k, type: BIGINT}]}
+models:
+  - name: counts
+    sql: SELECT k, COUNT(*) AS n FROM {{ source("s") }} GROUP BY k
+    advanced: {spark: {parallelism: 40}}
+"""
+
+
+def test_a_kill_inside_the_first_batch_leaves_the_number_of_state_partitions(tmp_path: Path) -> None:
+    topics, home = tmp_path / ".penstock" / "topics", tmp_path / ".penstock" / "project.counts" / "default"
+    (topics / "s.v1").mkdir(parents=True)
+    (topics / "s.v1" / "1.json").write_text("".join(f'{{"k": {n % 200}}}\n' for n in range(600)))
+    (tmp_path / "stream_project.yml").write_text(COUNTS)
+    state = home / "checkpoints" / "counts" / "state" / "0"
+
+    def partitions() -> int:
+        return sum(path.name.isdecimal() for path in state.iterdir()) if state.exists() else 0
+
+    with background("run", cwd=tmp_path) as runner:
+        wait_until(lambda: bool(children(runner.pid)), "a JVM")
+        jvms, deadline = children(runner.pid), time.monotonic() + PATIENCE
+        while not partitions() and time.monotonic() < deadline:
+            time.sleep(0.001)
+        for pid in (*jvms, runner.pid):
+            os.kill(pid, signal.SIGKILL)
+        runner.communicate(timeout=PATIENCE)
+    assert 0 < partitions() < 40
+    assert not list((state.parents[1] / "commits").glob("[0-9]*"))
+
+    done = penstock("run", "--once", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert partitions() == 40
+    shown = penstock("show", "counts", "--limit", "500", "--format", "json", cwd=tmp_path)
+    assert {row["k"]: row["n"] for row in json.loads(shown.stdout)} == dict.fromkeys(range(200), 3)
