@@ -87,6 +87,19 @@ def test_nulls_groups_and_ends(session: SparkSession) -> None:
     assert (Decimal(row["x"]), Decimal(row["y"]), row["n"], Decimal(row["z"])) == (
         Decimal("1.5"), Decimal(-3), 2, Decimal("3.5")
     )  # fmt: skip
+    grouped = "SELECT b, MAX(a) AS m, MAX(a) FILTER (WHERE a < 0) AS low FROM t GROUP BY b {}"
+
+    def groups(condition: str) -> list[tuple[Decimal, Decimal | None]]:
+        rows = with_texts(session.sql(rewritten(grouped.format(condition), (("t", columns_of(frame)),)))).collect()
+        return [(Decimal(row["m"]), row["low"] and Decimal(row["low"])) for row in rows]
+
+    whole = [(Decimal("1.5"), None), (Decimal("1.5"), Decimal(-3))]
+    assert groups("ORDER BY MAX(a), COALESCE(MIN(a), 0) DESC") == whole
+    assert sorted(groups("HAVING MAX(a) > 1.4"), key=str) == sorted(whole, key=str)
+    assert groups("HAVING MIN(a) < -2.9 AND m > 1") == whole[1:]
+    assert groups("HAVING MAX(a) FILTER (WHERE a < 0) = -3") == whole[1:]
+    assert groups("HAVING b IS NULL AND CASE WHEN MAX(a) > 1 THEN MIN(a) END = 1.5") == whole[:1]
+    assert groups("HAVING m > 1.5") == groups("HAVING MAX(b) > 2") == []
 
 
 @pytest.mark.parametrize(

@@ -265,6 +265,12 @@ def test_a_text_that_cannot_be_read_as_what_it_is_compared_with_is_an_error(cond
     assert found.notes == ()
 
 
+@pytest.mark.parametrize("condition", ["MAX(at) > 'garbage'", "MIN(i) = 'a'", "i = 'a'", "SUM(x) <> ''"])
+def test_conditions_of_groups_are_read_as_those_of_rows(condition: str) -> None:
+    found = study(f"SELECT i, COUNT(*) AS n FROM t GROUP BY i HAVING {condition}", {"t": TYPED}, {})
+    assert [p.code for p in found.problems] == ["sql-argument"]
+
+
 @pytest.mark.parametrize(
     "condition",
     [

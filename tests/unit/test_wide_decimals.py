@@ -15,6 +15,7 @@ from penstock.sql.dialects import PIPELINE
 from penstock.sql.query import Query, parse
 from penstock.sql.types import Column
 from penstock.sql.wide_decimals import decimal_bytes
+from penstock.sql.wide_rewriting import rewritten
 from penstock.sql.wide_types import mentions_wide, spark_type_of, wide_name
 
 INPUT = (
@@ -114,3 +115,19 @@ def test_a_table_keeps_every_digit_or_is_refused() -> None:
     assert holds("text", "numeric(100,18)")
     assert not holds("numeric(78,0)", "numeric(100,18)")
     assert not holds("text", "numeric(38,2)")
+
+
+@pytest.mark.parametrize(
+    ("condition", "rewritten_to"),
+    [
+        ("MAX(a) > 5", "MAX(`a`.`dec_100_18`) > X'"),
+        ("COALESCE(MIN(a), MAX(u)) > 5", "COALESCE(MIN(`a`.`dec_100_18`), PENSTOCK_"),
+        ("m > 5", "`m`.`dec_100_18` > X'"),
+        ("MAX(a) FILTER (WHERE a > 3) > 4", "MAX(`a`.`dec_100_18`) FILTER(WHERE `a`.`dec_100_18` > X'"),
+        ("CASE WHEN MAX(a) > 1 THEN MIN(a) END = 1", "CASE WHEN MAX(`a`.`dec_100_18`) > X'"),
+        ("MAX(u) > MIN(u) + 1", "MAX(`u`.`u256`) > PENSTOCK_"),
+    ],
+)
+def test_wide_numbers_in_having_are_compared_as_such(condition: str, rewritten_to: str) -> None:
+    found = rewritten(f"SELECT n, MAX(a) AS m FROM t GROUP BY n HAVING {condition}", (("t", INPUT),))
+    assert rewritten_to in found.partition(" HAVING ")[2]

@@ -16,6 +16,7 @@ from penstock.sql.calls import wrong_arguments, wrong_calls
 from penstock.sql.dialects import PROJECT
 from penstock.sql.functions import decimal_type, is_trusted, tell_types
 from penstock.sql.grouping import misplaced_aggregates, ungrouped
+from penstock.sql.having_columns import has_found_owner, name_having_owners
 from penstock.sql.keys import unordered_keys, unsteady_keys
 from penstock.sql.known_types import KnownTypes
 from penstock.sql.mismatches import AS_NUMBER, mismatched
@@ -159,7 +160,10 @@ def _qualified(tree: exp.Query, schema: MappingSchema, dialect: Dialect) -> exp.
         )
     except SqlglotError:
         return None
-    return qualified if isinstance(qualified, exp.Query) else None
+    if not isinstance(qualified, exp.Query):
+        return None
+    name_having_owners(qualified, schema)
+    return qualified
 
 
 def _is_open(tree: exp.Query) -> bool:
@@ -237,7 +241,12 @@ def _computed_type(projection: exp.Expr) -> str | None:
 
 
 def _operand_type(operand: exp.Expr) -> str | None:
-    """The type of an operand. Of a decimal it is enough to know that it is one."""
+    """The type of an operand. Of a decimal it is enough to know that it is one.
+
+    In HAVING it is left to Spark where the text does not name the tables: another text would need another state.
+    """
+    if has_found_owner(operand):
+        return None
     is_decimal = operand.type is not None and operand.type.this is exp.DType.DECIMAL
     return _computed_type(operand) or ("DECIMAL" if is_decimal else None)
 

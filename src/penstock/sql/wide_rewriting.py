@@ -11,6 +11,7 @@ from sqlglot.schema import MappingSchema
 
 from penstock.errors import PlanRefused
 from penstock.sql.dialects import SPARK
+from penstock.sql.having_columns import name_having_owners
 from penstock.sql.operands import kind_of, tell
 from penstock.sql.operators import DIVIDE
 from penstock.sql.templates import call, enclosed
@@ -49,7 +50,7 @@ _COMPARED: Final[Sequence[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Seq
 )
 """Nodes that compare their operands, and where these are."""
 _MADE: Final = (
-    *ARITHMETIC, *CHOICES, *ENDS, exp.Paren, exp.Neg, exp.Abs, exp.Cast, exp.Anonymous, exp.Case, exp.If,
+    *ARITHMETIC, *CHOICES, *ENDS, exp.Paren, exp.Neg, exp.Abs, exp.Cast, exp.Anonymous, exp.Case, exp.If, exp.Filter,
 )  # fmt: skip
 """Nodes that make a wide number, of bytes. Others hand a struct on as it is, such as DISTINCT."""
 
@@ -93,6 +94,8 @@ def _kinds(tree: exp.Query, inputs: tuple[tuple[str, Columns], ...]) -> dict[int
         validate_qualify_columns=False,
         quote_identifiers=False,
     )
+    assert isinstance(qualified, exp.Query)
+    name_having_owners(qualified, schema)
     typed = annotate_types(qualified, schema=schema, dialect=SPARK)
     for problem in tell_wide(typed):
         raise PlanRefused(problem.code, problem.message, hint=problem.hint)
@@ -181,6 +184,10 @@ class _Rewriting:
             return node
         if isinstance(node, ENDS):
             self._rawly(node, "this", kind)
+            return node
+        if isinstance(node, exp.Filter):
+            self._rawly(node, "this", kind)
+            node.set("expression", self.value(node.expression))
             return node
         if isinstance(node, exp.Case):
             return self._case(node, kind)

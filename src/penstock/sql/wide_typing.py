@@ -9,6 +9,7 @@ from sqlglot import exp
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from penstock.sql.function_names import written_name
+from penstock.sql.having_columns import output_aliases
 from penstock.sql.query import Problem, start_of
 from penstock.sql.types import Columns, type_text
 from penstock.sql.wide_decimals import common_kind, computed_kind, decimal_sizes
@@ -72,7 +73,10 @@ def _within(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def _resolve(column: exp.Column, scope: Scope, outputs: Mapping[int, Mapping[str, exp.DataType]]) -> None:
-    """A column of a query within has the type of what it is there."""
+    """A column of a query within has the type of what it is there; an output in HAVING that of the output."""
+    if not column.table and isinstance(scope.expression, exp.Select):
+        output = output_aliases(scope.expression).get(column.name)
+        _become(column, wide_of(output.type) if output is not None else None)
     source = scope.sources.get(column.table)
     if isinstance(source, Scope) and (kind := outputs.get(id(source.expression), {}).get(column.name)) is not None:
         column.type = kind
@@ -108,7 +112,7 @@ def _judged(node: exp.Expr) -> Iterator[Problem]:
                 hint = "to_i256(…) makes a number with a sign of it"
                 yield Problem("sql-argument", "a UINT256 has no sign to change", start_of(node), hint, "-")
             _become(node, kind)
-        case exp.Max() | exp.Min():
+        case exp.Max() | exp.Min() | exp.Filter():
             _become(node, wide_of(node.this.type))
         case exp.TryCast() if node.args.get("safe") and (wide_of(node.this.type) or wide_of(node.to)):
             hint = "CAST refuses a row whose number does not fit"

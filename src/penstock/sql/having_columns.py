@@ -1,0 +1,36 @@
+"""Owners of the columns in HAVING and QUALIFY, which sqlglot leaves open because they may be outputs as well."""
+
+from typing import Final
+
+from sqlglot import exp
+from sqlglot.optimizer.resolver import Resolver
+from sqlglot.optimizer.scope import traverse_scope
+from sqlglot.schema import MappingSchema
+
+_FOUND: Final = "owner found"
+
+
+def name_having_owners(tree: exp.Query, schema: MappingSchema) -> None:
+    """Put the columns in HAVING and QUALIFY under their tables, in a tree whose other columns are qualified."""
+    for scope in traverse_scope(tree):
+        select = scope.expression
+        clauses = [select.args.get(name) for name in ("having", "qualify")]
+        if not isinstance(select, exp.Select) or not any(clauses):
+            continue
+        resolver, outputs = Resolver(scope, schema), output_aliases(select)
+        for column in (column for clause in clauses if clause is not None for column in clause.find_all(exp.Column)):
+            is_own = not column.table and column.parent_select is select
+            if is_own and (column.name not in outputs or column.find_ancestor(exp.AggFunc, exp.Select) is not select):
+                column.set("table", table.copy() if (table := resolver.get_table(column)) is not None else None)
+                column.meta[_FOUND] = True
+
+
+def has_found_owner(node: exp.Expr) -> bool:
+    """Whether a column was put under its table here."""
+    return any(column.meta.get(_FOUND) for column in node.find_all(exp.Column))
+
+
+def output_aliases(select: exp.Select) -> dict[str, exp.Expr]:
+    """The outputs of a SELECT that are not columns under their own names."""
+    named = [e for e in select.expressions if isinstance(e, exp.Alias)]
+    return {e.alias: e for e in named if not isinstance(e.this, exp.Column) or e.this.name != e.alias}
