@@ -309,3 +309,38 @@ def test_letters_are_listed_shown_delivered_and_discarded_by_commands(running: R
         asked("discard", "--node", f"{topic}-out", at=root)
     assert asked("discard", "--node", f"{topic}-out", "--code", "rule-failed", at=root) == {"discarded": 1}
     assert [x["code"] for x in asked("list", at=root)] == ["not-text"]
+
+
+MASKED = """    security: {{masking: [{{column: n, policy: hash}}]}}
+"""
+
+
+def test_records_with_masked_columns_stay_in_their_topic_and_are_read_there_again(
+    running: Running, broker: Broker
+) -> None:
+    topic = new_topic()
+    KafkaAdmin(broker.plain).create(topic, 1, 1, {})
+    values = {"servers": broker.plain.servers, "topic": topic, "kind": "BIGINT"}
+    text = PROJECT.replace("name: n, type: INT", "name: n, type: STRING")
+    text = text.replace("100 / n AS share", "n, {computed} AS share")
+
+    def written(computed: str) -> None:
+        running.write({"stream_project.yml": (text + MASKED).format(computed=computed, **values)})
+
+    written("CAST(n AS INT)")
+    produce(broker.plain, topic, ("ada", b'{"id": 1, "n": "ada"}'), b'{"id": "x"}', b"ada", {"id": 2, "n": "7"})
+    running.run()
+    kept = [record for name in (topic, f"{topic}-out") for record in consume(broker.plain, f"{name}.errors")]
+    assert len(kept) == 3
+    assert "ada" not in str(kept)
+    waiting = {x.about["offset"]: x for x in letters_of(check(running.root), None)}
+    assert {at: (x.code, x.about["value"]) for at, x in waiting.items()} == {
+        0: ("row-failed", '{"id":1,"n":"***"}'),
+        1: ("field-mismatch", '{"id":"x"}'),
+        2: ("not-json", None),
+    }
+    written("LENGTH(n)")
+    assert deliver(running) == {f"model.{topic}-out": Replayed(1, 2)}
+    rows = rows_of(consume(broker.plain, f"{topic}-out"))
+    assert {row["id"]: row["share"] for row in rows} == {1: len("ada"), 2: 7}
+    assert "ada" not in str(rows)

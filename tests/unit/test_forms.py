@@ -424,6 +424,7 @@ EVERYTHING = """
       ml: {models: {F: {path: f.onnx}}}
     defaults:
       on_error: dead_letter
+      dead_letters: clear
       topic: {partitions: 1, replication_factor: 1, config: {a: 1}}
       models: {cluster: c, flink_cluster: c, topic: {partitions: 2, replication_factor: 1, config: {b: 2}}}
       tests: {flink_cluster: c, sample_size: 5}

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -14,6 +14,7 @@ from penstock.cli.printable import escape_controls
 from penstock.cli.table import lines
 from penstock.cli.values import ValueReader
 from penstock.clients.clusters import Clusters
+from penstock.clients.covering import cover_letter
 from penstock.clients.letters import Letter, Waiting, in_directories, outstanding
 from penstock.clients.topic_names import error_topic
 from penstock.errors import Diagnostic, PlanRefused, ProjectInvalid
@@ -64,10 +65,10 @@ def list_(
     found = waiting(checked, node)
     reader = ValueReader(checked.clusters)
     if form is Format.JSON:
-        output.put_json_items(reader.to_json(letter) for letter in islice(found, limit))
+        output.put_json_items(reader.to_json(letter) for letter in covered(checked, islice(found, limit)))
         return
     shown = min(len(found), limit or _SHOWN)
-    rows = [_row(number, letter, reader) for number, letter in enumerate(islice(found, shown), 1)]
+    rows = [_row(number, letter, reader) for number, letter in enumerate(covered(checked, islice(found, shown)), 1)]
     for line in lines(rows, None):
         output.put(line)
     more = f" The first {shown:,} are shown; `--limit` shows more." if shown < len(found) else ""
@@ -90,7 +91,8 @@ def show(
     if number > len(found):
         text = f"there is no record {number}: {len(found)} wait"
         raise ProjectInvalid([Diagnostic("unknown-node", text, hint="see `penstock errors list`")])
-    letter = ValueReader(checked.clusters).to_json(found[number - 1])
+    (shown_letter,) = covered(checked, found[number - 1 : number])
+    letter = ValueReader(checked.clusters).to_json(shown_letter)
     if form is Format.JSON:
         output.put_json(letter)
         return
@@ -194,6 +196,13 @@ def _replayed(checked: Checked, found: Waiting, locks: Locks, *, overwrite: bool
             counts = {"records": delivered, "rows": done.written, "failed": done.failed, "left": left}
             result.append({"node": name, **counts, "superseded": done.superseded})
     return result
+
+
+def covered(checked: Checked, letters: Iterable[Letter]) -> Iterator[Letter]:
+    """Dead letters as they may be shown: without the values of masked and classified columns."""
+    queries = compiled(checked).queries
+    names = {output.node: frozenset(query.covers) for query in queries for output in query.outputs}
+    return (cover_letter(letter, names.get(letter.node, frozenset())) for letter in letters)
 
 
 def letters_of(checked: Checked, node: str | None, most: int | None = None) -> list[Letter]:

@@ -14,6 +14,8 @@ HEADER: Final = "penstock."
 FIELDS: Final = ("topic", "partition", "offset", "timestamp", "key", "value", "code", "message", "node", "time")
 OWNER: Final = "owner"
 """The project or pipeline, and its environment, of which a letter is. Those that were kept before tell nothing."""
+WITHHELD: Final = "withheld"
+"""What a letter without its record says: how that is found again where it came from."""
 REFUSED: Final = "row-refused"
 RULE_FAILED: Final = "rule-failed"
 UNREAD: Final = "file-unreadable"

@@ -157,6 +157,13 @@ class TopicSource(_Topic, Source):
             tables.append(self._rows(found, form, columns, {**own, **beside}))
         return self._united(tables) if tables else None
 
+    def read_all_again(self, spark: SparkSession, name: str) -> DataFrame | None:
+        parts = {
+            f"{name}_{form.name}": PartRead(tuple(file.absolute().as_uri() for file in files_under(self.path(), form)))
+            for form in self._formats()
+        }
+        return self.read_again(spark, name, parts)
+
     def rows_of(self, records: DataFrame) -> DataFrame | None:
         """Dead letters hold lines of JSON or CSV as they were, or rows as JSON."""
         form = FORMATS["csv" if "csv" in self.formats else "json"]

@@ -158,6 +158,8 @@ class Graph:
     """Whether it is to end, so that what goes on for ever is not begun."""
     intervals: Mapping[str, int] = field(default_factory=dict)
     """How often batches of sinks begin that do not say so themselves, by node, where settings do."""
+    clear_letters: bool = False
+    """Whether dead letters show every column."""
 
     def __getitem__(self, node_id: str) -> Node:
         return self.nodes[node_id]

@@ -73,6 +73,15 @@ def link_project(
     diagnostics.extend(unreadable_formats(project.sources, nodes, project.runtime))
     diagnostics.extend(denied(project, nodes, tuple(tests)))
     diagnostics.extend(check_rules(Ruled(project, nodes, tuple(tests)), today))
-    graph = Graph(project.name, "project", nodes, project.runtime, tuple(tests), project.header, project.rules.value)
+    graph = Graph(
+        project.name,
+        "project",
+        nodes,
+        project.runtime,
+        tuple(tests),
+        project.header,
+        project.rules.value,
+        clear_letters=project.defaults.dead_letters == "clear",
+    )
     diagnostics.extend(idle_lateness((*project.sources, *project.models), graph))
     return graph, with_waived_warnings(project.models, diagnostics, today)

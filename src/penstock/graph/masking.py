@@ -134,6 +134,26 @@ def _without_effect(declared: Declared[written.Model]) -> Iterator[Diagnostic]:
             yield Diagnostic("no-effect", text, origin, path, severity=Severity.INFO)
 
 
+def covered_names(models: Iterable[Node], inputs: Iterable[Node]) -> tuple[str, ...]:
+    """Columns that nobody may see in what is kept or said of rows of these inputs, which these models read.
+
+    They are those that are masked, and those that the inputs hold in the clear and call sensitive; names are folded.
+    """
+    names = {
+        name
+        for node in inputs
+        for name, level in node.classification.items()
+        if is_sensitive(level) and name not in node.covered
+    }
+    for model in models:
+        if isinstance(model.element, written.Model):
+            names |= {mask.column.casefold() for mask in model.element.security.masks}
+        for mask in model.masks:
+            origins = model.column_origins.get(mask.column, ())
+            names |= {mask.column.casefold(), *(origin.name for origin in origins if origin.way != "counted")}
+    return tuple(sorted(names))
+
+
 # Classification
 
 

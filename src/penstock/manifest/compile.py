@@ -20,7 +20,8 @@ from penstock.project.stream_project import Source as ProjectSource
 
 def compile(graph: Graph, digests: Mapping[str, str] = MappingProxyType({})) -> Manifest:
     """`digests` tell what the files of `runtime.ml` hold."""
-    queries = project_queries(graph, digests) if graph.format == "project" else pipeline_queries(graph)
+    made = project_queries(graph, digests) if graph.format == "project" else pipeline_queries(graph)
+    queries = tuple(made)
     spark = graph.runtime.spark
     return Manifest(
         project=_about(graph),
@@ -28,11 +29,11 @@ def compile(graph: Graph, digests: Mapping[str, str] = MappingProxyType({})) -> 
         dag=dag(graph),
         topics=tuple(_topics(graph)),
         streams={node.id: source for node in graph.nodes.values() if (source := _stream(node, graph))},
-        queries=tuple(queries),
+        queries=queries,
         connectors=tuple(connectors(graph)),
         gateway_rules=tuple(gateway_rules(graph)),
         schemas=tuple(schemas(graph)),
-        spark=SparkSpec(master=spark.master, config=spark.config),
+        spark=SparkSpec(master=spark.master, config=spark.config, covered_log=any(query.covers for query in queries)),
     )
 
 

@@ -217,6 +217,8 @@ class QuerySpec(Part):
     trigger: Every | RealTime | None = None
     """When a batch begins; None for at once."""
     asks: tuple[AskedModel, ...] = ()
+    covers: tuple[str, ...] = Field((), exclude_if=lambda names: not names)
+    """Columns, in lower case, that dead letters and errors do not show. It changes nothing of what runs."""
 
     @property
     def isolated(self) -> bool:
@@ -225,7 +227,8 @@ class QuerySpec(Part):
 
     def to_document(self) -> dict[str, Any]:
         """For keeping: the same when read back, without secrets."""
-        document: dict[str, Any] = without_secrets(self.model_dump(mode="json", by_alias=True))
+        whole = self.model_dump(mode="json", by_alias=True, exclude={"covers"})
+        document: dict[str, Any] = without_secrets(whole)
         return document
 
     @property
@@ -289,6 +292,8 @@ class SchemaSpec(Part):
 class SparkSpec(Part):
     master: str
     config: dict[str, str | int | float | bool] = {}
+    covered_log: bool = Field(False, exclude_if=lambda is_covered: not is_covered)
+    """Whether its log leaves out what errors quote: a query has columns that nobody may see."""
 
 
 class About(Part):

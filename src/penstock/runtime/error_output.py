@@ -11,7 +11,7 @@ from penstock.clients.batches import BatchRef, counted, publish
 from penstock.clients.clusters import Cluster
 from penstock.clients.formats import FORMATS
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.clients.letters import HEADER, OWNER
+from penstock.clients.letters import HEADER, OWNER, WITHHELD
 from penstock.clients.topic_names import error_topic
 
 _ABOUT: Final = ("topic", "partition", "offset", "timestamp", "code", "message", "node", "time")
@@ -59,7 +59,8 @@ class KafkaErrors:
         if topic not in self._made:
             self._admin.create(topic, 1, -1, {"max.message.bytes": str(_LARGEST), "retention.ms": "-1"})
             self._made.add(topic)
-        about = f.array(_header(OWNER, f.lit(self._owner)), *(_header(name, f.col(name)) for name in _ABOUT))
+        named = [name for name in (*_ABOUT, WITHHELD) if name in letters.columns]
+        about = f.array(_header(OWNER, f.lit(self._owner)), *(_header(name, f.col(name)) for name in named))
         headers = f.filter(about, lambda header: header["value"].isNotNull())
         if "headers" in letters.columns:
             own = f.filter("headers", lambda header: ~header["key"].startswith(HEADER))

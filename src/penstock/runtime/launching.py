@@ -22,6 +22,7 @@ from penstock.plan.place import Place
 from penstock.runtime.afterwards import Afterwards
 from penstock.runtime.beats import IdleWatch
 from penstock.runtime.checkpoint import place_of, reached_ms, state_partitions, unfinished_batch
+from penstock.runtime.covered_errors import errors_of
 from penstock.runtime.extent import Extent
 from penstock.runtime.failures import is_for_input, is_for_rows
 from penstock.runtime.findings import found_in
@@ -140,7 +141,7 @@ class Launcher:
             _found_now(entry, source, session, again) for entry, source in zip(spec.inputs, sources, strict=True)
         ]
         streams_of = [source for entry, source in zip(spec.inputs, sources, strict=True) if not entry.static]
-        keeping = Keeping(spec, sources, self._frames, self._board, self._outside.errors)
+        keeping = Keeping(spec, sources, self._frames, self._board, errors_of(spec, self._outside.errors))
         shape, failures = self._shape(spec, streams_of), list[PenstockError]()
         afterwards = Afterwards(keeping, self._outside, checkpoint, failures)
         match shape:

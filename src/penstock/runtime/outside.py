@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from penstock.clients.clickhouse.offsets import next_offsets
-from penstock.clients.clusters import Clusters
+from penstock.clients.clusters import Cluster, Clusters
 from penstock.clients.kafka.admin import KafkaAdmin, TopicState
 from penstock.clients.kafka.cluster import KafkaCluster
 from penstock.connectors.hybrid import OffsetTable
@@ -65,6 +65,11 @@ class Outside:
         self._groups = ChosenGroups(clusters, place)
         self._say = say
         self._tellers: dict[str, PositionTeller] = {}
+
+    @property
+    def source_cluster(self) -> Cluster | None:
+        """Where topics are read."""
+        return self._clusters.source
 
     @cached_property
     def errors(self) -> ErrorOutput:

@@ -8,7 +8,7 @@ from pyspark.sql import functions as f
 
 from penstock.clients.formats import JSON_OPTIONS
 from penstock.clients.kafka import records
-from penstock.clients.letters import GONE, REFUSED, RULE_FAILED, UNREAD
+from penstock.clients.letters import GONE, REFUSED, RULE_FAILED, UNREAD, WITHHELD, Letter
 from penstock.clients.wide.columns import text_of
 from penstock.connectors.contract import ERROR, ORIGIN
 from penstock.manifest.model import Input, KeyedStep
@@ -40,7 +40,7 @@ def unreadable(rows: DataFrame, entry: Input, node: str) -> DataFrame:
 def untimed(rows: DataFrame, entry: Input, node: str) -> DataFrame:
     """The rows of a batch whose event time is at fault; `node` could not use them."""
     assert entry.event_time is not None
-    raw = sound(rows).withColumn(_VALUE, _json(sound(rows)))
+    raw = sound(rows).withColumn(_VALUE, json_of(sound(rows)))
     wrong = marked(converted(raw, entry.event_time), entry.event_time).where(f.col(FAULT).isNotNull())
     return _addressed(wrong, entry, node)
 
@@ -56,13 +56,13 @@ def late(found: DataFrame, step: KeyedStep, entry: Input, watermark_ms: int) -> 
 
 def failed(rows: DataFrame, entry: Input, node: str) -> DataFrame:
     """Rows that the SQL of a model failed over."""
-    marked_rows = rows.withColumns({_VALUE: _json(rows), FAULT: f.lit(FAILED)})
+    marked_rows = rows.withColumns({_VALUE: json_of(rows), FAULT: f.lit(FAILED)})
     return _addressed(marked_rows, entry, node, f.col(MESSAGE))
 
 
 def breaking(rows: DataFrame, node: str) -> DataFrame:
     """Rows that break a rule of a test, as they were to be written."""
-    named = rows.select(_json(rows.drop(BROKEN)).alias("value"), f.col(BROKEN).alias("message"))
+    named = rows.select(json_of(rows.drop(BROKEN)).alias("value"), f.col(BROKEN).alias("message"))
     return _as_written(named, node, RULE_FAILED)
 
 
@@ -90,7 +90,18 @@ def gone(session: SparkSession, topic: str, ranges: Sequence[tuple[int, int, int
     return _as_written(found, node, GONE)
 
 
-def _as_written(letters: DataFrame, node: str, code: str) -> DataFrame:
+def lost(session: SparkSession, letters: Sequence[Letter], node: str) -> DataFrame:
+    """Letters about records that were to be replayed, and are not where they came from. They wait as before."""
+    text = "it could not be replayed: it is not where it came from"
+    names = ("topic", "partition", "offset", "timestamp", "value", "code", WITHHELD)
+    rows = [(*(None if x.about[name] is None else str(x.about[name]) for name in names), text) for x in letters]
+    found = session.createDataFrame(rows, ", ".join(f"{name} STRING" for name in (*names, "message")))
+    kinds = {"partition": "int", "offset": "bigint", "timestamp": "timestamp"}
+    typed = found.withColumns({name: f.col(name).cast(kind) for name, kind in kinds.items()})
+    return _as_written(typed, node, f.col("code"), WITHHELD)
+
+
+def _as_written(letters: DataFrame, node: str, code: str | Column, *beside: str) -> DataFrame:
     kinds = {"topic": "string", "partition": "int", "offset": "bigint", "timestamp": "timestamp", "key": "string"}
     unknown = {name: f.lit(None).cast(kind).alias(name) for name, kind in kinds.items()}
     return letters.select(
@@ -100,10 +111,12 @@ def _as_written(letters: DataFrame, node: str, code: str) -> DataFrame:
         "message",
         f.lit(node).alias("node"),
         f.current_timestamp().alias("time"),
+        *beside,
     )
 
 
-def _json(rows: DataFrame) -> Column:
+def json_of(rows: DataFrame) -> Column:
+    """Rows as JSON, without what they carry along."""
     columns = [text_of(rows, name) for name in rows.columns if name not in (MESSAGE, ORIGIN)]
     return f.to_json(f.struct(*columns), JSON_OPTIONS)
 

@@ -23,12 +23,14 @@ from penstock.plan.state import record_delivered
 from penstock.plan.stores import StateStore
 from penstock.project.variables import Environ
 from penstock.runtime import rejects, rules
+from penstock.runtime.covered_errors import cover_failure, errors_of
 from penstock.runtime.decoding import sound
 from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_rows
 from penstock.runtime.filling import Filling
 from penstock.runtime.frames import Frames
 from penstock.runtime.outside import Outside
 from penstock.runtime.rescue import PLACE, Faults, faulty, together
+from penstock.runtime.restoring import restored
 from penstock.runtime.settling import as_wanted
 from penstock.runtime.supersession import newer_rows, superseded
 from penstock.runtime.ways import WayOut
@@ -82,11 +84,22 @@ class Replay:
         self._query = query.model_copy(update={"checks": ()})  # rows that fail are found here one by one, and kept
         self._frames = frames
         self._outside = outside
+        self._errors = errors_of(query, outside.errors)
         self._entry: Input = next(entry for entry in query.inputs if not entry.static)
         self._sources: list[Source] = frames.sources(query)
         self._source = self._sources[query.inputs.index(self._entry)]
         self._output: Output = next(output for output in query.outputs if output.node == node)
         self._sink: Sink = filling.sink(self._output.sink, self._output.node)
+
+    def restored(self, letters: Sequence[Letter]) -> tuple[list[Letter], int]:
+        """The letters, each with its record, and how many records are gone. Letters about those are kept once more."""
+        session = self._frames.session()
+        found, gone = restored(letters, self._source, self._entry.name, session, self._outside.source_cluster)
+        if gone:
+            node = self._output.node
+            kept_by = node if _has_failed_one_sink(gone[0]) else self._entry.node
+            self._outside.errors.write(kept_by, rejects.lost(session, gone, node), replace(self.ref(gone), batch_id=4))
+        return found, len(gone)
 
     def current(self, letters: Sequence[Letter]) -> Sequence[Letter]:
         """Leave out the letters of whose keys newer records have come, where the sink would go back to the older ones.
@@ -110,7 +123,9 @@ class Replay:
                 return act()
             except SPARK_ERRORS as error:
                 if not self._outside.learned(str(error)):
-                    raise failure_of(error).during(f"delivering records to `{self._query.name}` again") from error
+                    raise cover_failure(self._query, failure_of(error)).during(
+                        f"delivering records to `{self._query.name}` again"
+                    ) from error
 
     @property
     def _key(self) -> Sequence[str]:
@@ -146,7 +161,7 @@ class Replay:
         failed = 0
         if first and ERROR in found.columns:
             letters_again = rejects.unreadable(found, self._entry, node)
-            failed += letters_again.count() and self._outside.errors.write(self._entry.node, letters_again, ref)
+            failed += letters_again.count() and self._errors.write(self._entry.node, letters_again, ref)
         rows = sound(found)
         try:
             written, broken = self._write(rows, ref)
@@ -158,7 +173,7 @@ class Replay:
         def keep(some: Faults, part: int) -> None:
             if some:
                 kept = rejects.failed(some.failing.drop(*ORDER), self._entry, node)
-                self._outside.errors.write(node, kept, replace(ref, batch_id=part))
+                self._errors.write(node, kept, replace(ref, batch_id=part))
 
         way = self._way(ref)
         faults = faulty(rows, way)
@@ -192,7 +207,7 @@ class Replay:
                 self._sink.rehearse(rules.meeting(worked), ref)
             written, not_taken = self._handed(rules.meeting(worked), ref)
             if count:
-                self._outside.errors.write(output.node, self._breaking(rows, worked, count), replace(ref, batch_id=1))
+                self._errors.write(output.node, self._breaking(rows, worked, count), replace(ref, batch_id=1))
             return written, count + not_taken
         finally:
             worked.unpersist()
@@ -210,7 +225,7 @@ class Replay:
     def _handed(self, rows: DataFrame, ref: BatchRef) -> tuple[int, int]:
         def keep(letters: DataFrame) -> None:
             node = self._output.node
-            self._outside.errors.write(node, rejects.refused(letters, node), replace(ref, batch_id=2))
+            self._errors.write(node, rejects.refused(letters, node), replace(ref, batch_id=2))
 
         written = self._sink.deliver(rows, ref, keep)
         return written.rows, written.refused
@@ -277,10 +292,12 @@ def replayed(
     for some in chunks:
         wait = [works[node]] if _has_failed_one_sink(some[0]) else works.values()
         try:
-            chosen = [(work, some if overwrite else work.current(some)) for work in wait]
+            records, gone = works[node].restored(some)
+            done = replace(done, failed=done.failed + gone)
+            chosen = [(work, records if overwrite else work.current(records)) for work in wait if records]
             for number, (work, current) in enumerate(chosen):
                 found = work.deliver(current, work.ref(some), first=number == 0) if current else Replayed(0, 0)
-                passed = done.superseded + len(some) - len(current)
+                passed = done.superseded + len(records) - len(current)
                 done = Replayed(done.written + found.written, done.failed + found.failed, superseded=passed)
         except PlanRefused as refusal:
             left[refusal.message] += len(some) + sum(map(len, chunks))

@@ -16,6 +16,7 @@ from penstock.plan.steps import Plan
 from penstock.plan.stores import StateStore
 from penstock.plan.waves import waves
 from penstock.runtime.broker_watch import BrokerWatch
+from penstock.runtime.covered_errors import cover_failure
 from penstock.runtime.draining import begin_no_other, is_at_rest
 from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_lost_records, is_for_writing
 from penstock.runtime.frames import Frames
@@ -90,7 +91,7 @@ class Run:
         the others are to go on without it, or if nothing can go on."""
         if is_spark_gone(failure.__cause__ or failure):
             raise lost_spark() from failure
-        failure.during(f"query `{spec.name}` stopped", node=spec.name)
+        cover_failure(spec, failure).during(f"query `{spec.name}` stopped", node=spec.name)
         self.board.ended(spec.name, "failed", error=failure.fault)
         self.failures.append(failure)
         if failures is not None:
@@ -163,7 +164,7 @@ class Run:
         if error is None:
             self.board.ended(name, "stopped")
             return
-        failure = self._failure(live, error)
+        failure = cover_failure(live.spec, self._failure(live, error))
         if failure.retriable:
             self.board.ended(name, "stopped", error=failure.fault)
             undone[name] = failure
@@ -271,6 +272,7 @@ class Run:
         return failure
 
     def _put_off(self, spec: QuerySpec, failure: PenstockError, *, drain: bool = False) -> None:
+        cover_failure(spec, failure)
         attempt, wait_secs = self._retries.add(spec, self.board.batches(spec.name), failure, drain=drain)
         self.board.put_off(spec.name, failure.fault, attempt, wait_secs)
 

@@ -22,6 +22,7 @@ from penstock.clients.java import find_java
 from penstock.errors import PenstockError, ServiceError
 from penstock.manifest.model import SparkSpec
 from penstock.runtime.class_archive import archive_option
+from penstock.runtime.covered_log import CoveredFormatter, write_log_settings
 from penstock.runtime.failures import SPARK_ERRORS, failure_of
 from penstock.runtime.shipping import packed
 from penstock.runtime.spark_process import OomKills, is_spark_gone, kill_process, lost_spark
@@ -113,7 +114,10 @@ def spark_session(
     java = find_java()
     log = _new_log(logs)
     logging.raiseExceptions = False  # a disk that is full is told by those who must write to it
-    logging.getLogger().addHandler(logging.FileHandler(log))  # py4j tells the root logger about closed connections
+    handler = logging.FileHandler(log)  # py4j tells the root logger about closed connections, and errors of batches
+    if spec.covered_log:
+        handler.setFormatter(CoveredFormatter())
+    logging.getLogger().addHandler(handler)
     for chatter in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(chatter).disabled = True  # an error of a query is ours to report
     conf = SparkConf(loadDefaults=False)
@@ -121,6 +125,9 @@ def spark_session(
         conf.set(key, value)
     if option := archive_option(java):
         conf.set(_OPTIONS, f"{conf.get(_OPTIONS, '')} {option}")
+    if spec.covered_log:
+        file = write_log_settings(logs.absolute())
+        conf.set(_OPTIONS, f'{conf.get(_OPTIONS, "")} -Dlog4j2.configurationFile="{file}"')
     gateway = None
     OomKills.start()
     try:

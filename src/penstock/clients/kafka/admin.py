@@ -224,6 +224,23 @@ class KafkaAdmin:
                 reader.assign([TopicPartition(*place, begins[place])])
                 yield from self._up_to(ends[place], place, reader)
 
+    def records_at(self, places: Iterable[tuple[str, int, int]]) -> dict[tuple[str, int, int], Any]:
+        """The records at places by topic, partition and offset, as confluent-kafka gives them, unless they are gone."""
+        from confluent_kafka import TopicPartition
+
+        wanted = sorted(places)
+        begins, ends = ({**self.ends({p[0] for p in wanted}, earliest=first)} for first in (True, False))
+        found: dict[tuple[str, int, int], Any] = {}
+        with self._reading({}) as reader:
+            for topic, number, offset in wanted:
+                place = (topic, number)
+                if begins.get(place, 0) <= offset < ends.get(place, 0):
+                    reader.assign([TopicPartition(topic, number, offset)])
+                    message = next(self._up_to(ends[place], place, reader), None)
+                    if message is not None and message.offset() == offset:
+                        found[topic, number, offset] = message
+        return found
+
     def _up_to(self, end: int, place: tuple[str, int], reader: Any) -> Iterator[Any]:
         """The records of a partition before an offset, of a consumer that stands in it."""
         from confluent_kafka import KafkaError, KafkaException

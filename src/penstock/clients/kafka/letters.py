@@ -7,7 +7,7 @@ from typing import Any
 
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.cluster import KafkaCluster
-from penstock.clients.letters import FIELDS, HEADER, OWNER, Letter
+from penstock.clients.letters import FIELDS, HEADER, OWNER, WITHHELD, Letter
 from penstock.clients.parquet import text_of
 
 
@@ -32,7 +32,7 @@ def _about(message: Any) -> dict[str, Any]:
         for name, value in reversed(message.headers() or ())
         if name.startswith(HEADER) and value is not None
     }
-    about: dict[str, Any] = {name: headers.get(name) for name in (*FIELDS, OWNER)}
+    about: dict[str, Any] = {name: headers.get(name) for name in (*FIELDS, OWNER, WITHHELD)}
     numbers = {name: _number(about[name]) for name in ("partition", "offset")}
     return {**about, **numbers, "key": text_of(message.key()), "value": text_of(message.value())}
 

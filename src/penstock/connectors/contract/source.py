@@ -96,6 +96,10 @@ class Source(Connector):
         """
         return None
 
+    def read_all_again(self, spark: SparkSession, name: str) -> DataFrame | None:
+        """Every row that is there now, as `read_again` gives them; None where records are found by their places."""
+        return None
+
     def rows_of(self, records: DataFrame) -> DataFrame | None:
         """The rows of records that were kept: key, value, where they stood and their headers.
 

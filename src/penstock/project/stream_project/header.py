@@ -1,6 +1,6 @@
 """What is said once for the whole project: who it is, its variables, its defaults."""
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -60,6 +60,9 @@ class Defaults(Frozen):
 
     on_error: OnError = "dead_letter"
     """What becomes of rows that cannot be used: `dead_letter`, `stop` or `skip`."""
+    dead_letters: Literal["covered", "clear"] = "covered"
+    """Whether dead letters and errors leave out the values of masked columns, and of those that are `sensitive` or
+    `highly_sensitive`. The record is then read again from its topic when it is replayed."""
     topic: TopicDefaults = TopicDefaults()
     """Every topic that the project writes."""
     models: ModelDefaults = ModelDefaults()

@@ -1,0 +1,78 @@
+"""Dead letters and errors without the values of masked and classified columns."""
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from penstock.clients.kafka.records import FAULTS
+from penstock.clients.letters import WITHHELD, Letter
+
+COVER: Final = "***"
+BY_PLACE: Final = "place"
+"""It stands in its topic, at its partition and offset."""
+BY_DIGEST: Final = "sha256:"
+"""It is the row of its topic with this digest."""
+NAMED: Final = r"^([^'\"]*?\[[A-Z][A-Z0-9_.]+\])"
+"""A text up to the name that Spark has for an error."""
+QUIET: Final = "(its text is withheld: it may quote masked or classified columns)"
+SCRUBBED: Final = (
+    (r"(?s)'.*'", f"'{COVER}'"),
+    (r'(?s)".*"', f'"{COVER}"'),
+    (r"(?s)\{.*\}", f"{{{COVER}}}"),
+    (r"(?s)=\(.*\)", f"=({COVER})"),
+    (r"(?s)contains \(.*\)", f"contains ({COVER})"),
+)
+"""Where texts of other systems quote values, from the first mark to the last: a value may have marks itself."""
+MISFIT: Final = r"(?s)^(`[^`]+`: )`.*`( is not a .*)$"
+"""What is said of a field that does not fit its column, around the value."""
+_UNREAD: Final = r"(?s)^(.*? cannot (?:be read|take part): )(.*)$"
+"""What stops a query at a record, before the reason."""
+
+
+def cover_text(text: str) -> str:
+    """What went wrong, without the values that it quotes. Of Spark's texts, the name of the error stays."""
+    if (found := re.match(NAMED, text)) is not None:
+        return f"{found[1]} {QUIET}"
+    for pattern, cover in SCRUBBED:
+        text = re.sub(pattern, cover, text)
+    return text
+
+
+def cover_reason(code: str, text: str, reasons: Mapping[str, str] = FAULTS) -> str:
+    """Why a record cannot be used, without values. Of our own reasons, which field does not fit stays."""
+    if code not in reasons:
+        return cover_text(text)
+    before, reason = found.groups() if (found := re.match(_UNREAD, text)) else ("", text)
+    misfit = re.match(MISFIT, reason)
+    return before + (f"{misfit[1]}`{COVER}`{misfit[2]}" if misfit else reasons[code])
+
+
+def cover_letter(letter: Letter, names: Collection[str]) -> Letter:
+    """A dead letter as it may be shown; `names` are the columns that are covered, folded."""
+    if not names or letter.about.get(WITHHELD) is not None:
+        return letter
+    value = cover_value(letter.value, names)
+    message = cover_reason(letter.code, str(letter.about["message"] or ""))
+    about = {**letter.about, "key": None, "value": value, "message": message}
+    return replace(letter, about=about, key=None, value=None if value is None else value.encode(), headers=())
+
+
+def cover_value(value: bytes | None, names: Collection[str]) -> str | None:
+    """A record that is a JSON object, without the values of some fields at any depth; None if it is none."""
+    try:
+        found = json.loads((value or b"").decode())
+    except ValueError:
+        return None
+    return json.dumps(_covered(found, names), ensure_ascii=False) if isinstance(found, dict) else None
+
+
+def _covered(value: Any, names: Collection[str]) -> Any:
+    match value:
+        case dict():
+            return {key: COVER if key.casefold() in names else _covered(inner, names) for key, inner in value.items()}
+        case list():
+            return [_covered(inner, names) for inner in value]
+        case _:
+            return value

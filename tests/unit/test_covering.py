@@ -1,0 +1,121 @@
+"""Values that nobody may see, in dead letters and in the texts of errors."""
+
+import logging
+import re
+import sys
+
+import pytest
+
+from penstock.clients.covering import cover_reason, cover_text, cover_value
+from penstock.clients.kafka.records import FAULTS
+from penstock.runtime import covered_log
+from tests.unit.conftest import Compile
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        """[CAST_INVALID_INPUT] The value 'ada@x' of the type "STRING" cannot be cast to "INT" because it is wrong.""",
+        "duplicate key value violates unique constraint: Key (email)=(ada@x) already exists.",
+        "3 rows were found: [NUMERIC_VALUE_OUT_OF_RANGE] ada cannot be represented as Decimal(5, 2)",
+        'invalid input syntax for type integer: "ada@x"',
+        "Failing row contains (1, ada@x, 2).",
+        """the record {"id": 1, "email": "ada@x"} cannot be read""",
+    ],
+)
+def test_the_text_of_an_error_shows_no_value(text: str) -> None:
+    assert "ada" not in cover_text(text)
+
+
+def test_the_name_of_an_error_of_spark_stays() -> None:
+    assert cover_text("[DIVIDE_BY_ZERO] Division by zero.").startswith("[DIVIDE_BY_ZERO] ")
+
+
+def test_values_are_covered_at_any_depth_and_what_is_no_object_is_left_out() -> None:
+    value = b'{"id": 1, "Email": "a", "before": {"email": "b"}, "list": [{"email": "c"}]}'
+    assert cover_value(value, {"email"}) == (
+        '{"id": 1, "Email": "***", "before": {"email": "***"}, "list": [{"email": "***"}]}'
+    )
+    for other in (b"ada@x", b'["ada@x"]', b"\xff", None):
+        assert cover_value(other, {"email"}) is None
+
+
+HEAD = """
+project: {name: p}
+sources:
+  - name: s
+    topic: t
+    columns:
+      - {name: id, type: BIGINT}
+      - {name: email, type: STRING}
+      - {name: ssn, type: STRING, classification: highly_sensitive}
+      - {name: city, type: STRING, classification: internal}
+models:
+"""
+MASKED = "security: {masking: [{column: contact, policy: hash}]}"
+
+
+def test_masked_and_sensitive_columns_are_covered_under_every_name_they_have(project_manifest: Compile) -> None:
+    model = f"  - {{name: m, sql: 'SELECT id, UPPER(email) AS contact FROM {{{{ source(\"s\") }}}}', {MASKED}}}\n"
+    assert project_manifest(HEAD + model).query("m").covers == ("contact", "email", "ssn")
+
+
+def test_what_was_masked_before_is_not_covered_again(project_manifest: Compile) -> None:
+    models = (
+        "  - {name: a, sql: 'SELECT id, ssn FROM {{ source(\"s\") }}',"
+        " security: {masking: [{column: ssn, policy: hash}]}}\n"
+        "  - {name: b, sql: 'SELECT id, ssn FROM {{ ref(\"a\") }}'}\n"
+    )
+    manifest = project_manifest(HEAD + models)
+    assert manifest.query("a").covers == ("ssn",)
+    assert manifest.query("b").covers == ()
+    assert "covers" not in manifest.query("a").to_document()
+
+
+@pytest.mark.parametrize(
+    ("text", "covered"),
+    [
+        ("`email`: `ada` is not a BIGINT` is not a BIGINT", "`email`: `***` is not a BIGINT"),
+        (
+            "a record of `people` cannot be read: `n`: `ada` is not a DECIMAL(5,2) without rounding",
+            "a record of `people` cannot be read: `n`: `***` is not a DECIMAL(5,2) without rounding",
+        ),
+        (
+            "a record of `s` cannot be read: Unrecognized token ada",
+            "a record of `s` cannot be read: " + FAULTS["not-json"],
+        ),
+        ("Numeric value (ada) out of range", FAULTS["not-json"]),
+    ],
+)
+def test_of_our_own_reasons_the_field_and_its_type_stay(text: str, covered: str) -> None:
+    assert cover_reason("not-json", text) == covered
+
+
+LOGGED = """Lost task 0.0 in stage 0.0 (driver): org.apache.spark.SparkException: [CAST_INVALID_INPUT] The value 'it's
+ada@x' of the type "STRING" cannot be cast
+\tat org.apache.spark.sql.errors.QueryExecutionErrors$.invalid(QueryExecutionErrors.scala:148)
+Caused by: java.lang.NumberFormatException: For input string: ada@x
+\t... 12 more
+"""
+
+
+def test_the_log_of_spark_has_names_and_stacks_of_errors_and_no_values() -> None:
+    text = LOGGED
+    for pattern, cover in covered_log.PARTS:
+        text = re.sub(pattern, cover.replace("$1", r"\1"), text)
+    assert text.splitlines() == [
+        "Lost task 0.0 in stage 0.0 (driver): org.apache.spark.SparkException: [CAST_INVALID_INPUT]",
+        "\tat org.apache.spark.sql.errors.QueryExecutionErrors$.invalid(QueryExecutionErrors.scala:148)",
+        "Caused by: java.lang.NumberFormatException",
+        "\t... 12 more",
+    ]
+
+
+def test_an_error_that_python_logs_has_its_class_and_its_stack() -> None:
+    try:
+        raise ValueError("ada@x")
+    except ValueError:
+        record = logging.LogRecord("py4j", logging.ERROR, "", 1, "It failed: 'ada@x'.", None, sys.exc_info())
+    text = covered_log.CoveredFormatter().format(record)
+    assert "ada@x" not in text.replace('raise ValueError("ada@x")', "")
+    assert text.endswith("ValueError")
