@@ -135,3 +135,53 @@ def test_a_column_that_comes_in_a_view_does_not_concern_state_that_does_not_use_
     )
     assert lines(after, before)["q"] == "restart: its SQL changed; goes on where it stopped"
     assert lines(other, before)["q"].startswith("rebuild: its SQL changed")
+
+
+AVRO = """
+project: {name: p}
+runtime: {kafka: {bootstrap_servers: "broker:9092"}, schema_registry: {url: "http://registry:8081"}}
+sources:
+  - name: s
+    topic: s.v1
+    schema:
+      format: avro
+      definition: |
+        {"type": "record", "name": "S", "fields": [
+          {"name": "id", "type": "long"},
+          {"name": "v", "type": {"type": "bytes", "logicalType": "decimal", "precision": 100, "scale": 18}}]}
+models:
+  - {name: p, sql: "SELECT id, v FROM {{ source('s') }}"}
+  - {name: a, sql: "SELECT id, MAX(v) AS v FROM {{ ref('p') }} GROUP BY id"}
+  - {name: b, sql: "SELECT id, MAX(v) AS v FROM {{ source('s') }} GROUP BY id"}
+  - {name: c, sql: "SELECT id, COUNT(*) AS n FROM {{ source('s') }} GROUP BY id"}
+"""
+
+
+def begun_with(manifest: Manifest, **origins: StateOrigin) -> dict[str, str]:
+    """The plan of a project whose queries have run, some with state that was begun with other columns."""
+    state = deployed(manifest)
+    checkpoints = {**state.checkpoints, **{name: Checkpoint(True, False, of) for name, of in origins.items()}}
+    plan = diff(manifest, Deployed(state.queries, state.topics, state.filled, checkpoints))
+    found = (explain(step) for step in plan.steps)
+    return {line.name: f"{line.action}: {line.reason}" for line in found if line.subject == "query"}
+
+
+def test_numbers_of_avro_that_are_read_as_another_type_are_a_rebuild(project_manifest: Compile) -> None:
+    manifest = project_manifest(AVRO)
+    assert {said.partition(":")[0] for said in begun_with(manifest).values()} == {"resume"}
+    texts = begun_with(
+        manifest,
+        a=StateOrigin(2, {"model.p": {"id": "BIGINT", "v": "STRING"}}),
+        b=StateOrigin(2, {"source.s": {"id": "BIGINT", "v": "STRING"}}),
+        c=StateOrigin(2, {"source.s": {"id": "INT"}}),
+    )
+    wide = "was STRING and is DECIMAL(100, 18), and its state has the old type"
+    assert texts["a"].startswith(f"rebuild: `v` of `p` {wide}, as have rows that `p` wrote")
+    assert texts["b"].startswith(f"rebuild: `v` of `s` {wide}; begins again")
+    assert texts["c"].startswith("rebuild: `id` of `s` was INT and is BIGINT, and its state has the old type")
+
+
+def test_state_that_has_wide_numbers_goes_on_whatever_was_declared(project_manifest: Compile) -> None:
+    declared = {"source.s": {"id": "STRING", "v": "STRING"}}
+    origin = StateOrigin(2, declared, {"model.b$1": {"_k0": "bigint", "_row.v.dec_100_18": "binary"}})
+    assert begun_with(project_manifest(AVRO), b=origin)["b"].startswith("resume: unchanged")

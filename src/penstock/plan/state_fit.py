@@ -2,27 +2,62 @@
 while the query's own SQL is as it was."""
 
 from collections.abc import Iterator, Mapping
+from typing import Final
 
 from penstock.manifest.input_columns import declared_columns, only_operators_keep_rows, used_of_inputs
 from penstock.manifest.model import Input, Manifest, QuerySpec
 from penstock.plan.state import Deployed
-from penstock.plan.state_origin import InputColumns
+from penstock.plan.state_origin import InputColumns, StateOrigin
+from penstock.sql.wide_types import field_of, wide_name
+
+_NUMBERS: Final = frozenset({"INT", "BIGINT", "FLOAT", "DOUBLE"})
+"""Numbers of Avro, of which a later version of a schema may make others."""
 
 
 def input_changes(query: QuerySpec, manifest: Manifest, deployed: Deployed) -> list[tuple[str, bool]]:
     """What differs about the columns of a query's inputs since its state began, and whether state cannot go on.
 
-    Only inputs count whose rows are made in another way since: another edition of our own may know more about types.
+    Of inputs whose rows are made as before, only types count that cannot have been known better by now: another edition
+    of our own may know more about the others.
     """
     checkpoint = deployed.checkpoints.get(query.name)
     if not query.stateful or checkpoint is None or checkpoint.origin is None or not checkpoint.begun:
         return []
     changed = {entry.view for entry in query.inputs if _is_made_otherwise(entry, query, manifest, deployed)}
-    if not changed:
-        return []
-    declared = {view: columns for view, columns in declared_columns(manifest, query).items() if view in changed}
+    declared, origin = declared_columns(manifest, query), checkpoint.origin
     models = frozenset(entry.view for entry in query.inputs if manifest.producer(entry.node) is not None)
-    return list(_column_changes(query, checkpoint.origin.declared, declared, models))
+    after = {
+        entry.view: columns if entry.view in changed else _read_otherwise(entry, origin, columns)
+        for entry in query.inputs
+        if (columns := declared.get(entry.view)) is not None
+    }
+    return list(_column_changes(query, origin.declared, after, models))
+
+
+def _read_otherwise(entry: Input, origin: StateOrigin, columns: Mapping[str, str]) -> dict[str, str]:
+    """The columns of an input with the types that state has, but for those that are read as another type for certain.
+
+    A schema registry has another version, or decimals of many digits are numbers that were texts before.
+    """
+    before = origin.declared.get(entry.view, {})
+    is_avro = entry.source["type"] == "kafka" and entry.source.get("data_format", "avro") == "avro"
+    types = {
+        name: kind
+        for name, kind in columns.items()
+        if (old := before.get(name)) is not None
+        and old != kind
+        and (_is_widened(name, old, kind, origin.found) or (is_avro and {old, kind} <= _NUMBERS))
+    }
+    return {**before, **types}
+
+
+def _is_widened(name: str, old: str, new: str, found: InputColumns) -> bool:
+    """Whether a number has more digits than Spark has, and was something else in state, as far as that tells."""
+    kind = wide_name(new)
+    if kind is None or wide_name(old) is not None:
+        return False
+    leaf = f"{name}.{field_of(kind)}".lower()
+    return not any(f".{path.lower()}".endswith(f".{leaf}") for columns in found.values() for path in columns)
 
 
 def _column_changes(
