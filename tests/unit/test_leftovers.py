@@ -37,6 +37,8 @@ def test_only_what_this_project_made_and_uses_no_more_is_removed(tmp_path: Path)
     write(place.checkpoint("m").with_name("m@old"), {"metadata": json.dumps({"id": "older"})})
     write(place.topics / "others" / "b-0", {"_batch.json": json.dumps({"checkpoint_id": "of a pipeline"})})
     write(place.topics / "mine", {"a.json": "{}"})
+    for node in ("m", "s"):
+        write(place.topics / f"{node}.errors" / "b-0", {"_batch.json": json.dumps({"checkpoint_id": "m"})})
     assert clean(tmp_path) == [("checkpoint", "m@old")]
 
     write(tmp_path, {"stream_project.yml": PROJECT})
@@ -48,7 +50,7 @@ def test_only_what_this_project_made_and_uses_no_more_is_removed(tmp_path: Path)
     assert clean(tmp_path, "--remove") == listed
     assert clean(tmp_path) == []
     assert not read_retired(store, place)
-    assert sorted(path.name for path in place.topics.iterdir()) == ["m", "mine", "others"]
+    assert sorted(path.name for path in place.topics.iterdir()) == ["m", "m.errors", "mine", "others", "s.errors"]
     assert list(read_deployed(store, place).checkpoints) == ["m"]
 
 

@@ -3,12 +3,17 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
+from penstock.cli.errors import letters_of
 from penstock.cli.line import Checked, check, compiled, planned
+from penstock.clients.letters import FIELDS
 from penstock.plan.explain import explain
+from penstock.plan.leftovers import find_leftovers
 from penstock.plan.renames import record_rename
-from penstock.plan.state import record_query
+from penstock.plan.state import record_delivered, record_query
 from penstock.plan.steps import CarryQuery, Plan
 from tests.support import write
 
@@ -108,3 +113,47 @@ def test_an_unfinished_batch_ends_under_its_old_name(tmp_path: Path) -> None:
     plan = planned(replace(checked, carries=(("big", "large"),)), compiled(checked))
     (refusal,) = [refusal for refusal in plan.refusals if refusal.code == "carry-refused"]
     assert refusal.message == "the last batch of `big` is unfinished"
+
+
+def keep(root: Path, topic: str, node: str, *codes: str) -> None:
+    """Dead letters of a node, as a batch leaves them."""
+    rows = [{**dict.fromkeys(FIELDS), "node": node, "code": code, "owner": None} for code in codes]
+    columns = {name: pyarrow.array([row[name] for row in rows], pyarrow.string()) for name in rows[0]}
+    folder = root / ".penstock" / "topics" / topic / "a-0"
+    write(folder, {"_batch.json": '{"checkpoint_id": "a"}'})
+    pyarrow.parquet.write_table(pyarrow.table(columns), folder / "1.parquet")
+
+
+def waiting(root: Path, node: str | None = None) -> list[tuple[str, str, str]]:
+    return [(letter.kept_in, letter.node, letter.code) for letter in letters_of(check(root), node)]
+
+
+def rename(root: Path, old: str, new: str) -> None:
+    checked = replace(renamed(root, "big", new), carries=((old, new),))
+    (step,) = [s for s in planned(checked, compiled(checked)).steps if isinstance(s, CarryQuery)]
+    record_rename(checked.store, checked.place, step.rename)
+
+
+def test_dead_letters_are_found_under_the_new_names_of_their_model(tmp_path: Path) -> None:
+    run_before(tmp_path)
+    keep(tmp_path, "big.errors", "model.big", "row-failed", "rule-failed")
+    keep(tmp_path, "o.errors", "model.big", "not-json", "not-text")
+    checked = check(tmp_path)
+    record_delivered(checked.marks, checked.place, [x for x in letters_of(checked, None) if x.code == "not-json"])
+    rename(tmp_path, "big", "large")
+    keep(tmp_path, "large.errors", "model.large", "row-failed")
+    rename(tmp_path, "large", "huge")
+    kept = [("big.errors", "model.huge", "row-failed"), ("big.errors", "model.huge", "rule-failed")]
+    unread = ("o.errors", "model.huge", "not-text")
+    assert waiting(tmp_path, "huge") == [*kept, ("large.errors", "model.huge", "row-failed"), unread]
+    assert waiting(tmp_path, "o") == [unread]
+
+    checked = check(tmp_path)
+    names = {
+        leftover.name for leftover in find_leftovers(compiled(checked), checked.place, checked.store, checked.clusters)
+    }
+    assert not {name for name in names if name.endswith(".errors")}
+    record_delivered(checked.marks, checked.place, letters_of(checked, "o"))
+    assert waiting(tmp_path, "o") == []
+    rename(tmp_path, "huge", "big")
+    assert [code for *_, code in waiting(tmp_path)] == ["row-failed", "rule-failed", "row-failed"]

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -15,10 +15,11 @@ from penstock.cli.table import lines
 from penstock.cli.values import ValueReader
 from penstock.clients.clusters import Clusters
 from penstock.clients.covering import cover_letter
-from penstock.clients.letters import Letter, Waiting, in_directories, outstanding
+from penstock.clients.letters import Delivered, Letter, Waiting, in_directories, outstanding
 from penstock.clients.topic_names import error_topic
 from penstock.errors import Diagnostic, PlanRefused, ProjectInvalid
 from penstock.plan.place import Place
+from penstock.plan.renames import read_former_names
 from penstock.plan.state import read_delivered, record_delivered
 
 app = typer.Typer(
@@ -211,19 +212,40 @@ def letters_of(checked: Checked, node: str | None, most: int | None = None) -> l
 
 
 def waiting(checked: Checked, node: str | None) -> Waiting:
-    """The letters that wait, of one node or of all. Others may keep letters under the same names: those are theirs."""
+    """The letters that wait, of one node or of all. Others may keep letters under the same names: those are theirs.
+
+    Letters of a model that was renamed, and kept its state, are those of the model that it is now.
+    """
     wanted = None if node is None else node_named(checked.graph, node).id
     nodes = {n.id for n in checked.graph.nodes.values() if n.kind != "exposure"}
-    topics, clusters, place = set(map(error_topic, nodes)), checked.clusters, checked.place
+    clusters, place = checked.clusters, checked.place
+    names = {f"model.{old}": f"model.{new}" for old, new in read_former_names(checked.marks, place).items()}
+    former = {old: new for old, new in names.items() if new in nodes and old not in nodes}
+    topics = set(map(error_topic, (*nodes, *former)))
 
     def is_chosen(letter: Letter) -> bool:
         chosen = wanted is None or wanted == letter.node or error_topic(wanted) == letter.kept_in
         return chosen and letter.node in nodes and letter.is_of(place.namespace)
 
     def read() -> Iterator[Letter]:
-        return filter(is_chosen, _kept(topics, clusters, place))
+        return filter(is_chosen, (_renamed(letter, former) for letter in _kept(topics, clusters, place)))
 
-    return Waiting(read, outstanding(read(), read_delivered(checked.marks, place)))
+    return Waiting(read, outstanding(read(), _delivered(checked, former)))
+
+
+def _renamed(letter: Letter, former: Mapping[str, str]) -> Letter:
+    node = former.get(letter.node)
+    return letter if node is None else replace(letter, about={**letter.about, "node": node})
+
+
+def _delivered(checked: Checked, former: Mapping[str, str]) -> Mapping[tuple[str, str], Delivered]:
+    """How far letters were delivered, also those that models had under former names."""
+    found = read_delivered(checked.marks, checked.place)
+    for (topic, node), delivered in list(found.items()):
+        if node in former:
+            key = topic, former[node]
+            found[key] = found[key].united(delivered) if key in found else delivered
+    return found
 
 
 def _kept(topics: Collection[str], clusters: Clusters, place: Place) -> Iterator[Letter]:

@@ -100,6 +100,14 @@ class Delivered:
         is_other = None not in (topic_id, self.topic_id) and topic_id != self.topic_id
         return Delivered({}, {}, topic_id) if is_other else self
 
+    def united(self, other: "Delivered") -> "Delivered":
+        """What either says of one topic; of one that was made anew, what this says."""
+        also = other.within(self.topic_id)
+        kinds = {
+            kind: _farthest(self.kinds.get(kind, {}), also.kinds.get(kind, {})) for kind in (*self.kinds, *also.kinds)
+        }
+        return Delivered(_farthest(self.parts, also.parts), kinds, self.topic_id or also.topic_id)
+
     def has(self, kind: str, part: str, place: int) -> bool:
         return place < max(self.parts.get(part, 0), self.kinds.get(kind, {}).get(part, 0))
 
@@ -157,6 +165,10 @@ def in_directories(topics: Path, names: Iterable[str]) -> Iterator[Letter]:
             for place, row in enumerate(rows):
                 texts = {part: parquet.text_of(row[part]) for part in ("key", "value")}
                 yield Letter(name, folder.name, place, {**row, **texts}, row["key"], row["value"])
+
+
+def _farthest(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {part: max(one.get(part, 0), other.get(part, 0)) for part in (*one, *other)}
 
 
 def _moment(text: str | None) -> object:

@@ -11,9 +11,11 @@ from urllib.parse import unquote
 from penstock.clients.batches import NOTE
 from penstock.clients.clusters import Clusters
 from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.clients.topic_names import error_topic
 from penstock.errors import ServiceError
 from penstock.manifest.model import Manifest
 from penstock.plan.place import Place
+from penstock.plan.renames import read_former_names
 from penstock.plan.state import forget_retired, read_retired
 from penstock.plan.stores import StateStore
 
@@ -37,7 +39,7 @@ class Leftover:
 def find_leftovers(manifest: Manifest, place: Place, store: StateStore, clusters: Clusters) -> list[Leftover]:
     """What the queries of a project do not use. What others have put beside it is not looked at."""
     retired = read_retired(store, place)
-    found = [*_directories(manifest, place), *_topics(manifest, place)]
+    found = [*_directories(manifest, place), *_topics(manifest, place, _error_topics(manifest, place, store))]
     return [*found, *_kafka_topics(manifest, retired, clusters)]
 
 
@@ -73,9 +75,21 @@ def _directories(manifest: Manifest, place: Place) -> Iterator[Leftover]:
             yield Leftover("heartbeats", unquote(path.name), "no query has this name", path)
 
 
-def _topics(manifest: Manifest, place: Place) -> Iterator[Leftover]:
-    """Embedded topics that a checkpoint of this project has written, and that nothing in it reads or writes."""
-    used = _used(manifest)
+def _error_topics(manifest: Manifest, place: Place, store: StateStore) -> Collection[str]:
+    """Topics that keep dead letters of the project, also under former names of its models."""
+    nodes = {
+        node
+        for query in manifest.queries
+        for node in (*(i.node for i in query.inputs), *(o.node for o in query.outputs))
+    }
+    former = (f"model.{old}" for old, new in read_former_names(store, place).items() if f"model.{new}" in nodes)
+    return {error_topic(node) for node in (*nodes, *former)}
+
+
+def _topics(manifest: Manifest, place: Place, kept: Collection[str]) -> Iterator[Leftover]:
+    """Embedded topics that a checkpoint of this project has written, and that nothing in it reads or writes, but for
+    those that keep dead letters."""
+    used = {*_used(manifest), *kept}
     own = {known for path in _folders(place.checkpoint("x").parent) if (known := _id(path / "metadata"))}
     for path in _folders(place.topics):
         writers = {_id(note, "checkpoint_id") for note in path.glob(f"*/{NOTE}")}

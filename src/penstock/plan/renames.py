@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from penstock.errors import Diagnostic, Severity
 from penstock.manifest.assembly import stream_name
@@ -125,11 +126,23 @@ def read_carried(store: StateStore, place: Place) -> dict[str, str]:
     return {key.removeprefix(_CARRIED): str(document["from"]) for key, document in found}
 
 
+def read_former_names(store: StateStore, place: Place) -> dict[str, str]:
+    """The names that models have, by every name that they had before."""
+    found = store.get(place.namespace, _CARRIED).items()
+    return {old: key.removeprefix(_CARRIED) for key, document in found for old in _former(document)}
+
+
+def _former(document: Mapping[str, Any]) -> list[str]:
+    return [str(name) for name in document.get("names", [document["from"]])]
+
+
 def record_rename(store: StateStore, place: Place, rename: Rename) -> None:
     """Note whose checkpoint a query goes on with, and call it by its name in what is recorded of all queries."""
     carried = read_carried(store, place)
     documents = store.get(place.namespace, "query:").values()
     queries = [rename_node(QuerySpec.model_validate(document), rename.old, rename.new) for document in documents]
-    first = {_CARRIED + rename.new: {"from": carried.get(rename.old, rename.old)}}
+    former = [old for old, name in read_former_names(store, place).items() if name == rename.old]
+    names = [name for name in dict.fromkeys((*former, rename.old)) if name != rename.new]
+    first = {_CARRIED + rename.new: {"from": carried.get(rename.old, rename.old), "names": names}}
     store.put(place.namespace, {**first, **{f"query:{query.name}": query.to_document() for query in queries}})
     store.remove(place.namespace, [f"{key}:{rename.old}" for key in ("query", "progress", "places", "carried")])
