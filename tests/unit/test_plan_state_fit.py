@@ -2,6 +2,8 @@
 
 from textwrap import dedent
 
+import pytest
+
 from penstock.manifest.input_columns import declared_columns
 from penstock.manifest.model import Manifest
 from penstock.plan.diff import diff
@@ -54,8 +56,17 @@ def lines(after: Manifest, before: Manifest) -> dict[str, str]:
     return {line.name: f"{line.action}: {line.reason}" for line in found if line.subject == "query"}
 
 
-def test_a_column_that_comes_upstream_does_not_concern_a_reader_that_names_others(project_manifest: Compile) -> None:
-    before, after = (project_manifest(project(p, NAMED)) for p in (P, f"{P[:9]}, v + 1 AS w{P[9:]}"))
+MINUTE = "INTERVAL '1' MINUTE"
+BY_MINUTE = (
+    f"SELECT TUMBLE_START(at, {MINUTE}) AS since, SUM(v) AS v FROM {{{{ ref('p') }}}} GROUP BY TUMBLE(at, {MINUTE})"
+)
+
+
+@pytest.mark.parametrize("reader", [NAMED, BY_MINUTE])
+def test_a_column_that_comes_upstream_does_not_concern_a_reader_that_names_others(
+    reader: str, project_manifest: Compile
+) -> None:
+    before, after = (project_manifest(project(p, reader)) for p in (P, f"{P[:9]}, v + 1 AS w{P[9:]}"))
     plan = lines(after, before)
     assert plan["p"].startswith("restart")
     assert plan["q"].startswith("resume: unchanged")

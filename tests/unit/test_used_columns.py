@@ -66,6 +66,16 @@ def test_an_expression_over_a_view_uses_its_columns() -> None:
     assert {"id", "amount"} <= used["p"]
 
 
+@pytest.mark.parametrize(
+    "window", ["WINDOW(`at`, '1 minute')", "window(`at`, '1 minute'), `k`", "`k`, WINDOW(`at`, '2')"]
+)
+def test_a_window_may_be_the_first_of_what_is_grouped_by(window: str) -> None:
+    used = used_columns([SqlUse("q", f"SELECT SUM(`v`) AS `v` FROM `p` GROUP BY {window}")], ["q"], {})
+    assert used is not None
+    assert used["p"] is not None
+    assert {"at", "v"} <= used["p"]
+
+
 def test_sql_that_cannot_be_read_back_uses_nobody_knows_what() -> None:
     assert used_columns([SqlUse("q", "SELECT ((( FROM")], ["q"], {}) is None
 

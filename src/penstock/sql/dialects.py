@@ -2,6 +2,7 @@
 
 import logging
 import re
+from itertools import pairwise
 from typing import Any, ClassVar, Final
 
 from sqlglot import exp
@@ -21,6 +22,26 @@ logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # what it has to say is
 _WORD: Final = re.compile(r"\w+")
 WRITTEN: Final = "written"
 """Where a call of a function keeps the name that people wrote."""
+
+
+class CompiledSpark(Spark):
+    """Spark SQL as it is compiled here. The parser takes `GROUP BY WINDOW(` for a clause that names windows."""
+
+    def tokenize(self, sql: str, dialect: DialectType = None) -> list[Token]:
+        tokens = self.tokenizer(dialect).tokenize(sql)
+        return _with_window_calls(tokens) if "window(" in sql.lower() else tokens
+
+
+def _with_window_calls(tokens: list[Token]) -> list[Token]:
+    """Words of Spark SQL in which `WINDOW(` is a call of a function like any other."""
+    calls = [
+        token.token_type is TokenType.WINDOW and behind.token_type is TokenType.L_PAREN
+        for token, behind in pairwise([*tokens, tokens[-1]])
+    ]
+    return [
+        Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end) if is_call else token
+        for token, is_call in zip(tokens, calls, strict=True)
+    ]
 
 
 class Flink(Spark):
@@ -121,7 +142,7 @@ class _Template(Flink):
 PROJECT: Final[Dialect] = Flink()
 TEMPLATE: Final[Dialect] = _Template()
 PIPELINE: Final[Dialect] = Pipelines()
-SPARK: Final[Dialect] = Spark()
+SPARK: Final[Dialect] = CompiledSpark()
 
 
 def quoted(name: str) -> str:

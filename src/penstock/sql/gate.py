@@ -8,17 +8,16 @@ from functools import lru_cache
 from typing import Final
 
 from sqlglot import exp, parse
-from sqlglot.dialects.spark import Spark
 from sqlglot.errors import SqlglotError
 
 from penstock.errors import QueryFailed
-from penstock.sql.dialects import WRITTEN
+from penstock.sql.dialects import WRITTEN, CompiledSpark
 from penstock.sql.forms import SAFE_FUNCTIONS, refusals
 from penstock.sql.function_names import called_name
 from penstock.sql.query import PARSER_FAILURES
 
 
-class _Named(Spark):
+class _Named(CompiledSpark):
     """Spark SQL whose functions keep the names that are written."""
 
     ORIGINAL_NAME_META_KEY = WRITTEN
@@ -55,8 +54,7 @@ def _check(sql: str, views: frozenset[str], functions: frozenset[str], parameter
 
 def _reasons(sql: str, views: frozenset[str], functions: frozenset[str], parameters: frozenset[str]) -> Iterator[str]:
     try:
-        # sqlglot takes a window right behind GROUP BY for a WINDOW clause, unless it is quoted
-        statements = parse(sql.replace("GROUP BY WINDOW(", "GROUP BY `WINDOW`("), read=_SPARK)
+        statements = parse(sql, read=_SPARK)
     except (SqlglotError, RecursionError, *PARSER_FAILURES):
         yield "the SQL cannot be read back"
         return

@@ -26,8 +26,7 @@ def alias_read(sql: str) -> str | None:
 
 
 def _read(sql: str) -> Query:
-    """The statement. sqlglot takes a window right behind GROUP BY for a WINDOW clause, unless it is quoted."""
-    return Query(sql.replace("GROUP BY WINDOW(", "GROUP BY `WINDOW`("), SPARK)
+    return Query(sql, SPARK)
 
 
 def _shown(expression: exp.Expr) -> str:
