@@ -26,14 +26,6 @@ Counter = Callable[[], int]
 """How many rows a job put out; asked after the clock has stopped."""
 
 FILES = 20
-SPARK_DEFAULTS = {
-    "spark.sql.streaming.queryEvolution.enableSourceEvolution": "false",
-    "spark.sql.streaming.offsetLog.formatVersion": "1",
-    "spark.sql.streaming.stateStore.providerClass": (
-        "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider"
-    ),
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false",
-}
 SCHEMA = """order_id BIGINT, customer_id BIGINT, country STRING, status STRING, amount DECIMAL(10, 2),
     ordered_at TIMESTAMP"""
 
@@ -65,10 +57,8 @@ def plain(spark: SparkSession) -> SparkSession:
     """A session as Spark comes, without our settings."""
     session = spark.newSession()
     for key in DEFAULTS:
-        if key.startswith("spark.sql.execution."):
+        if key.startswith("spark.sql.") and not key.endswith("timeZone"):
             session.conf.unset(key)
-        elif key.startswith("spark.sql.") and not key.endswith("timeZone"):
-            session.conf.set(key, SPARK_DEFAULTS.get(key, "true"))
     return session
 
 
