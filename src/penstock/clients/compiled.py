@@ -9,6 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
 
 from penstock.clients.jars import cache_home
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LOCK: Final = Lock()
+_LOADED: Final[WeakKeyDictionary[SparkContext, set[str]]] = WeakKeyDictionary()
+"""By context, what its JVM has: to ask it costs a dozen calls."""
 
 
 def know(session: SparkSession, package: str, name: str, function: str) -> None:
@@ -40,12 +43,16 @@ def load_class(context: SparkContext, package: str, name: str) -> None:
 
 
 def _load(context: SparkContext, package: str, name: str) -> None:
+    loaded = _LOADED.setdefault(context, set())
+    if name in loaded:
+        return
     jvm: Any = context._jvm
     loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
     if loader.getResource(f"penstock/{name}.class") is None:
         library = _library(jvm, package, name)
         loader.addURL(jvm.java.io.File(str(library)).toURI().toURL())
         context._jsc.addJar(str(library))
+    loaded.add(name)
 
 
 def _library(jvm: Any, package: str, name: str) -> Path:
