@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.clients.compiled import load_class
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import Column
 
 _PACKAGE: Final = "penstock.clients.rowwise"
@@ -23,6 +24,26 @@ def checked_json(value: Column, schema: str, *, registry: bool = False, envelope
     `envelope` that is the payload of another object, only the payload is given.
     """
     return _called("checked", value, _struct(schema), registry, envelope).cast("string")
+
+
+def json_row(value: Column, schema: str, *, registry: bool = False, envelope: bool = False) -> Column:
+    """The row of an object with this schema; null where `json_fault` says what is wrong.
+
+    It is that of `from_json` over what `checked_json` gives, at a fifth of the time for most records.
+    """
+    struct = _struct(schema)
+    return _row(value, struct, _class("StrictJson").check(struct, registry, envelope), registry, envelope)
+
+
+def plain_json_row(value: Column, schema: str, *, registry: bool = False, envelope: bool = False) -> Column:
+    """The same for records that are decoded in one pass; null for those that have to be checked and parsed."""
+    return _row(value, _struct(schema), None, registry, envelope)
+
+
+def _row(value: Column, struct: Any, check: Any, registry: bool, envelope: bool) -> Column:
+    from pyspark.sql import Column
+
+    return Column(_class("JsonRows").row(value._jc, struct, check, registry, envelope))
 
 
 def json_fault(value: Column, schema: str, *, registry: bool = False, envelope: bool = False) -> Column:
@@ -41,11 +62,11 @@ def json_sorts(value: Column, *, registry: bool = False) -> Column:
 def _called(function: str, value: Column, *arguments: Any) -> Column:
     from pyspark.sql import Column
 
-    return Column(getattr(_java().penstock.StrictJson, function)(value._jc, *arguments))
+    return Column(getattr(_class("StrictJson"), function)(value._jc, *arguments))
 
 
 def _struct(schema: str) -> Any:
-    struct = _java().org.apache.spark.sql.types.StructType
+    struct = getattr(_context()._jvm, "org.apache.spark.sql.types.StructType")
     return struct.fromDDL(schema) if schema else struct()
 
 
@@ -53,14 +74,19 @@ def line_counted(file: Column, before: int) -> Column:
     """The number of a row among those of its file, behind some that were there `before`, as one task reads them."""
     from pyspark.sql import Column
 
-    return Column(_java().penstock.StrictJson.counted(file._jc, before))
+    return Column(_class("StrictJson").counted(file._jc, before))
 
 
-def _java() -> Any:
-    """The JVM, which has our checks of JSON."""
+def _class(name: str) -> Any:
+    """A class of ours on the JVM. By its whole name, because py4j would ask the JVM for each part of it."""
+    context = _context()
+    load_class(context, _PACKAGE, name)
+    return getattr(context._jvm, f"penstock.{name}")
+
+
+def _context() -> SparkContext:
     from pyspark import SparkContext
 
     context = SparkContext._active_spark_context
     assert context is not None
-    load_class(context, _PACKAGE, "StrictJson")
-    return context._jvm
+    return context

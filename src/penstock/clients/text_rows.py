@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.clients.column_names import ERROR, ORIGIN
 from penstock.clients.formats import JSON_OPTIONS, Format
-from penstock.clients.strict_json import checked_json, json_fault, line_counted
+from penstock.clients.strict_json import json_fault, json_row, line_counted
 from penstock.sql.dialects import quoted
 
 if TYPE_CHECKING:
@@ -28,6 +28,11 @@ _PLACE: Final = "_line"
 _SMALLEST: Final = -(2**31)
 _REPLACEMENT: Final = "\ufffd"
 """What Spark's reader of CSV puts in place of bytes that are not UTF-8."""
+_WITH_TEXT: Final = f"startswith({TEXT}, '{{') OR trim(BOTH ' \t\r' FROM {TEXT}) <> ''"
+_IN_THE_FILE: Final = (
+    "concat(', in ', regexp_replace(url_decode(replace(input_file_name(), '+', '%2B')), '^file:/*', '/'))"
+)
+"""Expressions are handed to Spark as text where that can be: each call to the JVM costs time at every start."""
 _UNFIT: Final = "field-mismatch: a field does not fit the type of its column"
 _UNLIKE: Final = "not-csv: its line does not have the columns of the file"
 _FIRST, _BEYOND = "0001-01-01", "+10000-01-01"
@@ -99,24 +104,18 @@ def _of_lines(
 
     line = f.col(TEXT).cast("binary")
     schema = _ddl([field for field in columns if field.name not in keys])
-    text = checked_json(line, schema)
-    read = f.from_json(text, _with_mark(schema), {"columnNameOfCorruptRecord": LINE})
-    wrong = f.col(_DECODED).isNull() | f.col(f"{_DECODED}.{LINE}").isNotNull()
-    fault = f.when(wrong, _in_file(f.coalesce(json_fault(line, schema), f.lit(_UNFIT)), told=told))
-    values = [
-        f.col(quoted(name)) if name in keys else f.col(f"{_DECODED}.{quoted(name)}").alias(name)
-        for name in columns.names
-    ]
-    some = f.col(TEXT).startswith("{") | (f.trim(f.col(TEXT), f.lit(" \t\r")) != "")
-    return table.where(some).withColumn(_DECODED, read).select(*values, fault.alias(ERROR), *beside)
+    fault = f.when(f.col(_DECODED).isNull(), _in_file(f.coalesce(json_fault(line, schema), f.lit(_UNFIT)), told=told))
+    values = [quoted(name) if name in keys else f"{_DECODED}.{quoted(name)}" for name in columns.names]
+    lines = table.where(_WITH_TEXT).withColumn(_DECODED, json_row(line, schema))
+    every = [f"{_DECODED}.*"] if values and not keys else values
+    return lines.select(*every, fault.alias(ERROR), *beside)
 
 
 def _in_file(fault: Column, *, told: bool) -> Column:
     """A fault, with the name of the file that is being read."""
     from pyspark.sql import functions as f
 
-    file = f.url_decode(f.replace(f.input_file_name(), f.lit("+"), f.lit("%2B")))
-    return fault if told else f.concat(fault, f.lit(", in "), f.regexp_replace(file, "^file:/*", "/"))
+    return fault if told else f.concat(fault, f.expr(_IN_THE_FILE))
 
 
 def _of_records(
@@ -254,25 +253,21 @@ def rows_of_records(
     from pyspark.sql import functions as f
 
     schema = _ddl((in_files or columns).fields)
-    read = f.from_json(checked_json(f.col("value"), schema), _with_mark(schema), {"columnNameOfCorruptRecord": LINE})
+    read = json_row(f.col("value"), schema)
     fault = f.coalesce(json_fault(f.col("value"), schema), f.lit(_UNFIT))
     if form.name == "csv" and not any(map(_is_nested, columns)):
         options = {"columnNameOfCorruptRecord": LINE, "escape": '"', "mode": "PERMISSIVE"}
         is_object = f.col("value").cast("string").startswith("{")
-        record = f.from_csv(f.col("value").cast("string"), _with_mark(schema), options)
-        read = f.when(is_object, read).otherwise(record)
+        record = f.from_csv(f.col("value").cast("string"), f"{schema}, {LINE} STRING", options)
+        fitting = f.when(record[LINE].isNull(), record.dropFields(LINE))
+        read = f.when(is_object, read).otherwise(fitting)
         fault = f.when(is_object, fault).otherwise(f.lit(_UNLIKE))
-    wrong = f.col(_DECODED).isNull() | f.col(f"{_DECODED}.{LINE}").isNotNull()
     found = records.withColumns({_DECODED: read, ORIGIN: f.struct(*records.columns)})
     values = [f.col(f"{_DECODED}.{quoted(name)}").alias(name) for name in columns.names]
-    return found.select(*values, f.when(wrong, fault).alias(ERROR), ORIGIN)
+    return found.select(*values, f.when(f.col(_DECODED).isNull(), fault).alias(ERROR), ORIGIN)
 
 
 def _ddl(fields: Collection[StructField]) -> str:
     from pyspark.sql.types import StructType
 
     return StructType(list(fields)).toDDL()
-
-
-def _with_mark(schema: str) -> str:
-    return f"{schema}, {LINE} STRING" if schema else f"{LINE} STRING"

@@ -259,8 +259,8 @@ class KafkaSource(Source):
                 return avro_value(self._schemas())
 
     def _readable(self, columns: dict[str, str]) -> dict[str, str]:
-        """Columns of JSON, each of which can be told from the others, and from what marks a text that is none."""
-        if wrong := wrong_names(columns, f"topic `{self.topic}`", records.RENAMING, (records.CORRUPT,)):
+        """Columns of JSON, each of which can be told from the others."""
+        if wrong := wrong_names(columns, f"topic `{self.topic}`", records.RENAMING):
             raise wrong
         return columns
 

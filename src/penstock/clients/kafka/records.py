@@ -10,7 +10,7 @@ from penstock.clients.column_names import wrong_names
 from penstock.clients.kafka.keys import UNREADABLE, key_read
 from penstock.clients.kafka.wire import Writers
 from penstock.clients.spark_expressions import tried
-from penstock.clients.strict_json import checked_json, json_fault
+from penstock.clients.strict_json import checked_json, json_fault, json_row
 from penstock.clients.text_columns import texts_schema
 from penstock.clients.wide.functions import know_wide_numbers
 from penstock.clients.wide.made import Made
@@ -35,7 +35,6 @@ RENAMING: Final = (
     "leave it out: of JSON, `schema` names the columns that are read; of Avro, those count that SQL asks for"
 )
 """The way out where a column has a name that cannot be used."""
-CORRUPT: Final = "_unreadable_value"
 VALUE: Final = "_decoded"
 """The column that has a value while rows are made of it."""
 ENVELOPE: Final = "_envelope"
@@ -122,11 +121,9 @@ def _json(schema: str, at: str, made: Mapping[str, Made], *, envelope: bool = Fa
     """A value as a struct that is found in the column `at`. What a schema registry has put before it is passed over."""
     from pyspark.sql import functions as f
 
-    text = checked_json(f.col("value"), schema, registry=True, envelope=envelope)
-    value = f.from_json(text, f"{schema}, {CORRUPT} STRING", {"columnNameOfCorruptRecord": CORRUPT})
-    wrong = f.col(at).isNull() | f.col(f"{at}.{CORRUPT}").isNotNull()
-    found = json_fault(f.col("value"), schema, registry=True, envelope=envelope)
-    return Decoded(value, ~wrong, f.when(wrong, f.coalesce(found, f.lit("field-mismatch"))), made=made)
+    value = json_row(f.col("value"), schema, registry=True, envelope=envelope)
+    fault = f.coalesce(json_fault(f.col("value"), schema, registry=True, envelope=envelope), f.lit("field-mismatch"))
+    return Decoded(value, f.col(at).isNotNull(), f.when(f.col(at).isNull(), fault), made=made)
 
 
 def raw_value() -> Decoded:
@@ -174,7 +171,7 @@ def rows(records: DataFrame, decoded: Decoded, shape: Shape, fault: str, kept: S
         records = records.withColumn(ENVELOPE, decoded.envelope)
     fields: Any = records.select(decoded.value.alias(VALUE)).schema[0].dataType
     said = _operation() if decoded.operation is None else decoded.operation
-    types = {field.name: field.dataType for field in fields if field.name != CORRUPT}
+    types = {field.name: field.dataType for field in fields}
     if wrong_ones := wrong_names(types, f"topic `{shape.topic}`", RENAMING, shape.taken):
         raise wrong_ones
     made = {name: how for name, how in decoded.made.items() if name in types}

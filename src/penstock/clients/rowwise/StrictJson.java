@@ -73,6 +73,11 @@ public final class StrictJson {
         return functions.udf(function, DataTypes.BinaryType).withName("penstock_checked_json").apply(new Column[] {value});
     }
 
+    /** The same check as a function over bytes. */
+    public static UDF1 check(StructType schema, boolean registry, boolean envelope) {
+        return new Checked(schema, registry, envelope);
+    }
+
     /** What is wrong with a value: a code, and in most cases `: ` and the reason; null if nothing is found. */
     public static Column fault(Column value, StructType schema, boolean registry, boolean envelope) {
         UDF1 function = new Fault(schema, registry, envelope);
