@@ -126,3 +126,32 @@ def test_a_topic_without_declared_columns_is_read_without_its_bad_records(runnin
     assert [(line, code) for _, line, code, _ in told(running)] == [
         (6, "duplicate-key"), (7, "field-mismatch"), (8, "not-json"),
     ]  # fmt: skip
+
+
+def test_a_csv_file_with_another_header_is_left_out_and_a_query_with_state_says_what_it_has(running: Running) -> None:
+    topic = project(running)
+    (topic / "1.csv").write_text("id,amount,at\n1,1.5,\n")
+    (topic / "2.csv").write_text("number,amount,at\n2,1.5,\n")
+    (topic / "3.csv").write_text("id,amount\n3,1.5\n")
+    (topic / "4.json").write_text('{"id": 4}\n')
+    (topic / "5.parquet").write_text("PAR1 and no more")
+    progress = running.run()["copied"]
+    assert sorted(row["id"] for row in running.topic("copied")) == [1, 4]
+    assert (progress.rows_in, progress.rejected) == (2, 3)
+    found = {x.about["topic"].rpartition("/")[2]: x for x in letters(running) if x.node == "model.copied"}
+    assert {name: x.code for name, x in found.items()} == dict.fromkeys(
+        ("2.csv", "3.csv", "5.parquet"), "file-unreadable"
+    )
+    header = "its header is 'number, amount, at', and the columns are 'id, amount, at'"
+    assert found["2.csv"].about["message"] == header
+    assert found["3.csv"].about["message"] == "its header has 2 columns, and there should be 3"
+    assert running.run()["copied"].rows_in == 0
+
+    grouped = "SELECT amount, COUNT(*) AS n FROM {{ source('orders') }} GROUP BY amount"
+    counts = f'  - {{name: counts, key: amount, sql: "{grouped}"}}\n'
+    (topic / "5.parquet").unlink()
+    (topic / "3.csv").unlink()
+    running.write({"stream_project.yml": PROJECT + counts})
+    with pytest.raises(QueryFailed, match=header) as failed:
+        running.run()
+    assert "2.csv cannot be read" in failed.value.message

@@ -1,5 +1,10 @@
 """Tables that streams look rows up in."""
 
+import pytest
+
+from penstock.cli.line import check, compiled, planned
+from penstock.errors import QueryFailed
+from penstock.runtime.start import start
 from tests.spark.running import ORDERS, Running, order
 
 TABLES = """
@@ -37,3 +42,49 @@ def test_columns_of_a_table_that_are_declared_as_texts_are_texts(running: Runnin
     running.drop("orders.v1", "1.json", [order(1, country="007"), order(2, country="08"), order(3, country="7")])
     running.run(select=["named"])
     assert sorted((r["id"], r["name"]) for r in running.topic("named")) == [(1, "1"), (2, "2"), (3, None)]
+
+
+def _warnings(running: Running) -> list[str]:
+    """What a run warns of that reads what is there."""
+    checked, said = check(running.root), list[str]()
+    plan = planned(checked, compiled(checked))
+    place, store = checked.place, checked.store
+    run = start(plan, running.spark, place, store, environ=checked.environ, clusters=checked.clusters, say=said.append)
+    try:
+        run.run_once(lambda: None)
+    finally:
+        run.close()
+    return said
+
+
+PEOPLE = """
+  - name: countries
+    on_error: dead_letter
+    table: {type: file, config: {path: countries, format: FORMAT, schema: {code: string, people: int64}}}
+    columns: [{name: code, type: STRING}, {name: people, type: BIGINT}]
+models:
+  - name: named
+    sql: |
+      SELECT o.id, c.people FROM {{ source("orders") }} AS o
+      LEFT JOIN {{ source("countries") }} AS c ON o.country = c.code
+"""
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_lines_of_a_table_that_are_no_rows_are_warned_of_or_stop_the_query(running: Running, form: str) -> None:
+    project = f"project: {{name: p}}\n{ORDERS.rstrip()}{PEOPLE}".replace("FORMAT", form)
+    csv = "code,people\nDE,84\nFR,many\nNO,5,6\nXX,1,2\nYY,1,2\n"
+    json = '{"code": "DE", "people": 84}\n{"code": "FR", "people": "many"}\n{"code\n[]\n7\n'
+    running.write({"stream_project.yml": project, f"countries/all.{form}": csv if form == "csv" else json})
+    running.drop("orders.v1", "1.json", [order(1), order(2, country="FR")])
+    (said,) = _warnings(running)
+    assert said.startswith("4 lines of the table `countries` cannot be read, and left out: ")
+    assert f": {running.root}/countries/all.{form}:{3 if form == 'csv' else 2}: `people`: " in said
+    assert said.endswith("; 1 more")
+    assert sorted((r["id"], r["people"]) for r in running.topic("named")) == [(1, 84), (2, None)]
+
+    running.write({"stream_project.yml": project.replace("on_error: dead_letter", "on_error: stop")})
+    with pytest.raises(QueryFailed, match=rf"a line of the table `countries` cannot be read: .*all\.{form}:\d: "):
+        running.run()
+    running.write({"stream_project.yml": project.replace("on_error: dead_letter", "on_error: skip")})
+    assert _warnings(running) == []

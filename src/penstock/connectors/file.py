@@ -201,6 +201,15 @@ class FileSource(_Files, Source):
             kept |= dict(zip(ORDER, place, strict=True))
         return self._rows(numbered(table, self._form), found, kept)
 
+    def read_all_again(self, spark: SparkSession, name: str) -> DataFrame | None:
+        local, root = places.local(self.path), self.path.rstrip("/")
+        names = self._names(spark, self._form)
+        if local is None:
+            files = tuple(f"{root}/{found}" if found else root for found in names)
+        else:
+            files = tuple((local / found).absolute().as_uri() for found in names)
+        return self.read_again(spark, name, {name: PartRead(files)})
+
     def rows_of(self, records: DataFrame) -> DataFrame | None:
         """Dead letters hold lines of JSON or CSV as they were, or rows as JSON."""
         found = self._found or self._look(records.sparkSession)

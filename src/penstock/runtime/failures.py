@@ -64,7 +64,9 @@ def failure_of(error: PySparkException | Py4JError) -> PenstockError:
             hint = "mend the row, or set `on_error: dead_letter` where it is read"
             return QueryFailed(raised["code"], raised["text"], hint=hint)
     if (file := file_at_fault(error)) is not None:
-        hint = "mend it, or take it away; with `on_error: dead_letter` where it is read, others are read without it"
+        hint = (
+            "mend it, or take it away; a query without state reads the others without it, with `on_error: dead_letter`"
+        )
         return QueryFailed("file-unreadable", f"{file.address} cannot be read: {file.why}", hint=hint)
     if misfit := _MISFIT.search("\n".join((*said, *_causes(error)))):
         text = f"its state does not fit the rows that it reads{f': {misfit[1]}' if misfit[1] else ''}"
@@ -233,6 +235,10 @@ def _beneath(error: PySparkException | Py4JError) -> Iterator[str]:
 _OF_FUNCTIONS: Final = re.compile(r"(\[(?:WIDE_NUMBER|ROW_FUNCTION)\] .*?)\. SQLSTATE")
 
 
+_HEADER: Final = re.compile(r"CSV header does not conform to the schema\.\s+Header: ([^\n]*)\n\s*Schema: ([^\n]*)")
+_HEADER_LENGTH: Final = re.compile(r"CSV header is not equal to .*\s+Header length: (\d+), schema size: (\d+)")
+
+
 def _plain(message: str) -> str:
     """The first line that says something, without the names of Java classes; of a traceback of Python, the last.
 
@@ -240,6 +246,10 @@ def _plain(message: str) -> str:
     """
     if own := _OF_FUNCTIONS.search(message):
         return own[1]
+    if header := _HEADER.search(message):
+        return f"its header is '{header[1].strip()}', and the columns are '{header[2].strip()}'"
+    if lengths := _HEADER_LENGTH.search(message):
+        return f"its header has {lengths[1]} columns, and there should be {lengths[2]}"
     lines = [plain for line in message.splitlines() if (plain := _NOISE.sub("", line.strip()).strip())]
     if "[PYTHON_EXCEPTION]" in message and any(line.endswith(_TRACEBACK) for line in lines):
         return f"[PYTHON_EXCEPTION] {lines[-1]}"

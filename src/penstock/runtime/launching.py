@@ -30,6 +30,7 @@ from penstock.runtime.frames import Frames
 from penstock.runtime.keeping import Keeping
 from penstock.runtime.listening import QueryListener, last_executed
 from penstock.runtime.listing import list_once
+from penstock.runtime.lookup_tables import check_tables
 from penstock.runtime.outside import Outside
 from penstock.runtime.phases import Phases
 from penstock.runtime.progress import ProgressBoard
@@ -140,6 +141,7 @@ class Launcher:
         sources = [
             _found_now(entry, source, session, again) for entry, source in zip(spec.inputs, sources, strict=True)
         ]
+        check_tables(spec, sources, self._frames.session, self._outside.warn_once)
         streams_of = [source for entry, source in zip(spec.inputs, sources, strict=True) if not entry.static]
         keeping = Keeping(spec, sources, self._frames, self._board, errors_of(spec, self._outside.errors))
         shape, failures = self._shape(spec, streams_of), list[PenstockError]()

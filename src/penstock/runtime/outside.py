@@ -64,7 +64,14 @@ class Outside:
         self._offsets = None if store is None else KeptOffsets(store, place.of_offsets)
         self._groups = ChosenGroups(clusters, place)
         self._say = say
+        self._warned: set[str] = set()
         self._tellers: dict[str, PositionTeller] = {}
+
+    def warn_once(self, text: str) -> None:
+        """Tell whoever runs it something that they should know, unless this run has."""
+        if text not in self._warned:
+            self._warned.add(text)
+            self._say(text)
 
     @property
     def source_cluster(self) -> Cluster | None:

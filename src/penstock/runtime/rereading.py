@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from penstock.clients.batches import PartRead
-from penstock.clients.formats import is_gone
+from penstock.clients.formats import FORMATS, is_gone
 from penstock.connectors.contract import ERROR, Source
 from penstock.errors import QueryFailed
 from penstock.keyed.operators import ORDER
@@ -61,9 +61,10 @@ def wants_order(batch: Batch) -> bool:
 def without(batch: Batch, unread: Unread, inputs: Iterable[Input]) -> Batch:
     """The batch as if some of its files had never come."""
     less = {
-        entry.name: replace(part, files=tuple(file for file in part.files if file not in unread[entry.view]))
+        name: replace(part, files=tuple(file for file in part.files if file not in unread[entry.view]))
         for entry in inputs
-        if entry.view in unread and (part := batch.parts.get(entry.name)) is not None
+        if entry.view in unread
+        for name, part in _parts(entry, batch.parts)
     }
     return replace(batch, parts={**batch.parts, **less})
 
@@ -107,11 +108,11 @@ def unreadable_files(keeping: Keeping, batch: Batch) -> Unread:
     session = keeping.frames.session(now_ms=batch.time.began_ms)
     found: dict[str, dict[str, str]] = {}
     for entry, source in keeping.inputs():
-        part = batch.parts.get(entry.name)
-        waiting = [part.files] if part is not None and part.files and not entry.static else []
+        parts = () if entry.static else _parts(entry, batch.parts)
+        waiting = [(name, part.files) for name, part in parts if part.files]
         while waiting:
-            files = waiting.pop()
-            fault = _fault(source, entry, files, session)
+            name, files = waiting.pop()
+            fault = _fault(source, entry, {name: PartRead(files=files)}, session)
             if fault is None:
                 continue
             if len(files) == 1:
@@ -121,12 +122,18 @@ def unreadable_files(keeping: Keeping, batch: Batch) -> Unread:
                     raise QueryFailed("file-unreadable", text)
                 continue
             middle = len(files) // 2
-            waiting += [files[middle:], files[:middle]]
+            waiting += [(name, files[middle:]), (name, files[:middle])]
     return found
 
 
-def _fault(source: Source, entry: Input, files: tuple[str, ...], session: SparkSession) -> FileAtFault | None:
-    rows = source.read_again(session, entry.name, {entry.name: PartRead(files=files)})
+def _parts(entry: Input, parts: Mapping[str, PartRead]) -> list[tuple[str, PartRead]]:
+    """What the readers of an input have read, by their names: one, or one for each format."""
+    names = (entry.name, *(f"{entry.name}_{form}" for form in FORMATS))
+    return [(name, parts[name]) for name in names if name in parts]
+
+
+def _fault(source: Source, entry: Input, parts: Mapping[str, PartRead], session: SparkSession) -> FileAtFault | None:
+    rows = source.read_again(session, entry.name, parts)
     assert rows is not None
     try:
         rows.write.format("noop").mode("append").save()
@@ -144,8 +151,7 @@ def _rows(
     rows = source.read_again(session, entry.name, parts, ordered=ordered)
     if rows is not None:
         return rows
-    readers = [part for name, part in parts.items() if name == entry.name or name.startswith(f"{entry.name}_")]
-    if any(part.files or part.before != part.after for part in readers):
+    if any(part.files or part.before != part.after for _, part in _parts(entry, parts)):
         return None
     nothing = source.peek(session).limit(0)
     return nothing.withColumns({name: f.lit(0) for name in ORDER}) if ordered else nothing

@@ -75,7 +75,7 @@ class Writing:
         self.board.begin_batch(self.spec.name, batch_id)
         try:
             ref = self._ref(batch_id)
-            if any(source.has_files for source in self.keeping.sources):
+            if any(source.has_files or (source.loses_order and source.has_records) for source in self.keeping.sources):
                 self._write_files(batch, self._batch(ref))
             elif self._is_mixed_up(read := self._batch(ref)):
                 self._write_reread(read)
