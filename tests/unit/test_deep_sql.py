@@ -7,10 +7,14 @@ from typing import Any
 
 import pytest
 
+from penstock.manifest.compile import compile
 from penstock.sql.dialects import PIPELINE, PROJECT
-from penstock.sql.query import MAX_DEPTH, Problem, parse
+from penstock.sql.query import MAX_BRACKETS, MAX_DEPTH, MAX_TYPES, Problem, parse
 from penstock.sql.study import study
 from penstock.sql.types import Column
+from tests.support import codes
+from tests.unit.conftest import MAIN, Check
+from tests.unit.conftest import PIPELINE as DOCUMENT
 
 COLUMNS = (Column("id", "BIGINT"),)
 
@@ -47,3 +51,52 @@ def _calls(terms: int) -> int:
 def test_twice_as_many_terms_take_about_twice_the_work() -> None:
     _calls(10)
     assert _calls(800) < 2.5 * _calls(400)
+
+
+NESTED = {
+    "calls": ("UPPER(", "CAST(id AS STRING)", ")", MAX_BRACKETS),
+    "arrays": ("ARRAY(", "id", ")", MAX_TYPES),
+    "brackets": ("(1 + ", "id", ")", MAX_BRACKETS),
+}
+
+
+def _findings(check: Check, value: str) -> list[list[str]]:
+    """What is found of a value, in either format. Whatever is sound is compiled."""
+    head = "project: {name: p}\nsources: [{name: s, topic: t, columns: [{name: id, type: BIGINT}]}]\n"
+    model = f"models: [{{name: m, sql: 'SELECT {value} AS x FROM {{{{ source(\"s\") }}}}'}}]\n"
+    found = []
+    for file, text in ((MAIN, head + model), (DOCUMENT, _pipeline(f"SELECT id, {value} AS x FROM s"))):
+        graph, diagnostics = check({file: text}, file)
+        assert graph is None or compile(graph).queries
+        found.append(codes(diagnostics))
+    return found
+
+
+@pytest.mark.parametrize("shape", NESTED)
+def test_what_is_nested_is_refused_or_compiled_and_never_a_traceback(check: Check, shape: str) -> None:
+    before, inner, behind, most = NESTED[shape]
+    for levels, expected in ((most - 10, []), (most + 150, ["sql-syntax"])):
+        assert _findings(check, before * levels + inner + behind * levels) == [expected, expected]
+
+
+def test_types_that_are_nested_deep_are_refused_before_they_are_parsed(check: Check) -> None:
+    for levels, expected in ((MAX_TYPES, []), (MAX_TYPES + 1, ["sql-syntax"]), (5000, ["sql-syntax"])):
+        found = _findings(check, f"CAST(NULL AS {'ARRAY<' * levels}INT{'>' * levels})")
+        assert found == [expected, expected]
+
+
+def _pipeline(sql: str) -> str:
+    return (
+        "sources: {s: {type: kafka, topic: t, data_format: json, schema: {id: int64}, primary_key: id}}\n"
+        f"transforms: {{t: {{type: sql, primary_key: id, sql: '{sql}'}}}}\nsinks: {{o: {{type: print, from: t}}}}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"), [(MAX_BRACKETS - 10, []), (MAX_BRACKETS + 1, ["sql-syntax"]), (600, ["sql-syntax"])]
+)
+def test_a_long_chain_of_queries_is_refused_or_compiled(check: Check, count: int, expected: list[str]) -> None:
+    chain = ", ".join(f"c{i} AS (SELECT id FROM {f'c{i - 1}' if i else 's'})" for i in range(count))
+    graph, found = check({DOCUMENT: _pipeline(f"WITH {chain} SELECT id FROM c{count - 1}")}, DOCUMENT)
+    assert codes(found) == expected
+    assert graph is None or compile(graph).queries

@@ -117,6 +117,12 @@ def test_a_variable_is_filled_in_also_between_raw_marks() -> None:
     assert sql("{% raw %}${REGION}{% endraw %}") == "eu"
 
 
+@pytest.mark.parametrize("call", ["var", "env_var"])
+def test_a_default_may_be_given_by_name(call: str) -> None:
+    assert sql(f"{{{{ {call}('GONE', default='x') }}}}") == "x"
+    assert problem(f"{{{{ {call}('GONE', defalt='x') }}}}").message == f"`{call}()` takes a name and a default"
+
+
 # Mistakes
 
 

@@ -21,6 +21,15 @@ def test_a_type_that_a_comma_cuts_is_to_be_quoted(project: Findings) -> None:
     assert (half.code, "quote the type" in (half.hint or "")) == ("unknown-column-type", True)
 
 
+def test_a_type_that_a_comma_cuts_is_to_be_quoted_in_pipelines(pipeline: Findings) -> None:
+    for source in (
+        "{type: kafka, topic: t, data_format: json, schema: {id: int64, amount: decimal(10, 2), at: date32}}",
+        "{type: file, path: x.csv, format: csv, columns: {id: bigint, amount: DECIMAL(10, 2)}}",
+    ):
+        found = only(pipeline(f"sources: {{s: {source}}}\nsinks: {{o: {{type: print, from: s}}}}\n"))
+        assert "quote the type" in (found.hint or "")
+
+
 def test_slips_in_types_and_addresses_get_a_hint(project: Findings, pipeline: Findings) -> None:
     head = SOURCE.replace("EVENT", "")
     sink = "models: [{name: k, materialized: sink, from: [{source: s}], advanced: {connector: {type: TYPE}}}]\n"

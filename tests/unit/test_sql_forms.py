@@ -181,3 +181,18 @@ def test_every_function_that_is_translated_passes() -> None:
     for group in pipelines.groups().values():
         for fixture in group:
             check_statement(f"SELECT {pipelines.translated(fixture.sql)} AS x FROM t", ["t"])
+
+
+def test_a_function_that_is_refused_is_not_offered() -> None:
+    found = study("SELECT java_metod(id) AS x FROM t", {"t": (Column("id", "BIGINT"),)}, {}).problems
+    assert [(p.code, "JAVA" in (p.hint or "")) for p in found] == [("sql-unknown-function", False)]
+
+
+def test_a_pivot_cannot_run_as_a_stream() -> None:
+    found = study("SELECT * FROM t PIVOT (SUM(id) FOR id IN (1, 2))", {"t": (Column("id", "BIGINT"),)}, {})
+    assert any(c.name == "PIVOT" and c.never for c in found.constructs)
+
+
+def test_a_hint_is_named_as_it_is_written() -> None:
+    found = study("SELECT /*+ COALESCE(1) */ id FROM t", {"t": (Column("id", "BIGINT"),)}, {}).problems
+    assert [p.message for p in found] == ["the hint COALESCE is not supported"]

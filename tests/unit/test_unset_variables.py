@@ -25,7 +25,7 @@ models:
 """
 MADE = """\
 sources: {s: {type: kafka, topic: 't.${GONE_REGION}', data_format: json, schema: {id: int64}, primary_key: id}}
-transforms: {t: {type: sql, primary_key: id, sql: SELECT COLUMN FROM s}}
+transforms: {t: {type: sql, primary_key: id, sql: "SELECT COLUMN FROM s"}}
 sinks: {o: {type: postgres, from: t, table: x, primary_key: id, password: '${GONE_PASSWORD}', port: '${GONE_PORT}'}}
 """
 PROJECT_NAMES = ["GONE_BROKER", "GONE_REGION", "GONE_COUNT", "GONE_ID", "GONE_DIR"]
@@ -91,6 +91,11 @@ def test_the_rest_of_an_element_is_checked_all_the_same(tmp_path: Path) -> None:
 def test_a_name_that_is_not_known_is_no_second_mistake(tmp_path: Path, element: str) -> None:
     write(tmp_path, {MAIN: f"project: {{name: p}}\n{element}\n"})
     assert codes(looked_at(tmp_path)) == ["unset-variable"]
+
+
+def test_sql_with_a_variable_that_is_not_set_is_not_looked_at(tmp_path: Path) -> None:
+    write(tmp_path, {PIPELINE: MADE.replace("COLUMN", "${GONE_COLUMN} AS id")})
+    assert set(codes(looked_at(tmp_path / PIPELINE))) == {"unset-variable"}
 
 
 def test_a_default_needs_no_warning(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from penstock.project.declared import Declared
 from penstock.project.pipeline import Pipeline
 from penstock.project.variables import references
 from penstock.sql.clauses import is_plain_filter, spark_condition
-from penstock.sql.columns import analyse
+from penstock.sql.columns import Analysis, analyse
 from penstock.sql.dialects import PIPELINE
 from penstock.sql.operands import told
 from penstock.sql.operation import carry_operation
@@ -188,8 +188,10 @@ def _transform(node_id: str, read: _Read, nodes: Mapping[str, Node]) -> tuple[No
     inputs = [nodes[i] for i in read.inputs if i in nodes]
     diagnostics: list[Diagnostic] = []
     columns, query = None, read.query
-    if query is not None:
-        analysis = analyse(query, {n.id: n.columns for n in inputs})
+    analysis = _analysis(query, {n.id: n.columns for n in inputs}) if query is not None else None
+    if isinstance(analysis, Problem):
+        diagnostics.extend(_sql_diagnostics([analysis], declared))
+    elif query is not None and analysis is not None:
         query = query.edited(told(analysis.operands))
         refused = [
             Problem(
@@ -220,6 +222,13 @@ def _transform(node_id: str, read: _Read, nodes: Mapping[str, Node]) -> tuple[No
     key_origin = declared.origin_of("primary_key")
     missing = missing_key(node.key, node, key_origin, f"{declared.label}.primary_key")
     return node, [*diagnostics, *_inert(declared), *missing]
+
+
+def _analysis(query: Query, inputs: Mapping[str, Columns | None]) -> Analysis | Problem:
+    try:
+        return analyse(query, inputs)
+    except RecursionError:
+        return Problem("sql-syntax", "the SQL is nested too deeply", hint="split it into several transforms")
 
 
 def _inherited(inputs: list[Node], columns: Columns | None) -> tuple[str, ...]:

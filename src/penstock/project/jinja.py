@@ -53,8 +53,8 @@ class Sandbox(Budgeted):
         self._called.append((kind, name))
         return quoted(f"{kind}.{name}")
 
-    def _var(self, *given: Any) -> Any:
-        name, default = _named("var", given, most=2)
+    def _var(self, *given: Any, **named: Any) -> Any:
+        name, default = _named("var", (*given, *_default("var", named)), most=2)
         if name in self._variables:
             return self._variables[name]
         if default:
@@ -63,8 +63,8 @@ class Sandbox(Budgeted):
         hint = f"did you mean `{close}`?" if close else f"add it to `vars:`, or give it with --var {name}=…"
         raise Refused("unknown-var", f"there is no variable `{name}`", hint, name)
 
-    def _env_var(self, *given: Any) -> Any:
-        name, default = _named("env_var", given, most=2)
+    def _env_var(self, *given: Any, **named: Any) -> Any:
+        name, default = _named("env_var", (*given, *_default("env_var", named)), most=2)
         if is_secret(name, self._environ):
             problem = secret_problem(name, 0)
             raise Refused(problem.code, problem.message, problem.hint, name)
@@ -187,6 +187,14 @@ def _named(call: str, given: tuple[Any, ...], most: int = 1) -> tuple[str, tuple
         text, hint = f"`{call}()` takes one name{more}", f'put it in quotes: `{call}("name")`'
         raise Refused("template-syntax", text, hint)
     return given[0], given[1:]
+
+
+def _default(call: str, named: dict[str, Any]) -> tuple[Any, ...]:
+    """The default of a call that is given by its name."""
+    if named.keys() - {"default"}:
+        text, hint = f"`{call}()` takes a name and a default", f'write `{call}("name", "default")`'
+        raise Refused("template-syntax", text, hint)
+    return tuple(named.values())
 
 
 def _place(sql: str, kind: str, name: str) -> int:

@@ -30,12 +30,24 @@ def mistakes(
 ) -> list[Diagnostic]:
     """The diagnostics for a value that is no `model`: one for each place, also where a field takes several types."""
     details = error.errors(include_url=False)
-    deepest = [d for d in details if not (d["type"] == "too_short" and _has_deeper(d["loc"], details))]
+    deepest = [
+        d
+        for d in details
+        if not (d["type"] == "too_short" and _has_deeper(d["loc"], details)) and not _is_rest_of_type(d, details)
+    ]
     by_place: dict[str, list[Diagnostic]] = {}
     for detail in deepest:
         found = _mistake(model, detail, raw, document, base, label, forms)
         by_place.setdefault(found.path, []).append(found)
     return [_merged(same) for same in by_place.values()]
+
+
+def _is_rest_of_type(detail: ErrorDetails, details: Sequence[ErrorDetails]) -> bool:
+    """Whether a column is none, but what a comma inside of {} has cut off a type: the type before it is the mistake."""
+    *owner, name = detail["loc"] or ("",)
+    is_rest = detail["type"] == "unknown_word" and _CUT.fullmatch(str(name)) is not None
+    beside = [d for d in details if d["type"] == "unknown_word" and [*d["loc"][:-1]] == owner]
+    return is_rest and any(is_cut_type(d["ctx"]["given"]) for d in beside)
 
 
 def _has_deeper(loc: tuple[int | str, ...], details: Sequence[ErrorDetails]) -> bool:
@@ -100,6 +112,8 @@ def _mistake(
             given, text = context["given"], detail["msg"].replace(NODE, label.partition(".")[2])
             close = nearest(given, context["words"].split(", "))
             near = f"did you mean `{close}`?" if close else None
+            if is_cut_type(given):
+                near = f"quote the type: inside of {{}} a comma begins another field: {field}: 'decimal(10, 2)'"
             return Diagnostic("unknown-value", text, here, shown, near, params={"value": given})
         case "too_short":
             least = detail.get("ctx", {}).get("min_length", 1)

@@ -33,7 +33,9 @@ _SQL: Final = frozenset({"sql", "statement", "where"})
 """Keys of SQL, which means something else when it is changed; secrets are kept out of it before."""
 _REFERENCE: Final = re.compile(r"\$\{[^}]+\}")
 _IN_ADDRESS: Final = re.compile(r"(?<=://)([^/\s:@,?#]*)(:(?:(?!://)[^\s,])*)?@")
-_IN_TEXT: Final = re.compile(rf"""([\w.-]*(?:{_WORDS}))(\s*=\s*)("[^"]*"|'[^']*'|[^\s&;,"']+)""", re.IGNORECASE)
+_IN_TEXT: Final = re.compile(
+    rf"""(?<![\w.-])([\w.-]*(?:{_WORDS}))(\s*=\s*)("[^"]*"|'[^']*'|[^\s&;,"']+)""", re.IGNORECASE
+)
 
 
 def without_secrets(value: Any, key: str = "") -> Any:

@@ -14,11 +14,11 @@ from penstock.project.variables import Environ, Unset, resolved
 
 _NAMING: Final = frozenset(
     {
-        "columns", "column", "consumes", "depends_on", "event_time", "from", "group", "key", "model", "name",
-        "primary_key", "produces", "ref", "source", "type",
+        "columns", "column", "consumes", "definition", "depends_on", "event_time", "from", "group", "key", "model",
+        "name", "primary_key", "produces", "ref", "source", "sql", "type", "where",
     }
 )  # fmt: skip
-"""Fields whose values are looked up in the documents: a stand-in for one would be a second mistake."""
+"""Fields whose values are looked up in the documents, or are SQL: a stand-in for one would be a second mistake."""
 _NUMBER: Final = "1"
 
 

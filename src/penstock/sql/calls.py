@@ -8,6 +8,7 @@ from sqlglot import exp
 from penstock.errors import nearest
 from penstock.sql.dialects import PROJECT
 from penstock.sql.flink_functions import ABSENT, SPECIAL, TABLE, Function
+from penstock.sql.forms import UNSAFE_FUNCTIONS
 from penstock.sql.function_names import called_name, has_over, needs_over, written_name
 from penstock.sql.functions import MODEL_CALLS
 from penstock.sql.known_types import MEMBERS, KnownTypes
@@ -45,7 +46,7 @@ def wrong_calls(query: Query) -> Iterator[Problem]:
             shown = word if in_flink else word.lower()
             yield Problem("sql-unsupported", f"{shown} cannot run as a stream here", _start(node), missing[word], shown)
         elif word not in names:
-            close = nearest(word, names)
+            close = nearest(word, [known for known in names if known not in UNSAFE_FUNCTIONS])
             hint = f"did you mean `{close if in_flink else close.lower()}`?" if close else _FUNCTIONS
             yield Problem("sql-unknown-function", f"there is no function `{name}`", _start(node), hint, name)
         elif word in table and isinstance(node, exp.Anonymous):

@@ -167,7 +167,7 @@ def _clause(node: exp.Expr, parts: frozenset[str]) -> Iterator[Refusal]:
 def _hints(select: exp.Select) -> Iterator[Refusal]:
     hint = select.args.get("hint")
     for entry in hint.expressions if hint is not None else ():
-        name = entry.name.upper()
+        name = (called_name(entry) or entry.name).upper()
         if not isinstance(entry, exp.JoinHint) or name not in _JOIN_HINTS:
             text = f"the hint {name or entry.sql()} is not supported"
             yield Refusal(entry, text, name, "leave it out; a hint for a join is written /*+ BROADCAST(name) */")

@@ -33,6 +33,11 @@ PARSER_FAILURES: Final = (AttributeError, IndexError, KeyError, TypeError, Value
 
 MAX_DEPTH: Final = 1000
 """How deep SQL may be nested: Spark's own parser and planner come to an end not far behind that."""
+MAX_BRACKETS: Final = 200
+"""How many calls, brackets, subqueries and types may stand within each other: each takes several calls of the parser's
+and of the writer's functions."""
+MAX_TYPES: Final = 50
+"""How many types may stand within each other: the time to parse them grows faster than their number."""
 _SPLIT: Final = "split it into several models; a list in IN (…) or COALESCE(…) is not nested"
 
 Edit: TypeAlias = Callable[[exp.Query], exp.Query]
@@ -87,6 +92,8 @@ class TableName:
 
 def parse(text: str, dialect: Dialect) -> Query | Problem:
     """The query that people wrote, if it is made of nothing but forms that may reach Spark."""
+    if len(text) > MAX_BRACKETS and _depth_of_types(text) > MAX_TYPES:
+        return Problem("sql-syntax", f"a type is nested more than {MAX_TYPES} levels deep", 0, _SPLIT)
     try:
         statements = list(_statements(text, dialect))
     except RecursionError:
@@ -109,20 +116,46 @@ def parse(text: str, dialect: Dialect) -> Query | Problem:
         kind = tree.key.upper()
         message = f"expected a SELECT statement, found {kind}"
         return Problem("sql-statement", message, offset_of(tree), "begin with SELECT or WITH")
-    if len(text) > MAX_DEPTH and _depth(tree) > MAX_DEPTH:
-        return Problem("sql-syntax", f"the SQL is nested more than {MAX_DEPTH:,} levels deep", 0, _SPLIT)
+    if len(text) > MAX_BRACKETS and (most := _too_deep(tree)) is not None:
+        return Problem("sql-syntax", f"the SQL is nested more than {most:,} levels deep", 0, _SPLIT)
+    if len(list(tree.find_all(exp.CTE))) > MAX_BRACKETS:
+        return Problem(
+            "sql-syntax", f"there are more than {MAX_BRACKETS} queries in WITH", 0, "split it into several models"
+        )
     if (refused := next(refusals(tree), None)) is not None:
         place = _place_of_refusal(refused, text, dialect)
         return Problem("sql-unsupported", refused.message, place, refused.hint, refused.subject)
     return Query(text, dialect, tree=tree)
 
 
-def _depth(tree: exp.Expr) -> int:
-    """How many nodes stand within each other; `a + b + c` is one within the other, too."""
-    depths: dict[int, int] = {}
+def _depth_of_types(text: str) -> int:
+    """About how many types such as `ARRAY<…>` stand within each other. Comparisons may make it less."""
+    depth = deepest = 0
+    for mark in _ANGLES.finditer(text):
+        depth = depth + 1 if mark[0] != ">" else max(0, depth - 1)
+        deepest = max(deepest, depth)
+    return deepest
+
+
+_ANGLES: Final = re.compile(r"\b(?:ARRAY|MAP|MULTISET|ROW|STRUCT)\s*<|>", re.IGNORECASE)
+
+
+def _too_deep(tree: exp.Expr) -> int | None:
+    """The bound that SQL exceeds, if any. Nodes of `a + b + c` stand within each other, too."""
+    depths: dict[int, tuple[int, int]] = {}
     for node in tree.walk():
-        depths[id(node)] = depths.get(id(node.parent), 0) + 1
-    return max(depths.values())
+        nodes, brackets = depths.get(id(node.parent), (0, 0))
+        is_plain = isinstance(node, _PLAIN) or not isinstance(node, _BRACKETED)
+        weight = 0 if is_plain else MAX_BRACKETS // MAX_TYPES if isinstance(node, _MAKING_TYPES) else 1
+        depths[id(node)] = nodes + 1, brackets + weight
+    if max(nodes for nodes, _ in depths.values()) > MAX_DEPTH:
+        return MAX_DEPTH
+    return MAX_BRACKETS if max(brackets for _, brackets in depths.values()) > MAX_BRACKETS else None
+
+
+_BRACKETED: Final = (exp.Func, exp.Paren, exp.Subquery, exp.DataType)
+_MAKING_TYPES: Final = (exp.Array, exp.Map, exp.Struct, exp.VarMap)
+_PLAIN: Final = (exp.Binary, exp.If)
 
 
 def _place_of_refusal(refused: Refusal, text: str, dialect: Dialect) -> int:

@@ -15,6 +15,7 @@ from penstock.sql.windows import Followed, follow
 _NEVER: Final = "a stream cannot know what will never come; filter in a consumer"
 _TELLING: Final = (
     exp.Group,
+    exp.Pivot,
     exp.Join,
     exp.Distinct,
     exp.Window,
@@ -150,6 +151,9 @@ def _constructs(tree: exp.Expr, followed: Followed) -> Iterator[Construct]:
             case exp.MatchRecognize():
                 way_out = "match in a window: SESSION with FILTER aggregates, or LAG over the event time"
                 yield Construct("MATCH_RECOGNIZE", offset_of(node), way_out, never=True)
+            case exp.Pivot() if not node.args.get("unpivot"):
+                way_out = "write SUM(…) FILTER (WHERE …) for each value, and GROUP BY"
+                yield Construct("PIVOT", offset_of(node), way_out, never=True)
             case exp.Anonymous() if node.name.upper() in MODEL_CALLS:
                 yield Construct(node.name.upper(), offset_of(node))
             case exp.AggFunc() | exp.Anonymous() if _ungrouped_aggregate(node):
