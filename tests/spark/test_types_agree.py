@@ -54,6 +54,8 @@ APPROX_COUNT_DISTINCT(s) | MIN_BY(s, i) | ANY_VALUE(i) | PERCENTILE_APPROX(d, 0.
 BY_TYPE = """
 i / 2 | b / i | d / 2 | n / 2 | ti / si | (i + b) / 2 | i / (n - 1) | AVG(i) | AVG(b) | AVG(d) | AVG(n) | AVG(DISTINCT i) | AVG(i + 1) / 2
 AVG(i) FILTER (WHERE i > 7) | SUM(i) / COUNT(*) | SUM(d) / COUNT(*)
+TRUNCATE(d, 1) | TRUNCATE(f, 1) | TRUNCATE(b, -1) | TRUNCATE(n, 1) | TRUNCATE(d, i) | FLOOR(day TO MONTH) | CEIL(day TO YEAR) | FLOOR(at TO DAY)
+TIMESTAMPADD(DAY, 1, day) | TIMESTAMPADD(DAY, 1, at) | TIMESTAMPADD(HOUR, 1, day)
 """.replace("\n", " | ").strip(" |").split(" | ")  # fmt: skip
 
 
@@ -61,7 +63,10 @@ AVG(i) FILTER (WHERE i > 7) | SUM(i) / COUNT(*) | SUM(d) / COUNT(*)
 def test_a_result_does_not_depend_on_whether_types_are_known_before(spark: SparkSession, expression: str) -> None:
     own = spark.newSession()
     values = "VALUES (7Y, 7S, 7, 7L, 7.0D, 7.5BD), (8Y, 3S, 8, 2L, 1.5D, 2.25BD) AS t(ti, si, i, b, d, n)"
-    own.sql(f"SELECT ti, si, i, b, d, CAST(n AS DECIMAL(10, 2)) AS n FROM {values}").createOrReplaceTempView("t")
+    made = "CAST(d / 3 AS FLOAT) AS f, DATE'2026-05-04' AS day, TIMESTAMP'2026-05-04 10:11:12' AS at"
+    own.sql(f"SELECT ti, si, i, b, d, CAST(n AS DECIMAL(10, 2)) AS n, {made} FROM {values}").createOrReplaceTempView(
+        "t"
+    )
     sql = f"SELECT {expression} AS x FROM t"
     found = []
     for columns in (COLUMNS, None):

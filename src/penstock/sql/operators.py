@@ -14,6 +14,7 @@ from penstock.sql.unnesting import unnested
 
 DIVIDE: Final = "penstock_row_divide"
 MEAN: Final = "penstock_row_mean"
+TYPE_OF: Final = "penstock_row_type_of"
 """Functions of ours that Spark asks for an expression when it knows the types: `clients.rowwise.RowOperators`."""
 
 
@@ -96,10 +97,16 @@ def _rounded(template: str) -> Callable[[exp.Expr], exp.Expr | None]:
             return None
         step, by = ("MONTH", 3) if unit.name.upper() == "QUARTER" else (unit.name.upper(), 1)
         made = filled(template.format(unit=unit.name.upper(), step=step, by=by), node.this)
-        is_date = kind_of(node) == "DATE" or _is_date(node.this)
-        return exp.cast(made, "DATE") if is_date else made
+        return _as_date(made, node)
 
     return rewrite
+
+
+def _as_date(made: exp.Expr, node: exp.Expr) -> exp.Expr:
+    """What is made of a time, which is a date if that was one. Where its type is not known, Spark decides."""
+    if kind_of(node) == "DATE" or _is_date(node.this):
+        return exp.cast(made, "DATE")
+    return made if kind_of(node) is not None else call(TYPE_OF, made, node.this.copy())
 
 
 def _is_date(node: exp.Expr) -> bool:
@@ -112,9 +119,10 @@ def _difference(node: exp.Expr) -> exp.Expr:
 
 def _later(node: exp.Expr) -> exp.Expr | None:
     """TIMESTAMPADD of days or more to a date gives a date."""
-    whole_days = node.text("unit").upper() in WHOLE_DAYS
-    is_date = whole_days and (kind_of(node) == "DATE" or _is_date(node.this))
-    return exp.cast(node.copy(), "DATE") if is_date else None
+    if node.text("unit").upper() not in WHOLE_DAYS:
+        return None
+    made = _as_date(node.copy(), node)
+    return None if isinstance(made, exp.TimestampAdd) else made
 
 
 def _interval(node: exp.Expr) -> exp.Expr | None:

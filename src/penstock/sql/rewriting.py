@@ -13,7 +13,7 @@ from sqlglot import exp
 from penstock.sql.flink_functions import TABLE, Function
 from penstock.sql.json_calls import JSON_CALLS
 from penstock.sql.operands import kind_of
-from penstock.sql.operators import OPERATORS
+from penstock.sql.operators import OPERATORS, TYPE_OF
 from penstock.sql.pipeline_calls import PIPELINE_CALLS, PIPELINE_OPERATORS
 from penstock.sql.pipeline_functions import PIPELINE_TABLE
 from penstock.sql.templates import call, enclosed, filled
@@ -97,14 +97,16 @@ def _local_time(node: exp.Expr) -> exp.Expr | None:
 
 
 def _truncated(node: exp.Expr) -> exp.Expr:
-    """TRUNCATE towards zero. Spark gives a decimal, which is led back to the type of the number where that is known."""
+    """TRUNCATE towards zero. Spark gives a decimal, which is led back to the type of the number."""
     number = node.expressions[0]
     digits: exp.Expr = node.expressions[1] if len(node.expressions) > 1 else exp.Literal.number(0)
     written = isinstance(digits.this if isinstance(digits, exp.Neg) else digits, exp.Literal)
     template = "IF(_1 < 0, CEIL(_1, _2), FLOOR(_1, _2))" if written else _SHIFTED
     made = filled(template, number, digits)
     kind = kind_of(node)
-    return exp.cast(made, kind) if kind is not None and not kind.startswith("DECIMAL") else made
+    if kind is None:
+        return call(TYPE_OF, made, number.copy())
+    return made if kind.startswith("DECIMAL") else exp.cast(made, kind)
 
 
 _SHIFTED: Final = "SIGN(_1) * FLOOR(ABS(_1) * POWER(10, _2)) / POWER(10, _2)"

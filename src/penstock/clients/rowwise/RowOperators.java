@@ -7,6 +7,9 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.IntegralDivide;
 import org.apache.spark.sql.types.ByteType;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.DecimalType;
+import org.apache.spark.sql.types.FractionalType;
 import org.apache.spark.sql.types.IntegerType;
 import org.apache.spark.sql.types.LongType;
 import org.apache.spark.sql.types.ShortType;
@@ -22,12 +25,14 @@ import scala.runtime.AbstractFunction1;
 public final class RowOperators {
     static final int DIVIDE = 0;
     static final int MEAN = 1;
+    static final int TYPE_OF = 2;
 
     private RowOperators() {}
 
     public static void register(SparkSession session) {
         know(session, "penstock_row_divide", DIVIDE);
         know(session, "penstock_row_mean", MEAN);
+        know(session, "penstock_row_type_of", TYPE_OF);
     }
 
     private static void know(SparkSession session, String name, int kind) {
@@ -65,6 +70,14 @@ public final class RowOperators {
         return width(value.dataType()) == 0 ? mean : (Expression) Cast$.MODULE$.apply(mean, value.dataType(), true);
     }
 
+    /** What is made of a number or a date is of its type; decimals are as Spark makes them. */
+    static Expression ofType(Expression made, Expression value) {
+        DataType type = value.dataType();
+        boolean kept = width(type) > 0 || type instanceof FractionalType && !(type instanceof DecimalType)
+            || type instanceof DateType;
+        return kept ? (Expression) Cast$.MODULE$.apply(made, type, true) : made;
+    }
+
     public static final class Operator extends AbstractFunction1 {
         private final int kind;
 
@@ -76,6 +89,9 @@ public final class RowOperators {
             Seq operands = (Seq) given;
             Expression one = (Expression) operands.apply(0);
             Expression other = (Expression) operands.apply(1);
+            if (kind == TYPE_OF) {
+                return ofType(one, other);
+            }
             return kind == MEAN ? meanOf(one, other) : divided(one, other);
         }
     }
