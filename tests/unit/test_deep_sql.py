@@ -9,7 +9,7 @@ import pytest
 
 from penstock.manifest.compile import compile
 from penstock.sql.dialects import PIPELINE, PROJECT
-from penstock.sql.query import MAX_BRACKETS, MAX_DEPTH, MAX_TYPES, Problem, parse
+from penstock.sql.query import MAX_BRACKETS, MAX_DEPTH, MAX_QUERIES, MAX_TYPES, Problem, parse
 from penstock.sql.study import study
 from penstock.sql.types import Column
 from tests.support import codes
@@ -93,7 +93,7 @@ def _pipeline(sql: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("count", "expected"), [(MAX_BRACKETS - 10, []), (MAX_BRACKETS + 1, ["sql-syntax"]), (600, ["sql-syntax"])]
+    ("count", "expected"), [(MAX_QUERIES, []), (MAX_QUERIES + 1, ["sql-syntax"]), (600, ["sql-syntax"])]
 )
 def test_a_long_chain_of_queries_is_refused_or_compiled(check: Check, count: int, expected: list[str]) -> None:
     chain = ", ".join(f"c{i} AS (SELECT id FROM {f'c{i - 1}' if i else 's'})" for i in range(count))

@@ -36,6 +36,8 @@ MAX_DEPTH: Final = 1000
 MAX_BRACKETS: Final = 200
 """How many calls, brackets, subqueries and types may stand within each other: each takes several calls of the parser's
 and of the writer's functions."""
+MAX_QUERIES: Final = 100
+"""How many queries WITH may have: where each reads the one before, they are nested as brackets are, and twice as deep."""
 MAX_TYPES: Final = 50
 """How many types may stand within each other: the time to parse them grows faster than their number."""
 _SPLIT: Final = "split it into several models; a list in IN (…) or COALESCE(…) is not nested"
@@ -118,9 +120,9 @@ def parse(text: str, dialect: Dialect) -> Query | Problem:
         return Problem("sql-statement", message, offset_of(tree), "begin with SELECT or WITH")
     if len(text) > MAX_BRACKETS and (most := _too_deep(tree)) is not None:
         return Problem("sql-syntax", f"the SQL is nested more than {most:,} levels deep", 0, _SPLIT)
-    if len(list(tree.find_all(exp.CTE))) > MAX_BRACKETS:
+    if len(list(tree.find_all(exp.CTE))) > MAX_QUERIES:
         return Problem(
-            "sql-syntax", f"there are more than {MAX_BRACKETS} queries in WITH", 0, "split it into several models"
+            "sql-syntax", f"there are more than {MAX_QUERIES} queries in WITH", 0, "split it into several models"
         )
     if (refused := next(refusals(tree), None)) is not None:
         place = _place_of_refusal(refused, text, dialect)
