@@ -37,7 +37,7 @@ MAX_BRACKETS: Final = 200
 """How many calls, brackets, subqueries and types may stand within each other: each takes several calls of the parser's
 and of the writer's functions."""
 MAX_QUERIES: Final = 100
-"""How many queries WITH may have: where each reads the one before, they are nested as brackets are, and twice as deep."""
+"""How many queries WITH may have: where each reads the one before, they are nested, and twice as deep as brackets."""
 MAX_TYPES: Final = 50
 """How many types may stand within each other: the time to parse them grows faster than their number."""
 _SPLIT: Final = "split it into several models; a list in IN (…) or COALESCE(…) is not nested"
