@@ -254,6 +254,7 @@ def test_a_text_or_a_number_is_no_condition(condition: str) -> None:
     "condition",
     [
         "at > 'garbage'", "'garbage' < at", "at = '2026-13-01'", "at BETWEEN '2026-01-01' AND 'soon'", "d = 'monday'",
+        "at > CAST('garbage' AS TIMESTAMP)", "d = CAST('2026-13-01' AS DATE)", "i = CAST('seven' AS INT)",
         "d IN ('2026-01-01', '2026-02-30')", "b = 'maybe'", "i = 'a'", "i IN (1, 'a')", "x <> ''", "i + 'a' > 1",
         "CASE i WHEN 'a' THEN b END", "COALESCE(i, 'a') > 1",
     ],
@@ -276,7 +277,8 @@ def test_conditions_of_groups_are_read_as_those_of_rows(condition: str) -> None:
     [
         "at > '2026-01-01'", "at > '2026-01-01T10:00:00Z'", "at > '2026-1-1 9:05'", "at > '2026'", "at > '10:00:00'",
         "at > '2026-01-01 10:00:00 Europe/Berlin'", "d >= '2026-01'", "d = '2026-02-28 '", "b = 'true'", "b = 'no'",
-        "i = ' 7 '", "x > '1e3'", "s = 'garbage'", "s > '2026-13-01'", "d < '10000-01-01'",
+        "i = ' 7 '", "i = CAST('7' AS INT)", "i = TRY_CAST('seven' AS INT)",
+        "x > '1e3'", "s = 'garbage'", "s > '2026-13-01'", "d < '10000-01-01'",
     ],
 )  # fmt: skip
 def test_a_text_that_can_be_read_so_is_left_alone(condition: str) -> None:

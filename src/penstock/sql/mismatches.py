@@ -18,7 +18,7 @@ _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Nu
 _CONDITIONS: Final = (exp.Where, exp.Having, exp.Join, exp.If, exp.And, exp.Or, exp.Not)
 _JUDGED: Final = (
     *_ARITHMETIC, *_COMPARISONS, *_CONDITIONS, exp.Neg, exp.In, exp.Between, exp.Case, exp.Bracket, exp.SetOperation,
-    exp.Coalesce, exp.Dot, exp.Greatest, exp.Least,
+    exp.Cast, exp.Coalesce, exp.Dot, exp.Greatest, exp.Least,
 )  # fmt: skip
 AS_NUMBER: Final = "sql-text-as-number"
 _SIGNS: Final = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
@@ -31,6 +31,8 @@ def mismatched(typed: exp.Expr, types: KnownTypes, *, in_flink: bool) -> Iterato
         match node:
             case exp.Bracket():
                 yield from _element(node, types, in_flink=in_flink)
+            case exp.Cast():
+                yield from _cast(node)
             case exp.Dot():
                 yield from _field(node, types)
             case exp.Coalesce() | exp.Greatest() | exp.Least():
@@ -107,6 +109,18 @@ def _unreadable(node: exp.Expr, one: exp.Expr, other: exp.Expr, types: KnownType
         if not can_read(literal.name):
             shown = f"{_shown(compared)} is {type_text(types.type_of(compared))}, and {literal.sql()} is not {kind}"
             yield Problem("sql-argument", shown, start_of(node), hint, literal.name)
+
+
+def _cast(node: exp.Cast) -> Iterator[Problem]:
+    """A text that is written out, and cannot be read as the type that it is to have. `DATE 'today'` can be."""
+    family = None if node.args.get("safe") or node.to.this is exp.DType.TIME else family_of_type(node.to)
+    wanted = None if type(node) is exp.Cast and family in ("time", "date") else _READ_AS.get(family or "")
+    if wanted is None or not isinstance(node.this, exp.Literal) or not node.this.is_string:
+        return
+    can_read, kind, _ = wanted
+    if not can_read(node.this.name):
+        hint = "TRY_CAST gives null for what cannot be read"
+        yield Problem("sql-argument", f"{node.this.sql()} is not {kind}", start_of(node), hint, node.this.name)
 
 
 def _way_out(found: frozenset[Family | None]) -> str:
