@@ -60,7 +60,7 @@ def _warnings(running: Running) -> list[str]:
 PEOPLE = """
   - name: countries
     on_error: dead_letter
-    table: {type: file, config: {path: countries, format: FORMAT, schema: {code: string, people: int64}}}
+    table: {type: file, config: {path: countries, format: FORMAT}}
     columns: [{name: code, type: STRING}, {name: people, type: BIGINT}]
 models:
   - name: named
@@ -70,9 +70,13 @@ models:
 """
 
 
-@pytest.mark.parametrize("form", ["csv", "json"])
-def test_lines_of_a_table_that_are_no_rows_are_warned_of_or_stop_the_query(running: Running, form: str) -> None:
-    project = f"project: {{name: p}}\n{ORDERS.rstrip()}{PEOPLE}".replace("FORMAT", form)
+@pytest.mark.parametrize(
+    ("form", "schema"), [("csv", ""), ("csv", ", schema: {code: string, people: int64}"), ("json", "")]
+)
+def test_lines_of_a_table_that_are_no_rows_are_warned_of_or_stop_the_query(
+    running: Running, form: str, schema: str
+) -> None:
+    project = f"project: {{name: p}}\n{ORDERS.rstrip()}{PEOPLE}".replace("FORMAT", form + schema)
     csv = "code,people\nDE,84\nFR,many\nNO,5,6\nXX,1,2\nYY,1,2\n"
     json = '{"code": "DE", "people": 84}\n{"code": "FR", "people": "many"}\n{"code\n[]\n7\n'
     running.write({"stream_project.yml": project, f"countries/all.{form}": csv if form == "csv" else json})

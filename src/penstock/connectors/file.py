@@ -160,6 +160,13 @@ class FileSource(_Files, Source):
         }
         return found
 
+    def with_declared(self, columns: Columns) -> Self:
+        """Lines of text are read as these columns, unless it has a schema of its own."""
+        types = {column.name: column.type for column in columns if column.type is not None}
+        if self.schema_ is not None or not self.has_records or len(types) < len(columns):
+            return self.with_columns(columns)
+        return self.model_copy(update={"schema_": types})
+
     def keeping_in(self, directory: Path) -> Self:
         found = self.model_copy()
         found._notes = directory / _NOTES

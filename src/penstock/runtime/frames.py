@@ -91,8 +91,10 @@ class Frames:
 
     def _source(self, entry: Input) -> Source:
         source = self._with_columns(self.filling.source(entry.source), entry.node)
-        if types := entry.cast_to or entry.declared:
-            source = source.with_columns(tuple(Column(name, kind) for name, kind in types.items()))
+        if entry.cast_to:
+            source = source.with_columns(tuple(Column(name, kind) for name, kind in entry.cast_to.items()))
+        elif entry.declared:
+            source = source.with_declared(tuple(Column(name, kind) for name, kind in entry.declared.items()))
         source = source if entry.condition is None else source.where(check_expression(entry.condition))
         return source.in_any_order() if entry.any_order else source
 

@@ -167,6 +167,10 @@ class Source(Connector):
         source have: what does not say by itself of what type its values are takes them from there."""
         return self
 
+    def with_declared(self, columns: Columns) -> Self:
+        """The same source, with the types that documents declare for its columns: values that do not fit are faults."""
+        return self.with_columns(columns)
+
     def first_rows(self, limit: int) -> list[dict[str, Any]] | None:
         """A few rows as JSON values and decimals, where they can be had without Spark; None where they cannot."""
         return None
