@@ -34,7 +34,7 @@ class Retries:
         return len(self._waiting)
 
     def may_add(self, spec: QuerySpec, batches: int, failure: PenstockError, *, drain: bool) -> bool:
-        """Whether a failure is one that a query may begin again after.
+        """Whether a query may begin again after this failure.
 
         A query that comes to an end (`drain`) leaves services that are gone to whoever started it, who is told so at
         once. A Python worker that was lost says nothing of the next one.
@@ -44,7 +44,7 @@ class Retries:
         return failure.code == "worker-lost" and self._next_try(spec, batches) <= MOST_IN_DRAIN
 
     def add(self, spec: QuerySpec, batches: int, failure: PenstockError, *, drain: bool = False) -> tuple[int, float]:
-        """Put a query off that has committed so many batches by now; for the how manieth time, and for how long."""
+        """Put off a query that has committed so many batches by now. Which attempt is next, and in how many seconds."""
         tries = self._next_try(spec, batches)
         self._tries[spec.name] = batches, tries
         wait_secs = min(FIRST_SECS * 2 ** min(tries - 1, 20), LONGEST_SECS)
