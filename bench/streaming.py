@@ -147,13 +147,9 @@ def plain(spark: SparkSession) -> SparkSession:
     """A session as Spark comes, but for the state store, which a person would choose too."""
     session = spark.newSession()
     kept = ("timeZone", "providerClass", "changelogCheckpointing.enabled")
-    session.conf.unset("spark.sql.streaming.checkpointFileManagerClass")
     for key in DEFAULTS:
-        if key.startswith(("spark.sql.execution.", "spark.sql.streaming.stopTimeout")):
+        if key.startswith("spark.sql.") and not key.endswith(kept):
             session.conf.unset(key)
-        elif key.startswith("spark.sql.") and not key.endswith((*kept, "FileManagerClass")):
-            off = key.endswith(("enableSourceEvolution",))
-            session.conf.set(key, "1" if key.endswith("formatVersion") else "false" if off else "true")
     return session
 
 
