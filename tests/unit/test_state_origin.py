@@ -45,6 +45,16 @@ def test_what_cannot_be_read_is_as_if_nothing_was_written_down(tmp_path: Path) -
         assert read_origin(tmp_path) is None
 
 
+def test_columns_that_spark_may_refuse_count_once_a_batch_is_committed_with_them(tmp_path: Path) -> None:
+    checkpoint = begun(tmp_path, 3, committed=True)
+    old, new = (StateOrigin(3, {"model.p": {"v": type_}}) for type_ in ("BIGINT", "DECIMAL(10, 2)"))
+    write_origin(checkpoint, old)
+    write_origin(checkpoint, new, before=old)
+    assert read_origin(checkpoint) == old
+    (checkpoint / "commits" / "1").touch()
+    assert read_origin(checkpoint) == new
+
+
 def test_schemas_of_state_are_relaxed_without_changing_their_length(tmp_path: Path) -> None:
     schema = b'\x00\x02v2\x00\x00{"name":"ts","nullable":false,"metadata":{}},{"containsNull":false,"nullable":true}'
     files = [tmp_path / "state" / "0" / "0" / "_metadata", tmp_path / "state" / "1" / "0" / "left" / "_metadata"]

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 from urllib.parse import unquote
 
 from penstock.clients.batches import NOTE
@@ -12,6 +12,7 @@ from penstock.connectors.topic import TOPICS
 
 HOME: Final = ".penstock"
 _ANOTHER: Final = "@another"
+BatchLog: TypeAlias = Literal["offsets", "commits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +101,14 @@ class Place:
         """Queries whose checkpoint has begun."""
         root = self._checkpoints
         if root.is_dir():
-            begun = (p for p in root.iterdir() if (p / "metadata").is_file() or _has_batches(p / "offsets"))
+            begun = (p for p in root.iterdir() if (p / "metadata").is_file() or last_batch(p, "offsets") >= 0)
             called = {old: new for new, old in self.carried}
             for name in (unquote(p.name) for p in begun):
                 yield called.get(name, name.removesuffix(_ANOTHER))
 
-    def last_batch(self, query: str, log: Literal["offsets", "commits"]) -> int:
+    def last_batch(self, query: str, log: BatchLog) -> int:
         """The number of the last batch that was planned or committed; -1 before the first."""
-        folder = self.checkpoint(query) / log
-        return max((int(p.name) for p in folder.glob("*") if p.name.isdigit()), default=-1)
+        return last_batch(self.checkpoint(query), log)
 
     @property
     def _checkpoints(self) -> Path:
@@ -123,5 +123,6 @@ class Place:
         return self.root / HOME / short_folder_of(self._deployed) / short_folder_of(self.environment)
 
 
-def _has_batches(log: Path) -> bool:
-    return any(path.name.isdigit() for path in log.glob("*"))
+def last_batch(checkpoint: Path, log: BatchLog) -> int:
+    """The number of the last batch of a checkpoint that was planned or committed; -1 before the first."""
+    return max((int(path.name) for path in (checkpoint / log).glob("*") if path.name.isdigit()), default=-1)

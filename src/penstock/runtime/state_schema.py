@@ -30,7 +30,7 @@ def begin_state(checkpoint: Path, query: QuerySpec, manifest: Manifest, session:
     partitions = int(session.conf.get("spark.sql.shuffle.partitions") or 0)
     now = StateOrigin(partitions, declared_columns(manifest, query), found)
     if now != origin:
-        write_origin(checkpoint, now)
+        write_origin(checkpoint, now, before=origin)
     relax_nullability(checkpoint)
 
 
