@@ -48,6 +48,17 @@ def one_line(name: str) -> str:
     return name
 
 
+def refuse_crossed_bounds(value: BaseModel, *pairs: tuple[str, str]) -> None:
+    """Refuse a lower bound above its upper bound: nothing could lie between them. Pairs are names of fields."""
+    for low, high in pairs:
+        least, most = getattr(value, low), getattr(value, high)
+        if least is not None and most is not None and least > most:
+            context = {"low": low, "high": high, "least": f"{least:.15g}", "most": f"{most:.15g}"}
+            context["hint"] = f"are they swapped? Write {low}: {context['most']}, {high}: {context['least']}"
+            text = "`{low}` is {least}, above `{high}`, which is {most}: nothing can be between them"
+            raise PydanticCustomError("crossed_bounds", text, context)
+
+
 Whole = Annotated[int, BeforeValidator(_no_truth_value)]
 """A whole number, and no truth value."""
 Number = Annotated[float, BeforeValidator(_no_truth_value)]
@@ -98,7 +109,10 @@ def spoken_duration(milliseconds: int) -> str:
 
 
 Duration = Annotated[
-    int, BeforeValidator(_duration_ms, json_schema_input_type=str | int), PlainSerializer(_duration_text)
+    int,
+    BeforeValidator(_duration_ms, json_schema_input_type=str | int),
+    PlainSerializer(_duration_text),
+    Field(ge=0),
 ]
 """Milliseconds; written as `500ms`, `5s`, `2min`, `1h 30m`."""
 

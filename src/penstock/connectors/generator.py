@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from penstock.config import Frozen, each_once
+from penstock.config import Frozen, each_once, refuse_crossed_bounds
 from penstock.connectors.contract import Source
 from penstock.sql.types import Column, Columns
 
@@ -22,11 +22,6 @@ SEQUENCE: Final = "penstock_sequence"
 ROWS_PER_PARTITION: Final = 500_000
 SHORTEST_WAIT_SECS: Final = 0.5
 _FRACTION_STEPS: Final = 2**53
-
-
-def _refuse_empty_range(low: float, high: float) -> None:
-    if low > high:
-        raise ValueError("`min` must not be larger than `max`")
 
 
 class Sequence(Frozen):
@@ -48,7 +43,7 @@ class Integer(Frozen):
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
-        _refuse_empty_range(self.min, self.max)
+        refuse_crossed_bounds(self, ("min", "max"))
         return self
 
 
@@ -65,7 +60,7 @@ class Uniform(Frozen):
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
-        _refuse_empty_range(self.min, self.max)
+        refuse_crossed_bounds(self, ("min", "max"))
         return self
 
 

@@ -125,7 +125,8 @@ def _mistake(
             return Diagnostic("wrong-type", text, here, shown, _type_hint(detail["input"], kind), params=params)
         case _:
             text = detail["msg"].removeprefix("Value error, ").removeprefix("Input ")
-            return Diagnostic("invalid-value", text[:1].lower() + text[1:], here, shown, params=params)
+            advice = detail.get("ctx", {}).get("hint")
+            return Diagnostic("invalid-value", text[:1].lower() + text[1:], here, shown, advice, params=params)
 
 
 _CUT: Final = re.compile(r"\s*\d+\s*\).*|[^<(]*[>].*")

@@ -1,10 +1,10 @@
 """Who is outside."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
-from penstock.config import Frozen, Number, Whole
+from penstock.config import Frozen, Number, Whole, refuse_crossed_bounds
 from penstock.project.stream_project.parts import Name, References, Waiver
 
 
@@ -39,6 +39,11 @@ class Sla(Frozen):
     """How long the whole way may take."""
     max_error_rate: Number | None = Field(None, ge=0, le=1)
     """The share of rows that may fail."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        refuse_crossed_bounds(self, ("latency_p50_ms", "latency_p99_ms"))
+        return self
 
 
 class Contracts(Frozen):

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from penstock.config import Frozen, Number, Whole, one_line
+from penstock.config import Frozen, Number, Whole, one_line, refuse_crossed_bounds
 from penstock.project.stream_project.security import Classification
 
 Name = Annotated[str, Field(min_length=1), AfterValidator(one_line)]
@@ -88,6 +88,11 @@ class Bounds(Frozen):
     """The smallest."""
     max: Number | None = None
     """The largest."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        refuse_crossed_bounds(self, ("min", "max"))
+        return self
 
 
 class Nothing(Frozen):

@@ -1,11 +1,11 @@
 """Rules that every element of the project is held to."""
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from penstock.config import Duration, Frozen, Number, Whole
+from penstock.config import Duration, Frozen, Number, Whole, refuse_crossed_bounds
 from penstock.project.stream_project.model import Materialized, spark_for_flink
 from penstock.project.stream_project.security import Classification
 
@@ -41,6 +41,13 @@ class TopicRules(Frozen):
     """What a name may not end with."""
     required_config: tuple[str, ...] = ()
     """Settings that must be given, such as `retention.ms`."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        refuse_crossed_bounds(
+            self, ("min_partitions", "max_partitions"), ("min_replication_factor", "max_replication_factor")
+        )
+        return self
 
 
 class ModelRules(Frozen):

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
-from penstock.config import Duration, Frozen, Names, Number, Whole
+from penstock.config import Duration, Frozen, Names, Number, Whole, refuse_crossed_bounds
 from penstock.project.stream_project.failure import OnFailure
 from penstock.project.stream_project.parts import Name, Waiver
 
@@ -49,6 +49,11 @@ class RangeOf(Frozen):
     max: Number | None = None
     """The largest."""
 
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        refuse_crossed_bounds(self, ("min", "max"))
+        return self
+
 
 class UniqueKey(Frozen):
     """No key comes twice."""
@@ -88,14 +93,19 @@ class MaxLag(Frozen):
 class Throughput(Frozen):
     """So many rows come in a second."""
 
-    min_per_second: Number | None = None
+    min_per_second: Number | None = Field(None, ge=0)
     """At least."""
-    max_per_second: Number | None = None
+    max_per_second: Number | None = Field(None, ge=0)
     """At most."""
-    min_per_minute: Number | None = None
+    min_per_minute: Number | None = Field(None, ge=0)
     """At least, in a minute."""
-    max_per_minute: Number | None = None
+    max_per_minute: Number | None = Field(None, ge=0)
     """At most, in a minute."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        refuse_crossed_bounds(self, ("min_per_second", "max_per_second"), ("min_per_minute", "max_per_minute"))
+        return self
 
 
 class Bucket(Frozen):
@@ -109,6 +119,11 @@ class Bucket(Frozen):
     """The share of rows that it should have."""
     tolerance: Number = Field(0.0, ge=0, le=1)
     """How far the share may be off."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        refuse_crossed_bounds(self, ("min", "max"))
+        return self
 
 
 class Distribution(Frozen):
