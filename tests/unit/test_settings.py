@@ -260,6 +260,15 @@ def test_a_sink_has_a_database_of_its_own_by_its_name() -> None:
     assert clusters.seen_by("sink.by.file").postgres.database == "f"
 
 
+def test_a_project_reaches_the_databases_that_settings_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "stream_project.yml").write_text("project: {name: p}\n")
+    monkeypatch.setenv("PENSTOCK__CLICKHOUSE_SINK__URL", "http://tables:8123")
+    monkeypatch.setenv("PENSTOCK__POSTGRES_SINK__HOST", "rows")
+    clusters = check(tmp_path).clusters
+    assert clusters.clickhouse_sink.server.url == "http://tables:8123"
+    assert clusters.postgres.host == "rows"
+
+
 def test_what_is_said_of_a_sink_under_several_spellings_is_put_together() -> None:
     environ = {
         "STREAMLING__POSTGRES_SINK_CONNECTIONS__PG_ARCHIVE__PORT": "6000",

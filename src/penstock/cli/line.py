@@ -32,7 +32,7 @@ from penstock.plan.state import read_deployed
 from penstock.plan.steps import AdoptState, Plan
 from penstock.plan.stores import SqliteStore, StateStore, state_store
 from penstock.plan.workers import NO_WORKERS, ask_workers
-from penstock.project.clusters import pipeline_clusters
+from penstock.project.clusters import pipeline_clusters, with_databases
 from penstock.project.load import load
 from penstock.project.parse import parse
 from penstock.project.parse_project import Environment, StreamProject
@@ -94,7 +94,7 @@ class Checked:
             reads = any(isinstance(e, Source) and e.live.type == "kafka" for e in elements)
             writes = any(isinstance(e, Sink) and e.type == "kafka" for e in elements)
             return pipeline_clusters(self.settings, on_kafka=reads or writes, writes_kafka=writes)
-        return replace(self.graph.runtime.clusters(self.root), settings=self.settings)
+        return with_databases(self.graph.runtime.clusters(self.root), self.settings)
 
     @property
     def place(self) -> Place:

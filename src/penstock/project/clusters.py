@@ -1,4 +1,4 @@
-"""The systems of a pipeline, as the application's settings name them."""
+"""The systems of pipelines, and the databases of projects, as the application's settings name them."""
 
 from dataclasses import replace
 
@@ -27,12 +27,17 @@ def pipeline_clusters(settings: Settings, *, on_kafka: bool, writes_kafka: bool 
     What a pipeline keeps of its records goes to the Kafka that it writes, or that settings name for that; else to the
     one that it reads.
     """
-    server = _database(PostgresServer(), settings.postgres_sink)
     source = _cluster(settings.kafka_source) if on_kafka else None
     named = writes_kafka or "brokers" in settings.kafka_sink.model_fields_set
-    return Clusters(
-        source,
-        _cluster(settings.kafka_sink) if source is not None and named else source,
+    written = _cluster(settings.kafka_sink) if source is not None and named else source
+    return with_databases(Clusters(source, written), settings)
+
+
+def with_databases(clusters: Clusters, settings: Settings) -> Clusters:
+    """The systems, with the databases that settings name: projects and pipelines reach these in the same way."""
+    server = _database(PostgresServer(), settings.postgres_sink)
+    return replace(
+        clusters,
         postgres=server,
         postgres_of={name: _database(server, said) for name, said in settings.postgres_sink_connections.items()},
         clickhouse_source=_clickhouse_source(settings.clickhouse_source),
