@@ -10,9 +10,11 @@ from penstock.cli.errors import covered, letters_of
 from penstock.cli.line import check
 from penstock.clients.letters import Letter
 from penstock.errors import QueryFailed
+from penstock.runtime.covered_errors import cover_letters
 from penstock.runtime.replay import Replayed
 from tests.services.letters import deliver
 from tests.spark.running import Running
+from tests.unit.test_covering import ANSWERS
 
 SECRET, SALARY = "ada@example.com", 31415926
 PROJECT = """
@@ -159,3 +161,10 @@ def test_dead_letters_that_were_kept_before_are_covered_when_they_are_shown_and_
     assert isinstance(letter, Letter)
     assert json.loads(str(letter.about["value"])) == {"id": 5, "email": "***", "salary": "***", "city": "Oslo"}
     assert deliver(running) == {"model.shares": Replayed(1, 0)}
+
+
+def test_spark_and_python_leave_the_same_of_what_others_say(running: Running) -> None:
+    fields = "key STRING, value STRING, code STRING, message STRING, partition INT, offset BIGINT, headers STRING"
+    rows = [(None, "{}", "row-refused", text, None, None, None) for text, _ in ANSWERS]
+    letters = cover_letters(running.spark.createDataFrame(rows, fields), ["email"])
+    assert [row["message"] for row in letters.collect()] == [covered for _, covered in ANSWERS]

@@ -6,9 +6,12 @@ import sys
 
 import pytest
 
+from penstock.clients.covered_answers import IN_WORKERS, WITHHELD_TEXT, cover_in_worker
 from penstock.clients.covering import cover_reason, cover_text, cover_value
 from penstock.clients.kafka.records import FAULTS
+from penstock.errors import PenstockError, QueryFailed, ServiceError
 from penstock.runtime import covered_log
+from penstock.runtime.covered_errors import cover_failure
 from tests.unit.conftest import Compile
 
 
@@ -29,6 +32,82 @@ def test_the_text_of_an_error_shows_no_value(text: str) -> None:
 
 def test_the_name_of_an_error_of_spark_stays() -> None:
     assert cover_text("[DIVIDE_BY_ZERO] Division by zero.").startswith("[DIVIDE_BY_ZERO] ")
+
+
+POSTGRES = "PostgreSQL at db:5432/shop does not take a row:"
+CLICKHOUSE = "ClickHouse at http://db:8123 does not take a row:"
+ANSWERS = [
+    (
+        f'{POSTGRES} duplicate key value violates unique constraint "t_email_key"; Key (email)=(ada@x) already exists.',
+        f'{POSTGRES} duplicate key value violates unique constraint "t_email_key" {WITHHELD_TEXT}',
+    ),
+    (
+        f'{POSTGRES} new row for relation "t" violates check constraint "c"; Failing row contains (1, ada@x, 3).',
+        f'{POSTGRES} new row for relation "t" violates check constraint "c" {WITHHELD_TEXT}',
+    ),
+    (
+        f'{POSTGRES} invalid input syntax for type json; Token "ada" is invalid.; JSON data, line 1: ada...',
+        f"{POSTGRES} invalid input syntax for type json {WITHHELD_TEXT}",
+    ),
+    (
+        f"{POSTGRES} row 5 has email ada@x [E1]; PL/pgSQL function m.r() line 1 at RAISE",
+        f"{POSTGRES} {WITHHELD_TEXT}",
+    ),
+    (
+        "PostgreSQL at db:5432/shop: no ada; PL/pgSQL function m.r() line 1 at RAISE",
+        f"PostgreSQL at db:5432/shop: {WITHHELD_TEXT}",
+    ),
+    (
+        f"{CLICKHOUSE} Code: 469. DB::Exception: Constraint `c` for table shop.t (5689-5a7b) is violated at row 1."
+        " Expression: (email != 'x'). Column values: email = ada. (VIOLATED_CONSTRAINT) (version 26.9 (official))",
+        f"{CLICKHOUSE} Code: 469. DB::Exception: Constraint `c` for table shop.t (VIOLATED_CONSTRAINT) {WITHHELD_TEXT}",
+    ),
+    (f"{CLICKHOUSE} Code: 27. DB::Exception: ada (cut", f"{CLICKHOUSE} Code: 27. {WITHHELD_TEXT}"),
+    (
+        "column `n` of table `t` is Int8: Integer value ada not in range: -128 to 127",
+        f"column `n` of table `t` is Int8: {WITHHELD_TEXT}",
+    ),
+    ("http://hook:80 answered 422 No ada: ada", f"http://hook:80 answered 422 {WITHHELD_TEXT}"),
+    (
+        "http://hook:80 answered 422: no\nada@x (1 rows of `model.m`)",
+        f"http://hook:80 answered 422 (1 rows of `model.m`) {WITHHELD_TEXT}",
+    ),
+    ("no such row: ada", WITHHELD_TEXT),
+    ("it cannot be computed: CAST(`email` AS INT)", "it cannot be computed: CAST(`email` AS INT)"),
+    ("[DIVIDE_BY_ZERO] ada", f"[DIVIDE_BY_ZERO] {WITHHELD_TEXT}"),
+]
+"""What other systems have said of rows, and what stays of it."""
+
+
+@pytest.mark.parametrize(("text", "covered"), ANSWERS)
+def test_of_what_another_system_says_of_a_row_only_names_and_codes_stay(text: str, covered: str) -> None:
+    assert cover_reason("row-refused", text) == covered
+    assert cover_reason("row-refused", covered) == covered
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        QueryFailed("http-refused", "http://hook:80 answered 422 Unprocessable: email ada (1 rows of `model.m`)"),
+        ServiceError("http-failed", "http://hook:80 answered 503 Busy: email ada", retriable=True),
+        ServiceError("database-refused", "PostgreSQL at db: no ada; PL/pgSQL function m.r() line 1 at RAISE"),
+        ServiceError("clickhouse-failed", "ClickHouse at http://db:8123 says 500: Code: 6. DB::Exception: ada. (X)"),
+        QueryFailed("query-failed", "ValueError: ada is no number", internal=True),
+        QueryFailed("query-failed", "ada is no number", internal=True),
+    ],
+)
+def test_what_stops_a_query_quotes_no_answer(project_manifest: Compile, failure: PenstockError) -> None:
+    model = f"  - {{name: m, sql: 'SELECT id, email AS contact FROM {{{{ source(\"s\") }}}}', {MASKED}}}\n"
+    query = project_manifest(HEAD + model).query("m")
+    assert "ada" not in cover_failure(query, failure).message
+    assert WITHHELD_TEXT in failure.message
+
+
+def test_a_worker_prints_no_answer_where_the_log_is_covered(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "http://hook:80 answered 422 No: ada"
+    assert cover_in_worker(text) == text
+    monkeypatch.setenv(IN_WORKERS, "1")
+    assert "ada" not in cover_in_worker(text)
 
 
 def test_values_are_covered_at_any_depth_and_what_is_no_object_is_left_out() -> None:
@@ -58,6 +137,11 @@ MASKED = "security: {masking: [{column: contact, policy: hash}]}"
 def test_masked_and_sensitive_columns_are_covered_under_every_name_they_have(project_manifest: Compile) -> None:
     model = f"  - {{name: m, sql: 'SELECT id, UPPER(email) AS contact FROM {{{{ source(\"s\") }}}}', {MASKED}}}\n"
     assert project_manifest(HEAD + model).query("m").covers == ("contact", "email", "ssn")
+
+
+def test_an_output_that_is_made_from_a_sensitive_column_is_covered(project_manifest: Compile) -> None:
+    model = "  - {name: m, sql: 'SELECT city, MAX(ssn) AS last FROM {{ source(\"s\") }} GROUP BY city'}\n"
+    assert project_manifest(HEAD + model).query("m").covers == ("last", "ssn")
 
 
 def test_what_was_masked_before_is_not_covered_again(project_manifest: Compile) -> None:

@@ -6,8 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from penstock.clients.covered_answers import WITHHELD_TEXT, cover_answer
 from penstock.clients.kafka.records import FAULTS
-from penstock.clients.letters import WITHHELD, Letter
+from penstock.clients.letters import REFUSED, WITHHELD, Letter
 
 COVER: Final = "***"
 BY_PLACE: Final = "place"
@@ -16,7 +17,10 @@ BY_DIGEST: Final = "sha256:"
 """It is the row of its topic with this digest."""
 NAMED: Final = r"^([^'\"]*?\[[A-Z][A-Z0-9_.]+\])"
 """A text up to the name that Spark has for an error."""
-QUIET: Final = "(its text is withheld: it may quote masked or classified columns)"
+OWN_WORDS: Final = r"^(?:it cannot be computed: |The message is [0-9]+ bytes when serialized )"
+"""How texts of ours about a row that fails begin, and Kafka's about one that is too large."""
+ABOUT_ROWS: Final = frozenset({REFUSED, "row-failed"})
+"""Codes of dead letters whose texts others wrote, who may quote the row in any form."""
 SCRUBBED: Final = (
     (r"(?s)'.*'", f"'{COVER}'"),
     (r'(?s)".*"', f'"{COVER}"'),
@@ -33,8 +37,10 @@ _UNREAD: Final = r"(?s)^(.*? cannot (?:be read|take part): )(.*)$"
 
 def cover_text(text: str) -> str:
     """What went wrong, without the values that it quotes. Of Spark's texts, the name of the error stays."""
+    if (answer := cover_answer(text)) is not None:
+        return answer
     if (found := re.match(NAMED, text)) is not None:
-        return f"{found[1]} {QUIET}"
+        return f"{found[1]} {WITHHELD_TEXT}"
     for pattern, cover in SCRUBBED:
         text = re.sub(pattern, cover, text)
     return text
@@ -43,7 +49,9 @@ def cover_text(text: str) -> str:
 def cover_reason(code: str, text: str, reasons: Mapping[str, str] = FAULTS) -> str:
     """Why a record cannot be used, without values. Of our own reasons, which field does not fit stays."""
     if code not in reasons:
-        return cover_text(text)
+        covered = cover_text(text)
+        is_known = code not in ABOUT_ROWS or WITHHELD_TEXT in covered or re.match(OWN_WORDS, text)
+        return covered if is_known else WITHHELD_TEXT
     before, reason = found.groups() if (found := re.match(_UNREAD, text)) else ("", text)
     misfit = re.match(MISFIT, reason)
     return before + (f"{misfit[1]}`{COVER}`{misfit[2]}" if misfit else reasons[code])

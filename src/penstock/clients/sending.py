@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from penstock.clients.covered_answers import cover_in_worker
 from penstock.clients.posting import Endpoint, Failure, Line, delivered
 
 _TOLD: Final = 5
@@ -188,7 +189,8 @@ class _Flight:
                 if self._sender.on_refusal == "dead_letter":
                     yield _batch([{ROW: row, "said": said} for row in request.rows.to_pylist()])
                 elif tally.refused <= _TOLD * count:
-                    sys.stderr.write(f"skipping failed webhook delivery: {said} ({count} rows)\n")
+                    told = cover_in_worker(said)
+                    sys.stderr.write(f"skipping failed webhook delivery: {told} ({count} rows)\n")
             elif tally.failure is None:
                 tally.failure = json.dumps({**asdict(failure), "rows": count})
 

@@ -137,11 +137,13 @@ def _without_effect(declared: Declared[written.Model]) -> Iterator[Diagnostic]:
 def covered_names(models: Iterable[Node], inputs: Iterable[Node]) -> tuple[str, ...]:
     """Columns that nobody may see in what is kept or said of rows of these inputs, which these models read.
 
-    They are those that are masked, and those that the inputs hold in the clear and call sensitive; names are folded.
+    They are those that are masked, and those that the inputs or the models hold in the clear and that are sensitive:
+    by what is said of them, or by what they are made from. Names are folded.
     """
+    models = list(models)
     names = {
         name
-        for node in inputs
+        for node in (*inputs, *models)
         for name, level in node.classification.items()
         if is_sensitive(level) and name not in node.covered
     }

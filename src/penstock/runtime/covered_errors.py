@@ -3,6 +3,7 @@
 The record stays where it came from, and the letter says where that is: `errors replay` reads it there.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -10,13 +11,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from penstock.clients.batches import BatchRef
+from penstock.clients.covered_answers import ANSWERS, WITHHELD_TEXT, cover_answer
 from penstock.clients.covering import (
+    ABOUT_ROWS,
     BY_DIGEST,
     BY_PLACE,
     COVER,
     MISFIT,
     NAMED,
-    QUIET,
+    OWN_WORDS,
     SCRUBBED,
     cover_reason,
     cover_text,
@@ -31,6 +34,10 @@ from penstock.runtime.rejects import REASONS
 _WITHOUT_RECORD: Final = (REFUSED, UNREAD, GONE)
 _QUOTING: Final = frozenset({"query-failed", "rows-refused", "file-unreadable", *REASONS})
 """Codes of failures whose texts may quote values."""
+_ANSWERING: Final = frozenset(
+    {"http-refused", "http-failed", "clickhouse-failed", "database-refused", "unreachable", "field-mismatch"}
+)
+"""Codes of failures whose texts may have what another system says of a row."""
 _VARIANTS: Final = "MAP<STRING, VARIANT>"
 
 
@@ -52,10 +59,20 @@ def errors_of(query: QuerySpec, errors: ErrorOutput) -> ErrorOutput:
 
 def cover_failure(query: QuerySpec, failure: PenstockError) -> PenstockError:
     """What stopped a query, without values that nobody may see."""
-    if query.covers and failure.code in _QUOTING:
-        failure.message = cover_reason(failure.code, failure.message, REASONS)
+    if query.covers and failure.code in _ANSWERING and (answer := cover_answer(failure.message)) is not None:
+        failure.message = answer
+    elif query.covers and failure.code in _QUOTING:
+        covered = cover_reason(failure.code, failure.message, REASONS)
+        failure.message = covered if not failure.internal else _without_text(covered)
         failure.context = [cover_text(text) if "[" in text else text for text in failure.context]
     return failure
+
+
+def _without_text(text: str) -> str:
+    """An error that nobody expected: what class it is of."""
+    found = re.match(r"(\w+): ", text)
+    named = text if text.endswith(WITHHELD_TEXT) else WITHHELD_TEXT
+    return f"{found[1]}: {WITHHELD_TEXT}" if found else named
 
 
 def cover_letters(letters: DataFrame, names: Sequence[str]) -> DataFrame:
@@ -101,7 +118,15 @@ def _message() -> Column:
     for pattern, cover in SCRUBBED:
         scrubbed = f.regexp_replace(scrubbed, pattern, cover.replace("$", "\\$"))
     named = f.regexp_extract("message", NAMED, 1)
-    quoted = f.when(named != "", f.concat_ws(" ", named, f.lit(QUIET))).otherwise(scrubbed)
+    is_foreign = f.col("code").isin(*ABOUT_ROWS) & ~f.col("message").rlike(OWN_WORDS)
+    quoted = (
+        f.when(named != "", f.concat_ws(" ", named, f.lit(WITHHELD_TEXT)))
+        .when(is_foreign, f.lit(WITHHELD_TEXT))
+        .otherwise(scrubbed)
+    )
+    for pattern in reversed(ANSWERS):
+        answer = f.concat(*(f.regexp_extract("message", pattern, number) for number in (1, 2, 3)))
+        quoted = f.when(answer != "", f.concat_ws(" ", answer, f.lit(WITHHELD_TEXT))).otherwise(quoted)
     misfit = [f.regexp_extract("message", MISFIT, number) for number in (1, 2)]
     own = (
         f.when(f.col("code") == RULE_FAILED, f.col("message"))

@@ -18,6 +18,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
+from penstock.clients.covered_answers import IN_WORKERS
 from penstock.clients.java import find_java
 from penstock.errors import PenstockError, ServiceError
 from penstock.manifest.model import SparkSpec
@@ -143,6 +144,7 @@ def spark_session(
         conf.set(_OPTIONS, f"{conf.get(_OPTIONS, '')} {option}")
     if spec.covered_log:
         file = write_log_settings(logs.absolute())
+        conf.set(f"spark.executorEnv.{IN_WORKERS}", "1")
         conf.set(_OPTIONS, f'{conf.get(_OPTIONS, "")} -Dlog4j2.configurationFile="{file}"')
     gateway = None
     OomKills.start()
