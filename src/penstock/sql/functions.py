@@ -5,6 +5,7 @@ from typing import Final
 
 from sqlglot import exp
 
+from penstock.sql.replacement import replace_node
 from penstock.sql.types import data_type
 
 MODEL_CALLS: Final = frozenset({"ML_PREDICT", "ML_EVALUATE"})
@@ -18,7 +19,9 @@ def tell_types(tree: exp.Expr, answers: Mapping[str, str]) -> None:
     for node in list(tree.find_all(exp.Anonymous, exp.Literal, exp.Year, exp.Uuid, exp.TimestampTrunc)):
         kind = _type_of(node, answers)
         if kind is not None:
-            node.replace(exp.Cast(this=node.copy(), to=data_type(kind).copy()))
+            cast = exp.Cast(this=exp.null(), to=data_type(kind).copy())
+            replace_node(node, cast)
+            cast.set("this", node)
 
 
 def _type_of(node: exp.Expr, answers: Mapping[str, str]) -> str | None:

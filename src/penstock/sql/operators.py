@@ -9,6 +9,7 @@ from sqlglot import exp
 from penstock.sql.flink_types import WHOLE_DAYS, WHOLE_NAMES
 from penstock.sql.json_calls import json_object, json_object_of_rows, json_test
 from penstock.sql.operands import kind_of
+from penstock.sql.replacement import replace_node
 from penstock.sql.templates import call, enclosed, filled
 from penstock.sql.unnesting import unnested
 
@@ -39,11 +40,11 @@ def _mean(node: exp.Expr) -> exp.Expr | None:
         around = around.parent
     if kind is None:
         decided = call(MEAN, exp.null(), values[0].copy())
-        around.replace(decided)
+        replace_node(around, decided)
         decided.set("expressions", [around, decided.expressions[1]])
         return None
     cut = exp.cast(exp.null(), kind)
-    around.replace(cut)
+    replace_node(around, cut)
     cut.set("this", around)
     return None
 

@@ -16,6 +16,7 @@ from penstock.sql.operands import kind_of
 from penstock.sql.operators import OPERATORS, TYPE_OF
 from penstock.sql.pipeline_calls import PIPELINE_CALLS, PIPELINE_OPERATORS
 from penstock.sql.pipeline_functions import PIPELINE_TABLE
+from penstock.sql.replacement import replace_node
 from penstock.sql.templates import call, enclosed, filled
 
 Rewrite = Callable[[exp.Expr], exp.Expr | None]
@@ -43,7 +44,7 @@ def _rewritten(tree: exp.Query, rule_for: Callable[[exp.Expr], Rewrite | None]) 
         made = rule(node)
         if made is not None:
             output = node.output_name if isinstance(node.parent, exp.Select) and node.arg_key == "expressions" else ""
-            node.replace(exp.alias_(made, output, quoted=True) if output else made)
+            replace_node(node, exp.alias_(made, output, quoted=True) if output else made)
     return tree
 
 

@@ -14,6 +14,7 @@ from sqlglot import exp
 from penstock.sql.dialects import SPARK
 from penstock.sql.function_names import is_aggregate, is_of_group
 from penstock.sql.keys import is_unsteady
+from penstock.sql.replacement import replace_node
 from penstock.sql.rewriting import flink_functions
 from penstock.sql.window_calls import call_of
 
@@ -98,7 +99,7 @@ class _Rows:
             if root is None:
                 return None
             root = root.copy() if isinstance(root, exp.Column) else exp.Paren(this=root.copy())
-            column.replace(exp.Dot.build([root, *parts[1:]]) if len(parts) > 1 else root)
+            replace_node(column, exp.Dot.build([root, *parts[1:]]) if len(parts) > 1 else root)
         found: exp.Expr = holder.this
         return found
 

@@ -8,6 +8,7 @@ from sqlglot import exp
 from penstock.sql.carving.bounds import has_guards, with_guards, without_guards
 from penstock.sql.dialects import PROJECT, SPARK
 from penstock.sql.query import Query
+from penstock.sql.replacement import replace_node
 from penstock.sql.rewriting import flink_functions, pipeline_functions
 from penstock.sql.spark_windows import spark_windows
 from penstock.sql.windows import follow
@@ -20,7 +21,7 @@ def name_projections(tree: exp.Query) -> exp.Query:
     for query in tree.find_all(exp.Select):
         for position, projection in enumerate(query.expressions):
             if not projection.is_star and not projection.output_name:
-                projection.replace(exp.alias_(projection.copy(), f"_col_{position}"))
+                replace_node(projection, exp.alias_(projection.copy(), f"_col_{position}"))
     return tree
 
 

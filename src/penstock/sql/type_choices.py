@@ -9,6 +9,7 @@ from sqlglot.errors import SqlglotError
 from penstock.sql.dialects import SPARK
 from penstock.sql.function_names import is_aggregate
 from penstock.sql.operators import DIVIDE, MEAN
+from penstock.sql.replacement import replace_node
 from penstock.sql.templates import enclosed
 
 _CHOSEN: Final = (DIVIDE, MEAN)
@@ -29,12 +30,12 @@ def state_text(sql: str) -> str:
     for node in [node for node in tree.find_all(exp.Anonymous, exp.SafeDivide) if _is_only_output(node, tree)]:
         match node.name.lower() if isinstance(node, exp.Anonymous) else "try_divide":
             case name if name == MEAN:
-                node.replace(node.expressions[0].copy())
+                replace_node(node, node.expressions[0].copy())
             case name if name == DIVIDE:
-                node.replace(_divided(*node.expressions))
+                replace_node(node, _divided(*node.expressions))
             case "try_divide":
                 one, other = node.expressions if isinstance(node, exp.Anonymous) else (node.this, node.expression)
-                node.replace(_divided(one, exp.Nullif(this=other.copy(), expression=exp.Literal.number(0))))
+                replace_node(node, _divided(one, exp.Nullif(this=other.copy(), expression=exp.Literal.number(0))))
     return tree.sql(SPARK, identify=True, comments=False)
 
 

@@ -7,6 +7,7 @@ from sqlglot import exp
 
 from penstock.sql.carving.select import own_columns, star_of
 from penstock.sql.carving.stages import Refusal, Relation
+from penstock.sql.replacement import replace_node
 
 _OURS: Final = "ours"
 
@@ -46,7 +47,7 @@ def _keep_names(select: exp.Select) -> None:
     for e in list(select.expressions):
         name = e.output_name
         if isinstance(e, exp.Column | exp.Dot) and not e.is_star and name != name.casefold():
-            e.replace(exp.alias_(e.copy(), name, quoted=True))
+            replace_node(e, exp.alias_(e.copy(), name, quoted=True))
 
 
 def _owner(
@@ -93,7 +94,7 @@ def _open_path(column: exp.Column, aliases: Mapping[str, Relation]) -> None:
         table = head[0].copy() if owned else None
         first = exp.Column(this=head[-1].copy(), table=table)
         names = [exp.to_identifier(part.name.casefold(), quoted=True) for part in fields]
-        column.replace(exp.Dot.build([first, *names]))
+        replace_node(column, exp.Dot.build([first, *names]))
 
 
 def _spell_stars(select: exp.Select, relations: Sequence[Relation], by_alias: Mapping[str, Relation]) -> None:
@@ -135,7 +136,7 @@ def resolve_aliases(select: exp.Select, *roots: exp.Expr | None) -> None:
         for column in list(root.find_all(exp.Column)) if root is not None else ():
             meant = None if column.table else outputs.get(column.name.casefold())
             if meant is not None and not column.meta.get(_OURS):
-                column.replace(meant.copy())
+                replace_node(column, meant.copy())
 
 
 def resolve_places(select: exp.Select, clause: exp.Group) -> None:
