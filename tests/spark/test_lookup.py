@@ -2,9 +2,11 @@
 
 import pytest
 
+from penstock.cli.errors import letters_of
 from penstock.cli.line import check, compiled, planned
 from penstock.errors import QueryFailed
 from penstock.runtime.start import start
+from tests.services.letters import deliver
 from tests.spark.running import ORDERS, Running, order
 
 TABLES = """
@@ -92,3 +94,37 @@ def test_lines_of_a_table_that_are_no_rows_are_warned_of_or_stop_the_query(
         running.run()
     running.write({"stream_project.yml": project.replace("on_error: dead_letter", "on_error: skip")})
     assert _warnings(running) == []
+
+
+SCORED = """
+  - name: countries
+    table: {type: file, config: {path: countries, format: csv}}
+    columns: [{name: code, type: STRING}, {name: people, type: BIGINT}]
+models:
+  - name: scored
+    sql: |
+      SELECT o.id, c.people DIVIDED FROM {{ source("orders") }} AS o
+      LEFT JOIN {{ source("countries") }} AS c ON o.country = c.code WHERE o.id > 0
+"""
+
+
+def test_bad_files_and_rows_of_a_lookup_are_dead_letters_that_can_be_replayed(running: Running) -> None:
+    project = f"project: {{name: p}}\n{ORDERS.rstrip()}{SCORED}"
+    failing = project.replace("DIVIDED", "/ (o.id - 2) AS people")
+    running.write({"stream_project.yml": failing, "countries/all.csv": "code,people\nDE,84\n"})
+    topic = running.root / ".penstock" / "topics" / "orders.v1"
+    topic.mkdir(parents=True)
+    header = "id,country,amount,at\n"
+    (topic / "1.csv").write_text(f"{header}1,DE,1.0,\n2,DE,1.0,\n3,XX,1.0,\n")
+    (topic / "2.csv").write_text("number,country,amount,at\n9,DE,1.0,\n")
+    progress = running.run()["scored"]
+    assert sorted((r["id"], r["people"]) for r in running.topic("scored")) == [(1, -84), (3, None)]
+    assert progress.rejected == 2
+    codes = sorted(
+        (letter.code, letter.about["topic"].rpartition("/")[2]) for letter in letters_of(check(running.root), None)
+    )
+    assert codes == [("file-unreadable", "2.csv"), ("row-failed", "1.csv")]
+
+    running.write({"stream_project.yml": project.replace("DIVIDED", "/ o.id AS people")})
+    assert deliver(running)["model.scored"].written == 1
+    assert (2, 42) in {(r["id"], r["people"]) for r in running.topic("scored")}

@@ -25,12 +25,17 @@ def flow_of(node: Node) -> Flow:
         columns,
         times,
         clocks,
-        static=isinstance(node.element, Source) and node.element.table is not None,
+        static=is_lookup_table(node),
         lateness_ms=lateness_ms,
         keeps_late=keeps_late,
         mixed=node.mixed,
         stale=frozenset(time.column.casefold() for time in node.times if time.unordered and written),
     )
+
+
+def is_lookup_table(node: Node) -> bool:
+    """Whether streams look rows up in it, and no rows come from it."""
+    return isinstance(node.element, Source) and node.element.table is not None
 
 
 def keyed_by(found: Study, declared: tuple[str, ...]) -> tuple[tuple[str, ...], Problem | None]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from penstock.errors import Diagnostic, Severity
+from penstock.graph.flows import is_lookup_table
 from penstock.graph.graph import Node
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
@@ -58,6 +59,9 @@ def _reasons(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> Iterator[
             yield f"`checkpoint_interval_ms` is {interval}, and must be at least {_SHORTEST_MS}"
     within = list(_within(node, nodes))
     yield from _stateful(within)
+    for name in dict.fromkeys(name for part in within for name in _reads(part)):
+        if (read := nodes.get(name)) is not None and is_lookup_table(read):
+            yield f"it looks rows up in `{read.name}`, which is read once a batch"
     if any(part.asks for part in within):
         yield "it asks a model of machine learning, which runs in Python"
     reads = Counter(name for part in within for name in _reads(part) if not _is_view(nodes.get(name)))

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.connectors.contract import Source
-from penstock.graph.flows import flow_of
+from penstock.graph.flows import flow_of, is_lookup_table
 from penstock.graph.graph import EventTime, Graph, Node
 from penstock.graph.view_times import is_computed_time
 from penstock.keyed.operators import Aggregate
@@ -58,7 +58,7 @@ class Assembly:
         """Add a model's SQL under the name of a view, and say how its rows flow."""
         assert isinstance(node.element, Model)
         query = node.query or select_all(node.inputs, PROJECT)
-        if node.stateful:
+        if node.stateful or any(is_lookup_table(self.graph[name]) for name in node.inputs):
             query = with_own_readers(query)
         time = self._times.get(node.id) or node.event_time if node.materialized == "virtual_topic" else None
         self._times.update({**self._asked_through(node, time), **node.asked_times})
@@ -177,7 +177,7 @@ def reader(view: str, node: Node, source: dict[str, Any], time: EventTime | None
     """How a query reads a node."""
     event_time = None if time is None else event_time_spec(time)
     columns = node.element.columns if isinstance(node.element, ProjectSource) else ()
-    static = isinstance(node.element, ProjectSource) and node.element.table is not None
+    static = is_lookup_table(node)
     typed = {c.name: c.type for c in node.columns or () if static and columns and c.type is not None}
     return Input(
         view=view,

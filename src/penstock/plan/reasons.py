@@ -10,6 +10,7 @@ from penstock.manifest.input_columns import used_of_inputs, used_of_views
 from penstock.manifest.model import Input, KeyedStep, Phase, QuerySpec, Step
 from penstock.manifest.words import told
 from penstock.plan.locations import TOPICS, is_moved, location
+from penstock.plan.recorded_state import keeps_state
 from penstock.sql.type_choices import state_text
 from penstock.sql.used_columns import Names, without_unused
 
@@ -27,8 +28,11 @@ def differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool
     checkpoint holds only how far each named input was read. One input in place of another would be read from its start.
     State is another matter: its layout follows from the SQL.
     """
-    stateful = before.stateful or after.stateful
-    if before.stateful != after.stateful:
+    kept = keeps_state(before)
+    stateful = kept or after.stateful
+    if before.stateful and not stateful:
+        yield "a join with a lookup table keeps no state", False
+    if kept != after.stateful:
         yield ("it keeps state now" if after.stateful else "it no longer keeps state"), True
     elif _works(before) != _works(after):
         if stateful and _state(_works(before)) == _state(_works(after)):

@@ -178,7 +178,7 @@ def _statements(text: str, dialect: Dialect) -> Iterator[exp.Expr]:
 
 def tables(query: Query) -> tuple[TableName, ...]:
     """The tables read, in order of appearance, without the query's own CTEs."""
-    found = [TableName(_full_name(table), offset_of(table)) for table in _outer_tables(query.tree)]
+    found = [TableName(full_name(table), offset_of(table)) for table in _outer_tables(query.tree)]
     return tuple(t for t in found if t.name)
 
 
@@ -187,7 +187,7 @@ def bind(query: Query, names: Mapping[str, str]) -> Query:
 
     def edit(tree: exp.Query) -> exp.Query:
         for table in _outer_tables(tree):
-            written = _full_name(table)
+            written = full_name(table)
             if (bound := names.get(written.casefold())) is None:
                 continue
             if not table.alias:
@@ -264,7 +264,8 @@ def _rename(table: exp.Table, name: str) -> None:
     table.this.meta["start"] = start
 
 
-def _full_name(table: exp.Table) -> str:
+def full_name(table: exp.Table) -> str:
+    """The name of a table with those of its catalog and database."""
     return ".".join(part.name for part in table.parts)
 
 

@@ -1,6 +1,6 @@
 """What kind of query a tree is: stateless, stateful, and which constructs made it so."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -9,7 +9,7 @@ from sqlglot import exp
 from penstock.sql.distinct import distinct_aggregates, is_spelled_out
 from penstock.sql.function_names import is_of_group, needs_over, written_name
 from penstock.sql.functions import MODEL_CALLS
-from penstock.sql.query import Problem, Query, offset_of
+from penstock.sql.query import Problem, Query, full_name, offset_of
 from penstock.sql.windows import Followed, follow
 
 _NEVER: Final = "a stream cannot know what will never come; filter in a consumer"
@@ -50,12 +50,15 @@ class Construct:
     never: bool = False
 
 
-def stateful_constructs(query: Query, followed: Followed | None = None) -> tuple[Construct, ...]:
+def stateful_constructs(
+    query: Query, followed: Followed | None = None, lookups: Collection[str] = ()
+) -> tuple[Construct, ...]:
     """Those that cannot run stand at their words; the places of the others are those of the first names in them.
 
-    `followed` is given if the windows of the query are known already.
+    `followed` is given if the windows of the query are known already. `lookups` are the lookup tables, by folded names:
+    a join with one keeps no state, because Spark reads it as a whole in every batch.
     """
-    found = _constructs(query.tree, follow(query.tree) if followed is None else followed)
+    found = _constructs(query.tree, follow(query.tree) if followed is None else followed, frozenset(lookups))
     spoken = ((c, bool(c.way_out or c.word)) for c in found)
     placed = (replace(c, offset=place_of(query, c.name, c.offset, c.word)) if told else c for c, told in spoken)
     return tuple(sorted(placed, key=lambda c: c.offset))
@@ -109,7 +112,7 @@ def unsupported(constructs: Iterable[Construct], *, never: bool) -> tuple[Proble
     )
 
 
-def _constructs(tree: exp.Expr, followed: Followed) -> Iterator[Construct]:
+def _constructs(tree: exp.Expr, followed: Followed, lookups: frozenset[str]) -> Iterator[Construct]:
     for node in tree.find_all(*_TELLING):
         match node:
             case exp.Query() if _is_value(node):
@@ -119,9 +122,9 @@ def _constructs(tree: exp.Expr, followed: Followed) -> Iterator[Construct]:
                 yield Construct("HAVING without GROUP BY", offset_of(node), way_out, never=True)
             case exp.Group():
                 yield from _grouping(node, followed)
-            case exp.Table() if node.args.get("version"):
+            case exp.Table() if node.args.get("version") and not _is_lookup(node, lookups):
                 yield Construct("FOR SYSTEM_TIME AS OF", offset_of(node))
-            case exp.Join() if not isinstance(node.this, exp.Unnest | exp.Lateral):
+            case exp.Join() if _joins_streams(node, lookups):
                 outer = node.side in {"LEFT", "RIGHT", "FULL"} or node.kind in {"SEMI", "ANTI"}
                 yield Construct(f"{node.side or node.kind} JOIN".strip() if outer else "JOIN", offset_of(node))
             case exp.Distinct() if isinstance(node.parent, exp.Select):
@@ -160,6 +163,21 @@ def _constructs(tree: exp.Expr, followed: Followed) -> Iterator[Construct]:
                 yield Construct("an aggregate without GROUP BY", offset_of(node), word=written_name(node))
             case _:
                 pass
+
+
+def _joins_streams(join: exp.Join, lookups: frozenset[str]) -> bool:
+    """Whether there is a stream on both sides of a join."""
+    if isinstance(join.this, exp.Unnest | exp.Lateral) or _is_lookup(join.this, lookups):
+        return False
+    select = join.parent
+    if not isinstance(select, exp.Select) or select.args.get("from_") is None:
+        return True
+    before = [select.args["from_"].this, *(other.this for other in select.args["joins"][: join.index])]
+    return not all(_is_lookup(relation, lookups) for relation in before)
+
+
+def _is_lookup(relation: exp.Expr, lookups: frozenset[str]) -> bool:
+    return isinstance(relation, exp.Table) and full_name(relation).casefold() in lookups
 
 
 def _is_value(query: exp.Query) -> bool:

@@ -1,7 +1,7 @@
 """Everything that a query tells once the columns of its inputs are known: one pass, and plain values out of it."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
@@ -89,7 +89,8 @@ def study(
     A `nested` query is read by others in the same stream.
     """
     try:
-        found = _studied(sql, inputs, answers)
+        lookups = {node_id.casefold() for node_id, flow in flows.items() if flow.static}
+        found = _studied(sql, inputs, answers, lookups)
         told = found.constructs or any(map(_is_special, flows.values()))
         if found.sound and told and not found.problems and not any(c.way_out for c in found.constructs):
             return _with_flow(found, sql, flows, ttl_ms, nested)
@@ -109,7 +110,9 @@ def study(
 _TWICE: Final = re.compile(r"Alias already used: (\S+)")
 
 
-def _studied(sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[str, str]) -> Study:
+def _studied(
+    sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[str, str], lookups: Collection[str]
+) -> Study:
     parsed = parse(sql, PROJECT)
     if isinstance(parsed, Problem):
         return Study(False, (parsed,))
@@ -123,7 +126,7 @@ def _studied(sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[st
     if not known and not problems:
         problems.append(Problem("sql-statement", "the SELECT reads from nothing", 0, 'add FROM {{ source("name") }}'))
     followed = follow(parsed.tree)
-    constructs, calls = stateful_constructs(parsed, followed), windows(followed)
+    constructs, calls = stateful_constructs(parsed, followed, lookups), windows(followed)
     if problems:
         return Study(False, tuple(problems), constructs=constructs, windows=calls)
     if followed:

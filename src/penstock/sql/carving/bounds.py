@@ -101,6 +101,8 @@ def rows_in_time(select: exp.Select, relations: Sequence[Relation]) -> list[Rela
         if unfolds(join) or place + 1 >= len(relations) or relations[place + 1].flow.static:
             continue
         left, right = relations[: place + 1], relations[place + 1]
+        if all(r.flow.static for r in left):
+            continue
         found = time_bounds(join, left, right, where.this if where is not None else None)
         late = [*(left if "above" not in found else ()), *([right] if "below" not in found else ())]
         kept = [r for r in kept if not any(r is other for other in late)]

@@ -23,6 +23,11 @@ def is_operator_join(
         if join.side in {"RIGHT", "FULL"}:
             raise Refusal(f"{join.side} JOIN with a table", join, "use JOIN or LEFT JOIN: nothing comes from a table")
         return False
+    if right.flow.kind == "rows" and all(r.flow.static for r in left):
+        if join.side in {"LEFT", "FULL"} or join.kind in {"SEMI", "ANTI"}:
+            name = f"{join.side or join.kind} JOIN with a table"
+            raise Refusal(name, join, "use JOIN or RIGHT JOIN, or begin with the stream: nothing comes from a table")
+        return False
     if join.this.args.get("version") is not None or join.kind == "ANTI":
         return True
     if any(r.flow.kind != "rows" for r in (*left, right)):

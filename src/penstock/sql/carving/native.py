@@ -21,7 +21,7 @@ def write_joins(select: exp.Select, relations: list[Relation], count: int | None
     written = False
     for place, join in enumerate((select.args.get("joins") or [])[:count]):
         left, right = relations[: place + 1], relations[place + 1]
-        if unfolds(join) or right.flow.static:
+        if unfolds(join) or right.flow.static or all(r.flow.static for r in left):
             continue
         if join.side in OUTER and join.kind != "SEMI" and join.args.get("on") is not None:
             written |= _by_key(join, left, right)

@@ -1,0 +1,22 @@
+"""Whether a query that ran before has kept state, by the record of it."""
+
+from penstock.manifest.model import KeyedStep, QuerySpec, Step
+from penstock.sql.dialects import SPARK
+from penstock.sql.query import Problem, parse
+from penstock.sql.shape import stateful_constructs
+
+
+def keeps_state(query: QuerySpec) -> bool:
+    """Whether a recorded query keeps state. Records of older releases also say so of joins with lookup tables.
+
+    Where its SQL does not tell, the record counts.
+    """
+    lookups = frozenset(entry.view.casefold() for entry in query.inputs if entry.static)
+    if not query.stateful or not lookups or any(isinstance(step, KeyedStep) for step in query.steps):
+        return query.stateful
+    return any(_keeps_state(step, lookups) for step in query.steps if isinstance(step, Step))
+
+
+def _keeps_state(step: Step, lookups: frozenset[str]) -> bool:
+    parsed = parse(step.sql, SPARK)
+    return isinstance(parsed, Problem) or bool(stateful_constructs(parsed, lookups=lookups))
