@@ -134,6 +134,7 @@ CODES: Final[Mapping[str, str]] = {
     "not-drained": "A run was told to stop, and a batch was not done when `shutdown_budget_secs` were over. It was given up, and the next start does it again. Look at what it waited for, or give it more time.",
     "spark-lost": "The JVM of Spark ended while queries ran: it was killed, or ran out of memory. Its log may say why.",
     "worker-lost": "A Python process of Spark ended while it worked on a batch: it was killed, ran out of memory, or crashed; or it did not start within 10 seconds. The batch is tried again, by `run --once` at most three times.",
+    "table-changed": "The files of a lookup table changed while a query ran. The query begins again behind its last batch, and reads the table as it is then; by `run --once` at most three times.",
     "disk-full": "A disk is full. A run tries again until there is space; nothing that was written is lost.",
     "database-refused": "A database answers, but does not let us in, or lacks what is asked of it: a user, a right, a table. The message has its own words.",
     "table-mismatch": "A table that is to be written is not there, or does not fit the rows: a column is missing, or of a type that does not hold them. The hint has the way out.",

@@ -63,6 +63,7 @@ ELSEWHERE = {
     "spark-start": "tests/unit/test_codes_elsewhere.py",
     "spark-lost": "tests/process/test_run.py",
     "worker-lost": "tests/unit/test_spark_process.py",
+    "table-changed": "tests/unit/test_lookup_tables.py",
     "disk-full": "tests/unit/test_spark_process.py",
     "unreachable": "tests/unit/test_codes_elsewhere.py",
     "state-unreadable": "tests/unit/test_state.py",

@@ -18,6 +18,10 @@ models:
     sql: |
       SELECT o.id, c.name FROM {{ source("orders") }} AS o
       LEFT JOIN {{ source("countries") }} FOR SYSTEM_TIME AS OF PROCTIME() AS c ON o.country = c.code
+  - name: turned
+    sql: |
+      SELECT o.id, c.name FROM {{ source("countries") }} AS c
+      RIGHT JOIN {{ source("orders") }} AS o ON o.country = c.code
   - name: per_country
     sql: |
       SELECT c.name, COUNT(*) AS n FROM {{ source("orders") }} AS o
@@ -30,7 +34,8 @@ def test_rows_are_looked_up_in_a_table(running: Running) -> None:
     running.write({"stream_project.yml": project, "countries/all.csv": "code,name\nDE,Germany\nFR,France\n"})
     running.drop("orders.v1", "1.json", [order(1), order(2, country="FR"), order(3, country="XX")])
     running.run()
-    assert sorted((r["id"], r["name"]) for r in running.topic("named")) == [(1, "Germany"), (2, "France"), (3, None)]
+    for name in ("named", "turned"):
+        assert sorted((r["id"], r["name"]) for r in running.topic(name)) == [(1, "Germany"), (2, "France"), (3, None)]
     running.drop("orders.v1", "2.json", [order(4)])
     running.run()
     assert (4, "Germany") in {(r["id"], r["name"]) for r in running.topic("named")}
@@ -128,3 +133,35 @@ def test_bad_files_and_rows_of_a_lookup_are_dead_letters_that_can_be_replayed(ru
     running.write({"stream_project.yml": project.replace("DIVIDED", "/ o.id AS people")})
     assert deliver(running)["model.scored"].written == 1
     assert (2, 42) in {(r["id"], r["people"]) for r in running.topic("scored")}
+
+
+def test_a_lookup_table_that_changes_during_a_run_is_read_and_looked_through_again(running: Running) -> None:
+    project = f"project: {{name: p}}\n{ORDERS.rstrip()}{PEOPLE}".replace("FORMAT", "csv")
+    running.write({"stream_project.yml": project, "countries/all.csv": "code,people\nDE,84\n"})
+    running.drop("orders.v1", "1.json", [order(1)])
+    checked, said = check(running.root), list[str]()
+    about = (running.spark, checked.place, checked.store)
+    plan = planned(checked, compiled(checked))
+    run = start(plan, *about, environ=checked.environ, clusters=checked.clusters, say=said.append)
+    steps = [
+        ({"countries/all.csv": "code,people\nDE,85\nFR,many\n"}, order(2)),
+        ({"countries/more.csv": "code,people\nFR,68\n"}, order(3, country="FR")),
+    ]
+
+    def idle() -> None:
+        (progress,) = run.board.snapshot()
+        if progress.rows_out == 3:
+            run.stop()
+        elif steps and progress.rows_out == 3 - len(steps):
+            files, row = steps.pop(0)
+            running.write(files)
+            running.drop("orders.v1", f"{row['id']}.json", [row])
+
+    try:
+        run.run_on(idle)
+    finally:
+        run.close()
+    assert sorted((r["id"], r["people"]) for r in running.topic("named")) == [(1, 84), (2, 85), (3, 68)]
+    (warned,) = said
+    assert warned.startswith("1 line of the table `countries` cannot be read, and left out: ")
+    assert f"{running.root}/countries/all.csv:3: `people`: " in warned

@@ -1,11 +1,16 @@
 """Joins with lookup tables: they keep no state."""
 
+from pathlib import Path
+
 import pytest
 
+from penstock.connectors.file import FileSource
 from penstock.manifest.model import Manifest, QuerySpec
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain
 from penstock.plan.state import Checkpoint, Deployed
+from penstock.runtime.retries import MOST_IN_DRAIN, Retries
+from penstock.runtime.table_watch import TableWatch
 from tests.unit.conftest import Compile, Link
 
 HEAD = """
@@ -123,3 +128,30 @@ def test_a_checkpoint_of_a_lookup_that_counted_as_stateful_goes_on(project_manif
     assert (action, said.partition(";")[0]) == ("rebuild", "it keeps state now")
     ((action, said),) = _planned(project_manifest(HEAD + model("m", windowed)), before)
     assert (action, said.partition(";")[0]) == ("rebuild", "it no longer keeps state")
+
+
+def test_a_query_begins_again_when_files_of_its_lookup_table_change(project_manifest: Compile, tmp_path: Path) -> None:
+    query = project_manifest(HEAD + model("m", LOOKUP)).query("m")
+    sources = [FileSource(path=str(tmp_path / entry.view), format="csv") for entry in query.inputs]
+    stream, table = (tmp_path / entry.view for entry in query.inputs)
+    for folder in (stream, table):
+        folder.mkdir()
+        (folder / "a.csv").write_text("k,name\n1,one\n")
+    watch = TableWatch(query, sources)
+    (stream / "b.csv").write_text("k,name\n2,two\n")
+    (table / "_SUCCESS").write_text("")
+    assert watch.find_change() is None
+    (table / "b.csv").write_text("k,name\n2,two\n")
+    changed = watch.find_change()
+    assert changed is not None
+    assert (changed.code, changed.retriable) == ("table-changed", True)
+    assert changed.message == "files of the table `c` changed: it is read again"
+    watch = TableWatch(query, sources)
+    (table / "a.csv").unlink()
+    assert watch.find_change() is not None
+
+    retries = Retries()
+    for _ in range(MOST_IN_DRAIN):
+        assert retries.may_add(query, 0, changed, drain=True)
+        retries.add(query, 0, changed, drain=True)
+    assert not retries.may_add(query, 0, changed, drain=True)

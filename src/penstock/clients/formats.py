@@ -1,7 +1,8 @@
 """File formats: which files are of which, and how Spark reads and writes them."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from csv import reader as csv_reader
 from dataclasses import dataclass
 from itertools import islice
@@ -101,6 +102,16 @@ def files_under(path: Path, file_format: Format) -> Iterator[Path]:
         hidden = any(part.startswith(("_", ".")) for part in file.relative_to(path).parts)
         if not hidden and file_format.matches(file) and file.is_file():
             yield file
+
+
+def stamps_of(files: Iterable[Path]) -> dict[str, tuple[int, int]]:
+    """Size and modification time of each file that is still there, by its path."""
+    found: dict[str, tuple[int, int]] = {}
+    for file in files:
+        with suppress(FileNotFoundError):
+            stat = file.stat()
+            found[str(file)] = stat.st_size, stat.st_mtime_ns
+    return found
 
 
 def known_columns(path: Path, file_format: Format) -> Columns | None:

@@ -20,6 +20,7 @@ from penstock.clients.formats import (
     from_address,
     known_columns,
     literal,
+    stamps_of,
 )
 from penstock.clients.jars import Package
 from penstock.clients.kafka.data_formats import Schema
@@ -226,6 +227,10 @@ class FileSource(_Files, Source):
         found = self._found or self._look(spark)
         table = spark.read.format(reader_name(self._form)).schema(self._schema(found)).options(**found.options)
         return sound_rows(self._rows(table.load(literal(self.path)), found))
+
+    def file_stamps(self) -> Mapping[str, tuple[int, int]] | None:
+        path = places.local(self.path)
+        return None if path is None else stamps_of(files_under(path, self._form))
 
     def known_columns(self) -> Columns | None:
         if self.schema_ is not None:

@@ -36,7 +36,8 @@ def not_asynchronous(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> t
     assert isinstance(node.element, written.Model)
     realtime = node.element.advanced.spark.trigger == "realtime"
     own = ("real-time mode keeps progress in a way of its own",) if realtime else ()
-    return (*_outside(node, kafka=kafka), *own, *_stateful(_within(node, nodes)))
+    within = list(_within(node, nodes))
+    return (*_outside(node, kafka=kafka), *own, *_stateful(within), *_looking_up(within, nodes))
 
 
 def _outside(node: Node, *, kafka: bool) -> Iterator[str]:
@@ -51,6 +52,12 @@ def _stateful(within: Iterable[Node]) -> Iterator[str]:
         yield f"{operator} keeps state"
 
 
+def _looking_up(within: Iterable[Node], nodes: Mapping[str, Node]) -> Iterator[str]:
+    for name in dict.fromkeys(name for part in within for name in _reads(part)):
+        if (read := nodes.get(name)) is not None and is_lookup_table(read):
+            yield f"it looks rows up in `{read.name}`, which is looked at before each batch"
+
+
 def _reasons(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> Iterator[str]:
     yield from _outside(node, kafka=kafka)
     if isinstance(node.element, written.Model):
@@ -59,9 +66,7 @@ def _reasons(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> Iterator[
             yield f"`checkpoint_interval_ms` is {interval}, and must be at least {_SHORTEST_MS}"
     within = list(_within(node, nodes))
     yield from _stateful(within)
-    for name in dict.fromkeys(name for part in within for name in _reads(part)):
-        if (read := nodes.get(name)) is not None and is_lookup_table(read):
-            yield f"it looks rows up in `{read.name}`, which is read once a batch"
+    yield from _looking_up(within, nodes)
     if any(part.asks for part in within):
         yield "it asks a model of machine learning, which runs in Python"
     reads = Counter(name for part in within for name in _reads(part) if not _is_view(nodes.get(name)))

@@ -37,6 +37,7 @@ from penstock.runtime.progress import ProgressBoard
 from penstock.runtime.sharing import shared_read
 from penstock.runtime.state import StateNotes
 from penstock.runtime.state_schema import begin_state
+from penstock.runtime.table_watch import TableWatch
 from penstock.runtime.writing import Writing
 
 _KEPT: Final = "kept"
@@ -69,6 +70,7 @@ class Live:
     extent: Extent | None
     """How far it is, if it comes to an end."""
     sources: Sequence[Source]
+    tables: TableWatch
 
     @property
     def has_enough(self) -> bool:
@@ -84,7 +86,7 @@ class Live:
     def outdated(self) -> QueryFailed | None:
         """Why it should end and begin again: something can be read by now that could not when it began."""
         why = next((said for source in self.sources if (said := source.outdated) is not None), None)
-        return None if why is None else QueryFailed("query-failed", why, retriable=True)
+        return self.tables.poll() if why is None else QueryFailed("query-failed", why, retriable=True)
 
     @property
     def in_real_time(self) -> bool:
@@ -138,6 +140,7 @@ class Launcher:
         poll_ms = min(source.poll_ms for source in streams_of)
         session = self._frames.session(poll_ms, state_partitions(checkpoint), spec.conf)
         again = unfinished_batch(checkpoint) is not None
+        tables = TableWatch(spec, sources)
         sources = [
             _found_now(entry, source, session, again) for entry, source in zip(spec.inputs, sources, strict=True)
         ]
@@ -149,7 +152,7 @@ class Launcher:
         match shape:
             case "batches":
                 afterwards.catch_up()
-                writer = self._in_batches(keeping, session, failures)
+                writer = self._in_batches(keeping, session, tables, failures)
             case "observed":
                 afterwards.begin()
                 realtime = isinstance(spec.trigger, RealTime) and not ends
@@ -182,13 +185,13 @@ class Launcher:
         extent = Extent(checkpoint, _ahead(spec, sources, checkpoint)) if ends else None
         query = writer.start()
         list_once(query, () if ends else _listed(spec, sources))
-        return Live(
-            whole, query, failures, idle, drain, ends, shape, self._board, left, most, phases, extent, streams_of
-        )
+        about = (idle, drain, ends, shape, self._board, left, most, phases, extent, streams_of, tables)
+        return Live(whole, query, failures, *about)
 
     def _shape(self, spec: QuerySpec, sources: Sequence[Source]) -> Shape:
         plain = len(spec.outputs) == 1 and _is_whole(spec.outputs[0]) and not (spec.fan_out or spec.stateful)
-        if not plain or spec.timed or spec.name in self._careful:
+        looks_up = any(entry.static for entry in spec.inputs)  # its tables are compared before each batch
+        if looks_up or not plain or spec.timed or spec.name in self._careful:
             return "batches"
         sink = self._sink(spec.outputs[0])
         if not isinstance(sink, StreamSink) or sink.last_by:
@@ -197,12 +200,14 @@ class Launcher:
             return "bare"
         return "observed" if all(source.has_positions for source in sources) else "batches"
 
-    def _in_batches(self, keeping: Keeping, session: SparkSession, failures: list[PenstockError]) -> DataStreamWriter:
+    def _in_batches(
+        self, keeping: Keeping, session: SparkSession, tables: TableWatch, failures: list[PenstockError]
+    ) -> DataStreamWriter:
         spec, checkpoint = keeping.spec, self._place.checkpoint(keeping.spec.name).absolute()
         streams = self._frames.open_inputs(spec, keeping.sources, session)
         whole = shared_read(spec, streams) if spec.fan_out else self._rows(spec, session)
         sinks = {output.node: self._sink(output) for output in spec.outputs}
-        writing = Writing(spec, sinks, session, checkpoint, self._frames, self._board, keeping, failures)
+        writing = Writing(spec, sinks, session, checkpoint, self._frames, self._board, keeping, tables, failures)
         return whole.writeStream.foreachBatch(writing)
 
     def _as_stream(

@@ -6,6 +6,7 @@ from typing import Final
 
 from penstock.errors import PenstockError
 from penstock.manifest.model import QuerySpec
+from penstock.runtime.table_watch import CHANGED
 
 FIRST_SECS: Final = 0.1
 LONGEST_SECS: Final = 30.0
@@ -13,6 +14,7 @@ LONGEST_SECS: Final = 30.0
 
 MOST_IN_DRAIN: Final = 3
 """How many times in a row a query that reads what is there to its end (`--once`) begins again."""
+_PASSING_IN_DRAIN: Final = ("worker-lost", CHANGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +39,11 @@ class Retries:
         """Whether a query may begin again after this failure.
 
         A query that comes to an end (`drain`) leaves services that are gone to whoever started it, who is told so at
-        once. A Python worker that was lost says nothing of the next one.
+        once. A Python worker that was lost says nothing of the next one, and a lookup table that changed can be read.
         """
         if not (failure.retriable and drain):
             return failure.retriable
-        return failure.code == "worker-lost" and self._next_try(spec, batches) <= MOST_IN_DRAIN
+        return failure.code in _PASSING_IN_DRAIN and self._next_try(spec, batches) <= MOST_IN_DRAIN
 
     def add(self, spec: QuerySpec, batches: int, failure: PenstockError, *, drain: bool = False) -> tuple[int, float]:
         """Put off a query that has committed so many batches by now. Which attempt is next, and in how many seconds."""

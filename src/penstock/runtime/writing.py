@@ -42,6 +42,7 @@ from penstock.runtime.rereading import without as without_files
 from penstock.runtime.rescuing import Rescue
 from penstock.runtime.settling import as_wanted
 from penstock.runtime.sharing import shared, split_read
+from penstock.runtime.table_watch import TableWatch
 from penstock.runtime.times import is_plain, unusable_rows
 from penstock.sql.dialects import quoted
 
@@ -57,6 +58,7 @@ class Writing:
     frames: Frames
     board: ProgressBoard
     keeping: Keeping
+    tables: TableWatch
     failures: list[PenstockError] = field(default_factory=list)
     unsure: set[int] = field(default_factory=set)
     """Batches of which nobody may have counted everything: those that are begun once more."""
@@ -74,6 +76,8 @@ class Writing:
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         self.board.begin_batch(self.spec.name, batch_id)
         try:
+            if (changed := self.tables.find_change()) is not None:
+                raise changed
             ref = self._ref(batch_id)
             if any(source.has_files or (source.loses_order and source.has_records) for source in self.keeping.sources):
                 self._write_files(batch, self._batch(ref))
@@ -86,7 +90,7 @@ class Writing:
             self._keep_failing(ref)
             self._keep_late(ref)
         except Exception as error:
-            failure = failure_in_python(error)
+            failure = self.tables.find_change() or failure_in_python(error)
             if self.at is not None:
                 kind, _, name = self.at.partition(".")
                 failure.during(f"batch {batch_id:,} was not written to {kind} `{name}`", node=name)

@@ -130,6 +130,11 @@ class Source(Connector):
         """Why what was opened `as_of_now` should be opened anew: something can be read by now that could not."""
         return None
 
+    def file_stamps(self) -> Mapping[str, tuple[int, int]] | None:
+        """The files of a lookup table by name, with size and modification time; None where there is nothing to compare:
+        no files, or they lie elsewhere than on this machine."""
+        return None
+
     def in_any_order(self) -> Self:
         """The same source, for readers to whom the order of rows is all one."""
         return self

@@ -1,0 +1,41 @@
+"""Whether the files of lookup tables are still those that a query has listed."""
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from penstock.connectors.contract import Source
+from penstock.errors import QueryFailed
+from penstock.manifest.model import QuerySpec
+
+_POLL_SECS: Final = 1.0
+CHANGED: Final = "table-changed"
+
+
+class TableWatch:
+    """Compares names, sizes and modification times of the files of a query's lookup tables. No file is read for it.
+
+    Spark lists the files of a table when a query begins, and reads of each as much as it had then. When they change,
+    the query must begin again.
+    """
+
+    def __init__(self, query: QuerySpec, sources: Sequence[Source]) -> None:
+        tables = [(e.node, source) for e, source in zip(query.inputs, sources, strict=True) if e.static]
+        self._tables = [(node, source, source.file_stamps()) for node, source in tables]
+        self._next_look = time.monotonic() + _POLL_SECS
+
+    def find_change(self) -> QueryFailed | None:
+        """Why the query must begin again, if it must."""
+        for node, source, before in self._tables:
+            if source.file_stamps() != before:
+                name = node.partition(".")[2]
+                return QueryFailed(CHANGED, f"files of the table `{name}` changed: it is read again", retriable=True)
+        return None
+
+    def poll(self) -> QueryFailed | None:
+        """`find_change`, at most once in a while."""
+        now = time.monotonic()
+        if not self._tables or now < self._next_look:
+            return None
+        self._next_look = now + _POLL_SECS
+        return self.find_change()
