@@ -146,6 +146,7 @@ def test_a_query_begins_again_when_files_of_its_lookup_table_change(project_mani
     assert changed is not None
     assert (changed.code, changed.retriable) == ("table-changed", True)
     assert changed.message == "files of the table `c` changed: it is read again"
+    assert watch.poll() is changed
     watch = TableWatch(query, sources)
     (table / "a.csv").unlink()
     assert watch.find_change() is not None
