@@ -54,6 +54,34 @@ def actions(plan: Plan) -> list[str]:
     return [f"{line.sign} {line.action} {line.subject} {line.name}" for line in map(explain, plan.steps)]
 
 
+def test_a_model_and_its_reader_are_renamed_together(tmp_path: Path) -> None:
+    run_before(tmp_path)
+    text = PROJECT.replace("name: big", "name: large").replace("ref('big')", "ref('large')")
+    checked = renamed(tmp_path, "totals", "sums", text)
+    offered = planned(checked, compiled(checked))
+    assert [offer.params for offer in offered.offers] == [
+        {"old": "big", "new": "large"},
+        {"old": "totals", "new": "sums"},
+    ]
+    both = "add `--carry big=large --carry totals=sums` to go on with its checkpoint"
+    assert {r.params["name"]: (r.hint or "").startswith(both) for r in offered.refusals}["sums"]
+
+    alone = replace(checked, carries=(("totals", "sums"),))
+    (refusal,) = [r for r in planned(alone, compiled(alone)).refusals if r.code == "carry-refused"]
+    assert refusal.hint == "add `--carry big=large --carry totals=sums`"
+
+    carrying = replace(checked, carries=(("big", "large"), ("totals", "sums")))
+    plan = planned(carrying, compiled(carrying))
+    assert plan.refusals == ()
+    carried = ["~ carry query large", "~ carry query sums"]
+    assert sorted(actions(plan)) == sorted([*carried, *(f"= resume query {n}" for n in ("large", "sums", "shown"))])
+    for step in plan.steps:
+        if isinstance(step, CarryQuery):
+            record_rename(checked.store, carrying.place, step.rename)
+    again = check(tmp_path)
+    assert {line for line in actions(planned(again, compiled(again))) if "resume" not in line} == set()
+
+
 @pytest.mark.parametrize(("old", "new"), [("big", "large"), ("totals", "sums")])
 def test_a_renamed_model_is_recognised_and_goes_on(tmp_path: Path, old: str, new: str) -> None:
     run_before(tmp_path)
@@ -62,6 +90,11 @@ def test_a_renamed_model_is_recognised_and_goes_on(tmp_path: Path, old: str, new
     offered = planned(checked, compiled(checked))
     assert [(offer.code, offer.params) for offer in offered.offers] == [("model-renamed", {"old": old, "new": new})]
     assert f"! rebuild query {new}" in actions(offered)
+    hints = {refusal.params["name"]: refusal.hint or "" for refusal in offered.refusals}
+    assert hints[new].startswith(
+        f"add `--carry {old}={new}` to go on with its checkpoint; or add `--allow-rebuild {new}`"
+    )
+    assert all(hint.startswith(f"add `--carry {old}={new}`") for hint in hints.values())
 
     carrying = replace(checked, carries=((old, new),))
     plan = planned(carrying, compiled(carrying))

@@ -52,6 +52,7 @@ def diff(
     renames = [*find_renames(manifest, deployed)]
     uncarried = [*carry_refusals(carried, renames, deployed)]
     carries = [rename for rename in renames if (rename.old, rename.new) in carried and not uncarried]
+    offered = [rename for rename in renames if rename not in carries]
     deployed = carry(deployed, carries)
     chosen = [q for q in manifest.queries if not select or q.name in select]
     steps: list[Step] = [*([] if adopt is None else [adopt]), *map(CarryQuery, carries)]
@@ -76,7 +77,7 @@ def diff(
     refusals = [
         *unrunnable_queries(manifest, chosen),
         *missing,
-        *unallowed_rebuilds(steps),
+        *unallowed_rebuilds(steps, offered),
         *unadopted_state(adopt),
         *emptied.refusals,
         *uncarried,
@@ -89,8 +90,7 @@ def diff(
         refusals += [refusal for c in manifest.connectors if not select for refusal in unset_in_connector(c, environ)]
     if cores is not None:
         refusals += missing_cores(manifest, chosen, brokers, cores)
-    offered = tuple(offers([rename for rename in renames if rename not in carries and not select]))
-    return Plan(manifest, tuple(steps), tuple(refusals), offered)
+    return Plan(manifest, tuple(steps), tuple(refusals), () if select else tuple(offers(offered)))
 
 
 def _wanted(node_id: str, chosen: list[QuerySpec], manifest: Manifest, restricted: bool) -> bool:

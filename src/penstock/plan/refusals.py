@@ -8,17 +8,20 @@ from penstock.errors import Diagnostic
 from penstock.manifest.model import ConnectorSpec, Input, Manifest, Parameter, QuerySpec
 from penstock.manifest.model import Step as SqlStep
 from penstock.plan.reasons import rebuild_hint
+from penstock.plan.renames import Rename, carry_hint
 from penstock.plan.steps import AdoptState, RebuildQuery, Step
 from penstock.project.variables import Environ, references, unset_hint
 
 
-def unallowed_rebuilds(steps: Iterable[Step]) -> Iterator[Diagnostic]:
+def unallowed_rebuilds(steps: Iterable[Step], renames: Collection[Rename] = ()) -> Iterator[Diagnostic]:
+    """Rebuilds without consent. What keeps the state of models that look renamed is named first."""
     for step in steps:
         if isinstance(step, RebuildQuery) and not step.allowed:
+            hints = (carry_hint(step.query, renames), rebuild_hint(step.query.name))
             yield Diagnostic(
                 "rebuild-refused",
                 f"`{step.query.name}` must be rebuilt: {step.reason}",
-                hint=rebuild_hint(step.query.name),
+                hint="; or ".join(filter(None, hints)),
                 params={"name": step.query.name},
             )
 

@@ -28,41 +28,76 @@ class Rename:
     old: str
     new: str
     moved: tuple[str, str] | None = None
+    with_renames: tuple[tuple[str, str], ...] = ()
+    """The old and the new names of models that it reads, which must be carried with it."""
 
 
 def find_renames(manifest: Manifest, deployed: Deployed) -> Iterator[Rename]:
-    """New queries that have the SQL, the inputs and the key of one that is gone."""
+    """New queries that have the SQL, the inputs and the key of one that is gone. What they read may be renamed too."""
     if manifest.project.format == "pipeline":
         return  # its queries are called by their sources and sinks, which checkpoints know
     present = {query.name for query in manifest.queries}
     gone = [query for name, query in deployed.queries.items() if name not in present and name in deployed.checkpoints]
+    earlier: dict[str, Rename] = {}
     for query in manifest.queries:
         if query.name not in deployed.queries and query.name not in deployed.checkpoints:
-            found = next((old for old in gone if _is_same(old, query)), None)
+            read = [earlier[e.node] for e in query.inputs if e.node in earlier and earlier[e.node].moved is None]
+            found = next((old for old in gone if _is_same(_with_names(old, read), query, read)), None)
             if found is not None:
                 before, after = found.outputs[0].sink, query.outputs[0].sink
                 places = location("sink", before), location("sink", after)
-                yield Rename(found.name, query.name, places if is_moved("sink", before, after) else None)
+                moved = places if is_moved("sink", before, after) else None
+                rename = Rename(found.name, query.name, moved, tuple((r.old, r.new) for r in read))
+                earlier[f"model.{query.name}"] = rename
+                yield rename
 
 
-def _is_same(old: QuerySpec, new: QuerySpec) -> bool:
-    """Whether two queries do the same, but for a name and for where they write."""
+def _with_names(query: QuerySpec, renames: Collection[Rename]) -> QuerySpec:
+    for rename in renames:
+        query = rename_node(query, rename.old, rename.new)
+    return query
+
+
+def _is_same(old: QuerySpec, new: QuerySpec, read: Collection[Rename]) -> bool:
+    """Whether two queries do the same, but for a name, for where they write, and for the names of renamed readers."""
     if len(old.outputs) != 1 or len(new.outputs) != 1:
         return False
     found = rename_node(old, old.name, new.name)
     keys = [query.outputs[0].sink.get("primary_key") for query in (found, new)]
-    return (found.inputs, found.steps, keys[0]) == (new.inputs, new.steps, keys[1])
+    nodes = {f"model.{rename.new}" for rename in read}
+    inputs = [[_without_name(entry, nodes) for entry in query.inputs] for query in (found, new)]
+    return (inputs[0], found.steps, keys[0]) == (inputs[1], new.steps, keys[1])
+
+
+def _without_name(entry: Input, nodes: Collection[str]) -> Input:
+    return entry.model_copy(update={"name": ""}) if entry.node in nodes else entry
 
 
 def offers(renames: Collection[Rename]) -> Iterator[Diagnostic]:
     """What to say of models that look renamed."""
     for rename in renames:
         text = f"`{rename.new}` has the SQL, the inputs and the key of `{rename.old}`, which is gone"
-        hint = f"`--carry {rename.old}={rename.new}` goes on with its checkpoint"
+        hint = f"{_option(rename)} goes on with its checkpoint"
         if rename.moved is not None:
             hint = f"with `advanced: {{topic: {rename.moved[0]}}}` on `{rename.new}`, {hint}; it begins again otherwise"
         params = {"old": rename.old, "new": rename.new}
         yield Diagnostic("model-renamed", text, hint=hint, severity=Severity.INFO, params=params)
+
+
+def carry_hint(query: QuerySpec, renames: Collection[Rename]) -> str | None:
+    """What keeps the state of a query that was renamed, or that reads models which were."""
+    own = [rename for rename in renames if rename.new == query.name]
+    nodes = {entry.node for entry in query.inputs}
+    found = own or [rename for rename in renames if f"model.{rename.new}" in nodes]
+    if not found or any(rename.moved is not None for rename in found):
+        return None
+    options = dict.fromkeys(_option(rename) for rename in found)
+    return f"add {' '.join(options)} to go on with {'its' if own else 'the same'} checkpoint"
+
+
+def _option(rename: Rename) -> str:
+    pairs = (*rename.with_renames, (rename.old, rename.new))
+    return f"`{' '.join(f'--carry {old}={new}' for old, new in pairs)}`"
 
 
 def carry_refusals(
@@ -77,6 +112,9 @@ def carry_refusals(
         elif rename.moved is not None:
             why = f"`{old}` wrote `{rename.moved[0]}`, and `{new}` writes `{rename.moved[1]}`"
             hint = f"keep the topic with `advanced: {{topic: {rename.moved[0]}}}`, or leave --carry out"
+        elif missing := [pair for pair in rename.with_renames if pair not in asked]:
+            why = f"`{new}` reads `{missing[0][1]}`, which was called `{missing[0][0]}`"
+            hint = f"add {_option(rename)}"
         elif begun is not None and begun.unfinished:
             why, hint = f"the last batch of `{old}` is unfinished", f"run it once more as `{old}`"
         else:
