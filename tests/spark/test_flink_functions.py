@@ -9,6 +9,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from penstock.clients.rowwise.functions import know_row_functions
 from penstock.sql.columns import analyse
 from penstock.sql.dialects import PROJECT
 from penstock.sql.flink_functions import TABLE
@@ -116,6 +117,50 @@ def test_unnesting_makes_the_rows_of_flink(
     assert analysis.problems == ()
     rows = session.sql(to_spark(bound(text, ["t"], analysis.operands))).collect()
     assert [tuple(row) for row in rows] == expected
+
+
+OF_UNKNOWN_TYPE = [
+    ("CROSS JOIN UNNEST(tags) AS u(tag)", "id, tag", [(1, "a"), (1, None), (1, "b")]),
+    ("LEFT JOIN UNNEST(tags) AS u(tag) ON TRUE", "id, tag", [(1, "a"), (1, None), (1, "b"), (2, None), (3, None)]),
+    ("CROSS JOIN UNNEST(items) AS u(article, number)", "article, number", [("x", 3), (None, None), ("y", None)]),
+    ("CROSS JOIN UNNEST(ones) AS u(x)", "id, x", [(1, 5), (1, 6)]),
+    ("CROSS JOIN UNNEST(counts) AS u(k, v)", "id, k, v", [(1, "n", 7)]),
+    ("LEFT JOIN UNNEST(counts) AS u(k, v) ON TRUE", "id, k", [(1, "n"), (2, None), (3, None)]),
+    ("CROSS JOIN UNNEST(tags) WITH ORDINALITY AS u(tag, i)", "u.tag, i", [("a", 1), (None, 2), ("b", 3)]),
+    (
+        "CROSS JOIN UNNEST(items) WITH ORDINALITY AS u(a, n, i)",
+        "a, n, i",
+        [("x", 3, 1), (None, None, 2), ("y", None, 3)],
+    ),
+    ("CROSS JOIN UNNEST(ones) WITH ORDINALITY AS u(x, i)", "x, i", [(5, 1), (6, 2)]),
+    (
+        "LEFT JOIN UNNEST(counts) WITH ORDINALITY AS u(k, v, i) ON TRUE",
+        "id, k, v, i",
+        [(1, "n", 7, 1), (2, None, None, None), (3, None, None, None)],
+    ),
+    (
+        "CROSS JOIN UNNEST(tags) AS u(tag) CROSS JOIN UNNEST(counts) AS w(k, v)",
+        "tag, k",
+        [("a", "n"), (None, "n"), ("b", "n")],
+    ),
+]
+
+
+def test_what_is_unnested_may_be_of_a_type_that_only_spark_knows(spark: SparkSession) -> None:
+    session = spark.newSession()
+    columns = (*NESTED, Column("ones", "ARRAY<STRUCT<x: INT>>"))
+    items = [("x", 3), None, ("y", None)]
+    values = [(1, ["a", None, "b"], items, {"n": 7}, [(5,), (6,)]), (2, [], [], {}, []), (3, None, None, None, None)]
+    _view(session, columns, values)
+    for joins, outputs, expected in OF_UNKNOWN_TYPE:
+        text = f"SELECT {outputs} FROM t {joins}"
+        parsed = parse(text, PROJECT)
+        assert isinstance(parsed, Query), parsed
+        analysis = analyse(parsed, {"t": None})
+        assert analysis.problems == ()
+        sql = to_spark(bound(text, ["t"], analysis.operands))
+        know_row_functions(session, sql)
+        assert [tuple(row) for row in session.sql(sql).collect()] == expected, text
 
 
 # What is known of Spark without asking it

@@ -7,7 +7,7 @@ from penstock.sql.query import Problem, Query, parse
 from penstock.sql.study import bound, study
 from penstock.sql.study_json import from_json, to_json
 from penstock.sql.translate import to_spark
-from penstock.sql.type_choices import state_text
+from penstock.sql.type_choices import state_text, unnested_text
 from penstock.sql.types import Column
 from tests.support import codes, only, spot
 from tests.unit.conftest import MAIN, PIPELINE, Check, Compile
@@ -414,3 +414,19 @@ def test_state_does_not_depend_on_how_an_output_is_divided(before: str, after: s
 )
 def test_state_depends_on_how_what_it_holds_is_divided(before: str, after: str) -> None:
     assert state_text(before) != state_text(after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("EXPLODE(x) u AS e", "INLINE(PENSTOCK_ROW_ENTRIES(x)) u AS e"),
+        ("INLINE(x) u AS e, g", "INLINE(PENSTOCK_ROW_ENTRIES(x)) u AS e, g"),
+        (
+            "INLINE(TRANSFORM(x, (`e`, `i`) -> STRUCT(e AS e, `i` + 1 AS col2))) u AS e, g",
+            "INLINE(PENSTOCK_ROW_ENTRIES(x, SLICE(SEQUENCE(1, 2), 1, 2))) u AS e, g",
+        ),
+    ],
+)
+def test_state_does_not_depend_on_how_rows_of_an_unknown_type_are_made(before: str, after: str) -> None:
+    old, new = (f"SELECT COUNT(*) AS n FROM t LATERAL VIEW {view} GROUP BY e" for view in (before, after))
+    assert unnested_text(old) == unnested_text(new)

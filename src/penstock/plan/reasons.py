@@ -11,7 +11,7 @@ from penstock.manifest.model import Input, KeyedStep, Phase, QuerySpec, Step
 from penstock.manifest.words import told
 from penstock.plan.locations import TOPICS, is_moved, location
 from penstock.plan.recorded_state import keeps_state
-from penstock.sql.type_choices import state_text
+from penstock.sql.type_choices import state_text, unnested_text
 from penstock.sql.used_columns import Names, without_unused
 
 _OLD_STATE: Final = ", and its state belongs to the old SQL"
@@ -36,7 +36,7 @@ def differences(before: QuerySpec, after: QuerySpec) -> Iterator[tuple[str, bool
         yield ("it keeps state now" if after.stateful else "it no longer keeps state"), True
     elif _works(before) != _works(after):
         if stateful and _state(_works(before)) == _state(_works(after)):
-            yield "how numbers are divided follows from their types", False
+            yield "how it computes follows from types that Spark knows", False
         else:
             breaks = stateful and _state(_used_work(before)) != _state(_used_work(after))
             yield (_other_state(before, after) if breaks else "its SQL changed"), breaks
@@ -104,7 +104,7 @@ def _works(query: QuerySpec) -> list[str | KeyedStep]:
 
 def _state(works: list[str | KeyedStep]) -> list[str | KeyedStep]:
     """What steps do, as far as it matters to the state: of the last one, some of its outputs do not."""
-    *others, last = works
+    *others, last = (unnested_text(work) if isinstance(work, str) else work for work in works)
     return [*others, state_text(last) if isinstance(last, str) else last]
 
 

@@ -10,9 +10,11 @@ from penstock.sql.dialects import SPARK
 from penstock.sql.function_names import is_aggregate
 from penstock.sql.operators import DIVIDE, MEAN
 from penstock.sql.replacement import replace_node
-from penstock.sql.templates import enclosed
+from penstock.sql.templates import enclosed, filled
+from penstock.sql.unnesting import ENTRIES
 
 _CHOSEN: Final = (DIVIDE, MEAN)
+_NUMBERED: Final = "TRANSFORM(_1, (e, i) -> STRUCT(e AS e, i + 1 AS col2))"
 
 
 @lru_cache(maxsize=512)
@@ -36,6 +38,28 @@ def state_text(sql: str) -> str:
             case "try_divide":
                 one, other = node.expressions if isinstance(node, exp.Anonymous) else (node.this, node.expression)
                 replace_node(node, _divided(one, exp.Nullif(this=other.copy(), expression=exp.Literal.number(0))))
+    return tree.sql(SPARK, identify=True, comments=False)
+
+
+@lru_cache(maxsize=512)
+def unnested_text(sql: str) -> str:
+    """SQL, alike for both ways to make rows of an array whose type only Spark knows.
+
+    The rows are the same: one way takes maps too.
+    """
+    if not any(word in sql.lower() for word in ("explode(", "inline(")):
+        return sql
+    try:
+        tree = parse_one(sql, read=SPARK)
+    except SqlglotError:
+        return sql
+    for view in tree.find_all(exp.Lateral):
+        call = view.this.this if isinstance(view.this, exp.Inline) else None
+        if isinstance(call, exp.Anonymous) and call.name.lower() == ENTRIES:
+            given, *numbers = (argument.copy() for argument in call.expressions)
+            columns = view.args["alias"].columns
+            maker = exp.Inline if numbers or len(columns) > 1 else exp.Explode
+            view.set("this", maker(this=filled(_NUMBERED, given) if numbers else given))
     return tree.sql(SPARK, identify=True, comments=False)
 
 

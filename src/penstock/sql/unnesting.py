@@ -1,11 +1,16 @@
 """UNNEST, which makes rows from an array or a map, as Spark's LATERAL VIEW."""
 
+from typing import Final
+
 from sqlglot import exp
 
 from penstock.sql.dialects import quoted
 from penstock.sql.operands import kind_of
 from penstock.sql.templates import filled
 from penstock.sql.types import data_type
+
+ENTRIES: Final = "penstock_row_entries"
+"""A function whose type Spark decides: an array of rows, of an array or a map whose type is not known before."""
 
 
 def unnested(select: exp.Expr) -> None:
@@ -31,21 +36,19 @@ def _view(join: exp.Join) -> exp.Lateral:
     if isinstance(offset, exp.Identifier):
         table.append("columns", offset.copy())
         made: exp.Expr = exp.Inline(this=_counted(kind, given))
+    elif kind is None:
+        made = exp.Inline(this=filled(f"{ENTRIES}(_1)", given))
     else:
-        made = _maker(kind, len(columns))(this=given.copy())
+        maker = exp.Inline if kind.upper().startswith("ARRAY<STRUCT") else exp.Explode
+        made = maker(this=given.copy())
     return exp.Lateral(this=made, view=True, outer=join.side == "LEFT", alias=table)
-
-
-def _maker(kind: str | None, columns: int) -> type[exp.Explode | exp.Inline]:
-    """Rows of an array become columns field by field. Where the type is not known, the number of names tells."""
-    if kind is not None:
-        return exp.Inline if kind.upper().startswith("ARRAY<STRUCT") else exp.Explode
-    return exp.Explode if columns == 1 else exp.Inline
 
 
 def _counted(kind: str | None, given: exp.Expr) -> exp.Expr:
     """WITH ORDINALITY: each element, field by field, with its number, counted from 1."""
-    known = None if kind is None else data_type(kind)
+    if kind is None:
+        return filled(f"{ENTRIES}(_1, SLICE(SEQUENCE(1, GREATEST(SIZE(_1), 1)), 1, GREATEST(SIZE(_1), 0)))", given)
+    known = data_type(kind)
     if known is not None and known.this is exp.DType.MAP:
         return filled("TRANSFORM(MAP_ENTRIES(_1), (e, i) -> STRUCT(e.key, e.value, i + 1))", given)
     element = known.expressions[0] if known is not None and known.expressions else None

@@ -1,10 +1,15 @@
 package penstock;
 
 import org.apache.spark.sql.SparkSession;
+import org.apache.spark.sql.catalyst.expressions.ArraysZip;
 import org.apache.spark.sql.catalyst.expressions.Cast$;
 import org.apache.spark.sql.catalyst.expressions.Divide;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GetArrayStructFields;
 import org.apache.spark.sql.catalyst.expressions.IntegralDivide;
+import org.apache.spark.sql.catalyst.expressions.Literal$;
+import org.apache.spark.sql.catalyst.expressions.MapEntries;
+import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.ByteType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DateType;
@@ -12,7 +17,10 @@ import org.apache.spark.sql.types.DecimalType;
 import org.apache.spark.sql.types.FractionalType;
 import org.apache.spark.sql.types.IntegerType;
 import org.apache.spark.sql.types.LongType;
+import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.ShortType;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
 import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
 
@@ -26,6 +34,7 @@ public final class RowOperators {
     static final int DIVIDE = 0;
     static final int MEAN = 1;
     static final int TYPE_OF = 2;
+    static final int ENTRIES = 3;
 
     private RowOperators() {}
 
@@ -33,6 +42,7 @@ public final class RowOperators {
         know(session, "penstock_row_divide", DIVIDE);
         know(session, "penstock_row_mean", MEAN);
         know(session, "penstock_row_type_of", TYPE_OF);
+        know(session, "penstock_row_entries", ENTRIES);
     }
 
     private static void know(SparkSession session, String name, int kind) {
@@ -78,6 +88,44 @@ public final class RowOperators {
         return kept ? (Expression) Cast$.MODULE$.apply(made, type, true) : made;
     }
 
+    /** A map or an array as an array of rows: keys and values, the fields of its rows, or each element by itself. */
+    static Expression entries(Expression given) {
+        if (given.dataType() instanceof MapType) {
+            return new MapEntries(given);
+        }
+        boolean single = given.dataType() instanceof ArrayType
+            && !(((ArrayType) given.dataType()).elementType() instanceof StructType);
+        return single ? zipped(new Expression[] {given}) : given;
+    }
+
+    /** The same with the number of each entry behind its fields. */
+    static Expression numbered(Expression given, Expression numbers) {
+        Expression rows = entries(given);
+        if (!(rows.dataType() instanceof ArrayType)) {
+            return given;
+        }
+        ArrayType type = (ArrayType) rows.dataType();
+        StructField[] fields = ((StructType) type.elementType()).fields();
+        Expression[] columns = new Expression[fields.length + 1];
+        for (int i = 0; i < fields.length; i++) {
+            columns[i] = new GetArrayStructFields(rows, fields[i], i, fields.length, type.containsNull());
+        }
+        columns[fields.length] = numbers;
+        return zipped(columns);
+    }
+
+    private static Expression zipped(Expression[] columns) {
+        Expression[] names = new Expression[columns.length];
+        for (int i = 0; i < columns.length; i++) {
+            names[i] = Literal$.MODULE$.apply("c" + i);
+        }
+        return new ArraysZip(listed(columns), listed(names));
+    }
+
+    private static Seq listed(Expression[] expressions) {
+        return scala.collection.immutable.ArraySeq$.MODULE$.unsafeWrapArray(expressions);
+    }
+
     public static final class Operator extends AbstractFunction1 {
         private final int kind;
 
@@ -88,6 +136,9 @@ public final class RowOperators {
         public Object apply(Object given) {
             Seq operands = (Seq) given;
             Expression one = (Expression) operands.apply(0);
+            if (kind == ENTRIES) {
+                return operands.length() == 1 ? entries(one) : numbered(one, (Expression) operands.apply(1));
+            }
             Expression other = (Expression) operands.apply(1);
             if (kind == TYPE_OF) {
                 return ofType(one, other);

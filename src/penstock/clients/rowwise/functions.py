@@ -19,7 +19,7 @@ _CLASSES: Final = {
             "json_quote", "json_unquote", "json_value",
         }
     ),
-    "RowOperators": frozenset({"divide", "mean", "type_of"}),
+    "RowOperators": frozenset({"divide", "entries", "mean", "type_of"}),
     "RowTexts": frozenset(
         {
             "conv_base", "decimal", "from_base58", "hex_to_byte", "instr", "regexp_count", "regexp_extract",
