@@ -430,3 +430,29 @@ def test_state_depends_on_how_what_it_holds_is_divided(before: str, after: str) 
 def test_state_does_not_depend_on_how_rows_of_an_unknown_type_are_made(before: str, after: str) -> None:
     old, new = (f"SELECT COUNT(*) AS n FROM t LATERAL VIEW {view} GROUP BY e" for view in (before, after))
     assert unnested_text(old) == unnested_text(new)
+
+
+@pytest.mark.parametrize(
+    ("join", "said"),
+    [
+        ("UNNEST(i) AS u(k)", "is given INT"),
+        ("UNNEST(s) AS u(k)", "is given STRING"),
+        ("UNNEST(m) AS u(k)", "MAP<INT, INT> makes 2 columns, and is given 1 name"),
+        ("UNNEST(a) AS u(k, v)", "ARRAY<INT> makes 1 column, and is given 2 names"),
+        ("UNNEST(m) WITH ORDINALITY AS u(k, i)", "MAP<INT, INT> makes 2 columns, and is given 1 name"),
+    ],
+)
+def test_what_cannot_be_unnested_is_refused(join: str, said: str) -> None:
+    text = f"SELECT s, k FROM t CROSS JOIN {join}"
+    found = only(study(text, {"t": COLUMNS}, {}).problems)
+    assert (found.code, found.subject, found.offset) == ("sql-argument", "UNNEST", text.index("UNNEST(") + 7)
+    assert said in found.message
+
+
+@pytest.mark.parametrize(
+    "join",
+    ["UNNEST(a)", "UNNEST(a) AS u", "UNNEST(m) AS u(k, v)", "UNNEST(a) WITH ORDINALITY AS u(k, n)",
+     "UNNEST(MAP_FILTER(m, (p, q) -> q > 1)) AS u(k, v)", "UNNEST(SPLIT(s, ',')) AS u(k)"],
+)  # fmt: skip
+def test_what_can_be_unnested_or_is_of_an_unknown_type_passes(join: str) -> None:
+    assert study(f"SELECT s FROM t CROSS JOIN {join}", {"t": COLUMNS}, {}).problems == ()

@@ -12,13 +12,14 @@ from penstock.sql.known_types import Family, KnownTypes, family_of_type
 from penstock.sql.literals import is_date, is_number, is_timestamp, is_truth
 from penstock.sql.query import Problem, offset_of, start_of
 from penstock.sql.types import type_text
+from penstock.sql.unnest_checks import wrong_unnest
 
 _ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 _CONDITIONS: Final = (exp.Where, exp.Having, exp.Join, exp.If, exp.And, exp.Or, exp.Not)
 _JUDGED: Final = (
     *_ARITHMETIC, *_COMPARISONS, *_CONDITIONS, exp.Neg, exp.In, exp.Between, exp.Case, exp.Bracket, exp.SetOperation,
-    exp.Cast, exp.Coalesce, exp.Dot, exp.Greatest, exp.Least,
+    exp.Cast, exp.Coalesce, exp.Dot, exp.Greatest, exp.Least, exp.Unnest,
 )  # fmt: skip
 AS_NUMBER: Final = "sql-text-as-number"
 _SIGNS: Final = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
@@ -39,6 +40,8 @@ def mismatched(typed: exp.Expr, types: KnownTypes, *, in_flink: bool) -> Iterato
                 yield from _one_of(node, types)
             case exp.SetOperation():
                 yield from _united(node, types)
+            case exp.Unnest():
+                yield from wrong_unnest(node, types)
             case exp.Neg():
                 yield from _negated(node, types)
             case exp.In() | exp.Between() | exp.Case():

@@ -58,7 +58,7 @@ def unnested_text(sql: str) -> str:
         if isinstance(call, exp.Anonymous) and call.name.lower() == ENTRIES:
             given, *numbers = (argument.copy() for argument in call.expressions)
             columns = view.args["alias"].columns
-            maker = exp.Inline if numbers or len(columns) > 1 else exp.Explode
+            maker = exp.Explode if len(columns) == 1 and not numbers else exp.Inline
             view.set("this", maker(this=filled(_NUMBERED, given) if numbers else given))
     return tree.sql(SPARK, identify=True, comments=False)
 

@@ -117,7 +117,7 @@ public final class RowOperators {
     private static Expression zipped(Expression[] columns) {
         Expression[] names = new Expression[columns.length];
         for (int i = 0; i < columns.length; i++) {
-            names[i] = Literal$.MODULE$.apply("c" + i);
+            names[i] = Literal$.MODULE$.apply(i == 0 ? "col" : "col" + i);
         }
         return new ArraysZip(listed(columns), listed(names));
     }
