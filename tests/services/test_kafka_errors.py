@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from penstock.cli.errors import app, letters_of
 from penstock.cli.line import check
+from penstock.cli.main import app as penstock_app
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.errors import PlanRefused
 from penstock.runtime.lock import run_lock
@@ -344,3 +345,24 @@ def test_records_with_masked_columns_stay_in_their_topic_and_are_read_there_agai
     rows = rows_of(consume(broker.plain, f"{topic}-out"))
     assert {row["id"]: row["share"] for row in rows} == {1: len("ada"), 2: 7}
     assert "ada" not in str(rows)
+
+
+def test_records_that_were_kept_before_a_mask_are_covered_when_their_topic_is_shown(
+    running: Running, broker: Broker
+) -> None:
+    topic = new_topic()
+    KafkaAdmin(broker.plain).create(topic, 1, 1, {})
+    text = PROJECT.replace("name: n, type: INT", "name: n, type: STRING")
+    text = text.replace("100 / n AS share", "n, CAST(n AS INT) AS share") + MASKED
+    masked = text.format(servers=broker.plain.servers, topic=topic, kind="BIGINT")
+    running.write({"stream_project.yml": masked + "defaults: {dead_letters: clear}\n"})
+    produce(broker.plain, topic, ("ada", b'{"id": 1, "n": "ada"}'))
+    running.run()
+    assert "ada" in str(consume(broker.plain, f"{topic}-out.errors"))
+    asked = ["show", f"{topic}-out.errors", str(running.root), "--format", "json"]
+    assert '"ada"' in CliRunner().invoke(penstock_app, asked).stdout.replace("\\", "")
+    running.write({"stream_project.yml": masked})
+    shown = CliRunner().invoke(penstock_app, asked)
+    assert "ada" not in shown.stdout
+    (row,) = json.loads(shown.stdout)
+    assert (row["code"], row["key"], json.loads(row["value"])) == ("row-failed", None, {"id": 1, "n": "***"})

@@ -109,6 +109,47 @@ def test_a_topic_for_errors_is_shown(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert json.loads(capsys.readouterr().out) == [{"code": "row-failed", "value": '{"id":1}'}]
 
 
+MASKED = """
+project: {name: p}
+sources:
+  - name: orders
+    topic: orders.v1
+    columns: [{name: id, type: BIGINT}, {name: email, type: STRING, classification: sensitive}]
+models: [{name: large, sql: 'SELECT id FROM {{ source("orders") }}'}]
+"""
+
+
+def test_dead_letters_that_were_kept_before_columns_were_masked_are_covered(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write(tmp_path, {MAIN: MASKED})
+    folder = tmp_path / ".penstock" / "topics" / "large.errors" / "0-0"
+    folder.mkdir(parents=True)
+    rows = {
+        "key": ["ada", "ada", None],
+        "value": ['{"id":1,"email":"ada@example.com"}', '{"id":2,"email":"ada@example.com"}', "ada@example"],
+        "code": ["row-failed", "row-failed", "not-json"],
+        "message": [
+            "[CAST_INVALID_INPUT] The value 'ada@example.com' cannot be cast",
+            "no",
+            "`ada@example` is no JSON",
+        ],
+        "node": ["model.large", "model.gone", "model.large"],
+    }
+    write_table(pa.table(rows), folder / "part.parquet")
+    show.command("large.errors", form=Format.JSON)
+    said = capsys.readouterr().out
+    assert "ada" not in said
+    one, other, broken = json.loads(said)
+    assert json.loads(one["value"]) == {"id": 1, "email": "***"}
+    assert json.loads(other["value"]) == {"id": 2, "email": "***"}
+    assert (broken["code"], broken["value"], broken["node"]) == ("not-json", None, "model.large")
+
+    write(tmp_path, {MAIN: MASKED + "defaults: {dead_letters: clear}\n"})
+    show.command("large.errors", form=Format.JSON)
+    assert "ada@example.com" in capsys.readouterr().out
+
+
 def test_a_source_without_errors_shows_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path, {MAIN: PROJECT})
     show.command("orders.errors")

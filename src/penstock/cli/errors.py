@@ -200,10 +200,14 @@ def _replayed(checked: Checked, found: Waiting, locks: Locks, *, overwrite: bool
 
 
 def covered(checked: Checked, letters: Iterable[Letter]) -> Iterator[Letter]:
-    """Dead letters as they may be shown: without the values of masked and classified columns."""
+    """Dead letters as they may be shown: without the values of masked and classified columns.
+
+    Of a node that no query writes any more, every such column of the project counts.
+    """
     queries = compiled(checked).queries
     names = {output.node: frozenset(query.covers) for query in queries for output in query.outputs}
-    return (cover_letter(letter, names.get(letter.node, frozenset())) for letter in letters)
+    every = frozenset[str]().union(*names.values())
+    return (cover_letter(letter, names.get(letter.node, every)) for letter in letters)
 
 
 def letters_of(checked: Checked, node: str | None, most: int | None = None) -> list[Letter]:

@@ -2,7 +2,7 @@ import shutil
 import sys
 from itertools import islice
 from os import environ
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -19,7 +19,9 @@ from penstock.cli.options import (
     target,
 )
 from penstock.cli.table import lines
-from penstock.clients.letters import FIELDS, OWNER
+from penstock.clients import parquet
+from penstock.clients.formats import FORMATS, files_under
+from penstock.clients.letters import FIELDS, OWNER, Letter
 from penstock.clients.topic_names import ERRORS, error_topic
 from penstock.connectors.contract import Source
 from penstock.connectors.registry import source_from
@@ -87,13 +89,30 @@ def _rows(checked: Checked, name: str, limit: int) -> list[dict[str, Any]]:
 
 
 def _dead_letters(checked: Checked, topic: str, limit: int) -> list[dict[str, Any]]:
-    """Dead letters of a topic for errors, wherever it is."""
+    """Dead letters of a topic for errors, wherever it is, without the values of masked and classified columns.
+
+    They may have been kept before these columns were masked.
+    """
+    from penstock.cli.errors import covered
+
     if checked.clusters.sink is None:
-        return TopicSource(topic=topic, formats=("parquet",)).rooted_at(checked.root).first_rows(limit) or []
+        files = files_under(TopicSource(topic=topic).rooted_at(checked.root).path(), FORMATS["parquet"])
+        rows = parquet.first_rows(files, limit, _BYTES)
+        shown = covered(checked, [_letter(topic, place, row) for place, row in enumerate(rows)])
+        return [{name: letter.about[name] for name in row} for row, letter in zip(rows, shown, strict=True)]
     from penstock.clients.kafka.letters import in_topics
 
     found = islice(in_topics(checked.clusters.sink.kafka, [topic]), limit)
-    return [{name: letter.about[name] for name in (*FIELDS, OWNER)} for letter in found]
+    return [{name: letter.about[name] for name in (*FIELDS, OWNER)} for letter in covered(checked, found)]
+
+
+_BYTES: Final = ("key", "value")
+
+
+def _letter(topic: str, place: int, row: dict[str, Any]) -> Letter:
+    key, value = (row.get(part) for part in _BYTES)
+    texts = {part: parquet.text_of(row.get(part)) for part in _BYTES}
+    return Letter(topic, "", place, {**dict.fromkeys(FIELDS), **row, **texts}, key, value)
 
 
 def _read_from(checked: Checked, manifest: Manifest, node_id: str) -> list[Source]:
