@@ -102,6 +102,25 @@ def test_nulls_groups_and_ends(session: SparkSession) -> None:
     assert groups("HAVING m > 1.5") == groups("HAVING MAX(b) > 2") == []
 
 
+def test_what_is_computed_may_be_grouped_by_and_used_again(session: SparkSession) -> None:
+    frame = table(session, [(Decimal("1.5"), None), (Decimal("1.50"), Decimal(2)), (Decimal("-3"), Decimal(2))])
+    frame.createOrReplaceTempView("t")
+
+    def counts(sql: str) -> list[tuple[object, ...]]:
+        return sorted(map(tuple, with_texts(session.sql(rewritten(sql, (("t", columns_of(frame)),)))).collect()))
+
+    for clause in ("a + 1 HAVING a + 1 > 2", "1 HAVING a + 1 > 2", "m HAVING m > 2", "(a + 1) HAVING t.a + 1 > 2"):
+        (row,) = counts(f"SELECT a + 1 AS m, COUNT(*) AS n FROM t GROUP BY {clause}")
+        assert (Decimal(str(row[0])), row[1]) == (Decimal("2.5"), 2), clause
+    outputs = "CAST((a + 1) * 2 AS STRING) AS d, a + 1 > 0 AS p, COUNT(*) AS n, MAX(a + 1) > 2 AS q"
+    found = counts(f"SELECT {outputs} FROM t GROUP BY a + 1 HAVING -(a + 1) < 5 AND COALESCE(a + 1, 0) IN (2.5, -2)")
+    assert [(Decimal(str(d)), *rest) for d, *rest in found] == [
+        (Decimal(-4), False, 1, False), (Decimal(5), True, 2, True)
+    ]  # fmt: skip
+    whole = "SELECT to_u256(3) + 1 AS m, COUNT(*) AS n FROM t GROUP BY to_u256(3) + 1 HAVING to_u256(3) + 1 > 3"
+    assert [n for _, n in counts(whole)] == [3]
+
+
 @pytest.mark.parametrize(
     ("expression", "said"),
     [

@@ -17,6 +17,7 @@ from penstock.sql.operators import DIVIDE
 from penstock.sql.templates import call, enclosed
 from penstock.sql.types import Columns, data_type
 from penstock.sql.wide_decimals import decimal_bytes, decimal_sizes
+from penstock.sql.wide_groups import mark_group_values, take_mark
 from penstock.sql.wide_types import (
     FIELDS,
     GIVES,
@@ -63,7 +64,9 @@ def rewritten(sql: str, inputs: tuple[tuple[str, Columns], ...]) -> str:
     for node in [node for node in tree.find_all(exp.Anonymous) if node.name.lower() == DIVIDE]:
         one, other = node.expressions
         node.replace(tell(exp.Div(this=enclosed(one), expression=enclosed(other)), DIVIDE))
-    found = _Rewriting(_kinds(tree, inputs)).value(tree)
+    kinds = _kinds(tree, inputs)
+    mark_group_values(tree)
+    found = _Rewriting(kinds).value(tree)
     for left in [node for node in found.find_all(exp.Div) if kind_of(node) == DIVIDE]:  # none of wide numbers
         left.replace(call(DIVIDE, left.this, left.expression))
     return found.sql(SPARK, identify=True, comments=False)
@@ -118,6 +121,7 @@ class _Rewriting:
     def value(self, node: exp.Expr) -> exp.Expr:
         """A node as it goes on: a wide number as a struct."""
         kind = self.kind(node)
+        take_mark(node)
         if kind is not None and isinstance(node, _MADE):
             return _struct(self.raw(node, kind), kind)
         if isinstance(node, exp.Anonymous) and node.name.lower() in TAKES:
@@ -163,6 +167,8 @@ class _Rewriting:
             return _call(maker_of(kind), _text(self.raw(node, own), own))
         field = FIELDS.get(own, "dec")
         kind = own
+        if take_mark(node):
+            return _field(self.value(node), kind)
         if isinstance(node, exp.Paren):
             return exp.Paren(this=self.raw(node.this, kind))
         if isinstance(node, ARITHMETIC):
@@ -196,9 +202,7 @@ class _Rewriting:
             for place in ("true", "false"):
                 self._rawly(node, place, kind)
             return node
-        whole = self.value(node)
-        held = whole if isinstance(whole, exp.Column | exp.Dot) else exp.Paren(this=whole)
-        return exp.Dot(this=held, expression=exp.to_identifier(field_of(kind), quoted=True))
+        return _field(self.value(node), kind)
 
     def _case(self, node: exp.Case, kind: Wide | None) -> exp.Expr:
         """A CASE, as bytes if it comes to a wide number of this kind."""
@@ -290,6 +294,11 @@ def _long(raw: exp.Expr, kind: Wide) -> exp.Expr:
     if is_decimal(kind):
         return exp.cast(_call("penstock_dec_whole", raw), "BIGINT", dialect=SPARK)
     return _call(f"penstock_{FIELDS[kind]}_long", raw)
+
+
+def _field(whole: exp.Expr, kind: Wide) -> exp.Expr:
+    held = whole if isinstance(whole, exp.Column | exp.Dot) else exp.Paren(this=whole)
+    return exp.Dot(this=held, expression=exp.to_identifier(field_of(kind), quoted=True))
 
 
 def _struct(raw: exp.Expr, kind: Wide) -> exp.Expr:

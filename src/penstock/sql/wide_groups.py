@@ -1,0 +1,56 @@
+"""Expressions that a query is grouped by, where it uses them again.
+
+Spark knows a group's value only by the expression that GROUP BY has. A wide number is grouped as a struct and computed
+with as bytes, so its bytes must be taken out of the whole struct behind GROUP BY.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from sqlglot import exp
+
+_GROUPED: Final = "is grouped by"
+_BEHIND: Final = ("expressions", "having", "qualify", "order")
+
+
+def mark_group_values(tree: exp.Query) -> None:
+    """Mark what is computed behind GROUP BY and is what rows are grouped by. Columns need no mark."""
+    for select in tree.find_all(exp.Select):
+        group = select.args.get("group")
+        keys = {_text(select, e) for e in _grouped(select, group)} if isinstance(group, exp.Group) else set()
+        for node in _used_again(select) if keys else ():
+            if not isinstance(node, exp.Column | exp.Literal) and _text(select, node) in keys:
+                node.meta[_GROUPED] = True
+
+
+def take_mark(node: exp.Expr) -> bool:
+    """Whether a node is marked. It is not any more behind this."""
+    return bool(node.meta.pop(_GROUPED, False))
+
+
+def _grouped(select: exp.Select, group: exp.Group) -> Iterator[exp.Expr]:
+    """What rows are grouped by. A number or an alias stands for an output."""
+    outputs = {e.alias.casefold(): e.this for e in select.expressions if isinstance(e, exp.Alias)}
+    for entry in group.expressions:
+        if isinstance(entry, exp.Literal) and not entry.is_string and 0 < int(entry.this) <= len(select.expressions):
+            yield select.expressions[int(entry.this) - 1].unalias()
+        elif isinstance(entry, exp.Column):
+            yield entry if entry.table else outputs.get(entry.name.casefold(), entry)
+        else:
+            yield entry
+
+
+def _used_again(select: exp.Select) -> Iterator[exp.Expr]:
+    """What is computed behind GROUP BY, without arguments of aggregates and other queries."""
+    for place in _BEHIND:
+        given = select.args.get(place)
+        for root in given if isinstance(given, list) else [given] if given is not None else []:
+            yield from root.walk(prune=lambda node: isinstance(node, exp.AggFunc | exp.Query))
+
+
+def _text(select: exp.Select, node: exp.Expr) -> str:
+    """An expression as it is compared: names without their table, where there is only one."""
+    plain = node.unnest().copy() if isinstance(node, exp.Paren) else node.copy()
+    for column in plain.find_all(exp.Column) if not select.args.get("joins") else ():
+        column.set("table", None)
+    return plain.sql(comments=False).casefold()
