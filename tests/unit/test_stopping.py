@@ -45,3 +45,10 @@ def test_a_policy_says_which_queries_are_waited_for(
         return _is_waited_for(cast(Live, SimpleNamespace(in_real_time=in_real_time, ends=ends)), policy)
 
     assert (waited_for(), waited_for(in_real_time=True), waited_for(ends=True)) == (plain, in_real_time, ends)
+
+
+def test_a_run_that_waited_for_its_broker_says_so() -> None:
+    error = given_up({"a": LATE}, 25, 1794990480.0)
+    assert error.code == "not-drained"
+    assert "broker unreachable since 08:28:00Z" in error.message
+    assert "broker" in (error.hint or "")

@@ -185,6 +185,7 @@ def _settle(
     if because is not None and because.code in ("spark-lost", "already-running"):
         raise because
     undone = run.drain(idle, signals.until, policy)
+    since = [row.broker_unreachable_since for row in run.board.snapshot() if row.query in undone]
     if because is None and run.failures:
         because = run.failures[0]
     if any(failure.code == "not-drained" for failure in undone.values()):
@@ -193,7 +194,7 @@ def _settle(
     if because is not None:
         raise because
     if undone:
-        raise given_up(undone, signals.budget_secs)
+        raise given_up(undone, signals.budget_secs, min(filter(None, since), default=None))
 
 
 def _tell_left_aside(board: "ProgressBoard") -> None:

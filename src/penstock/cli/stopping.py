@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Final, Self
 
 from penstock.cli import output
+from penstock.cli.query_states import clock_time
 from penstock.errors import PenstockError, ServiceError
 
 GRACE_SECS: Final = 2.0
@@ -65,10 +66,15 @@ class Signals:
         os._exit(exit_code)
 
 
-def given_up(undone: dict[str, PenstockError], budget_secs: float) -> ServiceError:
-    """The error of a run that could not finish its batches."""
+def given_up(
+    undone: dict[str, PenstockError], budget_secs: float, unreachable_since: float | None = None
+) -> ServiceError:
+    """The error of a run that could not finish its batches. A broker may have been unreachable meanwhile."""
     names = " and ".join(f"query `{name}`" for name in undone)
     found = _not_drained(names, budget_secs)
+    if unreachable_since is not None:
+        found.message = f"{found.message}; broker unreachable since {clock_time(unreachable_since)}"
+        found.hint = "see that the broker answers, and start again: nothing is lost"
     for failure in undone.values():
         if failure.code != found.code:
             found = ServiceError(found.code, failure.chain[-1], hint=failure.hint, retriable=True)

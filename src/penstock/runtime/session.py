@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -237,8 +238,8 @@ def _close(jvm: "subprocess.Popen[bytes]", exit_secs: float) -> None:
     """End Spark and its JVM. The JVM may be gone already."""
     context = SparkContext._active_spark_context
     if context is not None:
-        with suppress(*SPARK_ERRORS, OSError):
-            context.stop()
+        with suppress(*SPARK_ERRORS, OSError), warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+            context.stop()  # it would warn of a JVM that we have killed
     SparkContext._active_spark_context = None
     SparkContext._gateway = None
     SparkContext._jvm = None
