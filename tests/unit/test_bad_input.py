@@ -301,3 +301,17 @@ def test_an_exposure_and_a_test_that_point_to_nothing_are_refused(project: Findi
         "project: {name: p}\nexposures: [{name: e, consumes: [gone]}]\ntests: [{name: t, model: gone, type: schema}]\n"
     )
     assert codes(project(text)) == ["unknown-model", "unknown-model"]
+
+
+def test_odd_places_of_yaml_are_told_with_a_remedy(project: Findings, pipeline: Findings) -> None:
+    head = "project: {name: p}\n"
+    second = only(project(f"{head}---\n{head}"))
+    assert (second.code, second.hint) == ("yaml-syntax", "put it into a file of its own, or take out `---`")
+    alias = only(project(f"{head}sources: [*none]\n"))
+    assert (alias.code, alias.message) == ("yaml-syntax", "this alias has no anchor before it")
+    for base in ("5", "[1]", "text"):
+        merge = only(project(f"{head}sources: [{{<<: {base}, name: s, topic: t}}]\n"))
+        assert (merge.code, merge.hint) == ("wrong-shape", "name one: <<: *anchor")
+    file = 'sources: {s: {type: file, path: "in\\0", format: json, schema: {id: long}}}\n'
+    path = only(errors(pipeline(f"{file}transforms: {{}}\nsinks: {{o: {{type: print, from: s}}}}\n")))
+    assert (path.code, path.path) == ("invalid-value", "sources.s.path")

@@ -17,6 +17,8 @@ _SDK: Final = "2.35.4"
 
 def _known(value: object) -> object:
     text = str(value) if isinstance(value, Path) else value
+    if isinstance(text, str) and "\0" in text:
+        raise ValueError("a path has no NUL character")
     found = _ADDRESS.match(text) if isinstance(text, str) else None
     if found and found[1].lower() not in SCHEMES:
         raise ValueError(f"unsupported scheme `{found[1]}`; there are {', '.join(SCHEMES)}")

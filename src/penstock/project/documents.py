@@ -212,7 +212,11 @@ class _Builder:
             if key_node.tag == f"{_TAG}merge":
                 base = self.value(value_node, path)
                 for part in base if isinstance(base, list) else [base]:
-                    merged.update({k: v for k, v in part.items() if k not in merged} if isinstance(part, dict) else {})
+                    if isinstance(part, dict):
+                        merged.update({k: v for k, v in part.items() if k not in merged})
+                    else:
+                        text, hint = "`<<` takes a mapping, or a list of mappings", "name one: <<: *anchor"
+                        self._note("wrong-shape", value_node, path, text, hint)
                 continue
             key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
             if key is None:
@@ -309,6 +313,11 @@ def _syntax_error(error: yaml.MarkedYAMLError, file: str, text_of_file: str) -> 
     elif "Unicode character escape" in problem:
         text = "this escape is half a character"
         hint = r"write the character itself, or both halves: \ud83d\ude00"
+    elif "found another document" in problem:
+        text = "`---` begins a second document, and a file is one"
+        hint = "put it into a file of its own, or take out `---`"
+    elif "undefined alias" in problem:
+        text, hint = "this alias has no anchor before it", "write `&name` before the value that `*name` stands for"
     elif error.context_mark and mark and error.context_mark.line != mark.line:
         hint = f"it began in line {error.context_mark.line + 1}: look for a missing bracket, quote or colon"
     else:
