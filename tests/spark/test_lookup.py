@@ -165,3 +165,40 @@ def test_a_lookup_table_that_changes_during_a_run_is_read_and_looked_through_aga
     (warned,) = said
     assert warned.startswith("1 line of the table `countries` cannot be read, and left out: ")
     assert f"{running.root}/countries/all.csv:3: `people`: " in warned
+
+
+CHANGES = """
+  - name: countries
+    table: {type: file, config: {path: countries, format: csv}}
+    columns: [{name: code, type: STRING}, {name: name, type: STRING}]
+models:
+  - name: latest
+    sql: SELECT id, MAX(country) AS country FROM {{ source("orders") }} GROUP BY id
+  - name: named
+    sql: |
+      SELECT l.id, c.name FROM {{ ref("latest") }} AS l
+      JOIN {{ source("countries") }} AS c ON l.country = c.code WHERE l.id < 9
+  - name: counted
+    sql: |
+      SELECT c.name, COUNT(*) AS n FROM {{ ref("latest") }} AS l
+      LEFT JOIN {{ source("countries") }} AS c ON l.country = c.code GROUP BY c.name
+"""
+
+
+def test_changes_stay_changes_behind_a_lookup(running: Running) -> None:
+    """`DE` has two names, so that each change becomes two."""
+    table = "code,name\nDE,Germany\nDE,Deutschland\nFR,France\n"
+    project = f"project: {{name: p}}\n{ORDERS.rstrip()}{CHANGES}"
+    running.write({"stream_project.yml": project, "countries/all.csv": table})
+    batches = [[order(1), order(2), order(9)], [order(1, country="FR")], [order(1, country="XX")]]
+    for number, orders in enumerate(batches):
+        running.drop("orders.v1", f"{number}.json", orders)
+        running.run()
+    de = ["Deutschland", "Germany"]
+    named = [(row["id"], row["name"], row["_gs_op"]) for row in running.topic("named")]
+    come = [(1, name, "i") for name in (*de, "France")] + [(2, name, "i") for name in de]
+    gone = [(1, name, "d") for name in (*de, "France")]
+    assert sorted(named) == sorted(come + gone)
+    counted = sorted((row["name"] or "", row["n"], row["_gs_op"]) for row in running.topic("counted"))
+    last = [("", 1, "i"), ("France", 1, "d"), ("France", 1, "i")]
+    assert counted == sorted([*last, *((name, n, op) for name in de for n, op in ((3, "i"), (2, "u")))])

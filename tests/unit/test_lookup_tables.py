@@ -156,3 +156,28 @@ def test_a_query_begins_again_when_files_of_its_lookup_table_change(project_mani
         assert retries.may_add(query, 0, changed, drain=True)
         retries.add(query, 0, changed, drain=True)
     assert not retries.may_add(query, 0, changed, drain=True)
+
+
+TOTALS = model("totals", f"SELECT k, COUNT(*) AS n FROM {S} GROUP BY k")
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"SELECT t.n, c.name FROM {{{{ ref('totals') }}}} AS t JOIN {C} AS c ON t.k = c.k",
+        f"SELECT name, SUM(n) AS n FROM (SELECT t.n, c.name FROM {{{{ ref('totals') }}}} AS t "
+        f"LEFT JOIN {C} AS c ON t.k = c.k) AS x GROUP BY name",
+        f"SELECT t.n, c.name, u.id FROM {{{{ ref('totals') }}}} AS t JOIN {C} AS c ON t.k = c.k "
+        f"JOIN {U} AS u ON u.k = t.k",
+    ],
+)
+def test_changes_are_looked_up_as_changes_and_keep_state(project_manifest: Compile, sql: str) -> None:
+    manifest = project_manifest(HEAD + TOTALS + model("m", sql))
+    (query,) = (q for q in manifest.queries if q.name == "m")
+    assert query.stateful
+    assert any("_sign" in str(step) for step in query.steps)
+
+
+def test_changes_behind_a_table_are_refused(project_graph: Link) -> None:
+    sql = f"SELECT t.n, c.name FROM {C} AS c JOIN {{{{ ref('totals') }}}} AS t ON t.k = c.k"
+    assert project_graph(HEAD + TOTALS + model("m", sql))["model.m"].hindrances == ("changes behind a table",)

@@ -22,7 +22,7 @@ from penstock.sql.carving.ranks import Ranked, rank, ranked
 from penstock.sql.carving.reading import in_place, put_in_place, relations_of
 from penstock.sql.carving.rewrites import plain_ranks, ranked_alone
 from penstock.sql.carving.select import own_nodes, unfolds
-from penstock.sql.carving.stages import NO_LAG, Bench, Flow, JoinLag, Refusal, Relation, Stage
+from penstock.sql.carving.stages import NO_LAG, Bench, Flow, FlowKind, JoinLag, Refusal, Relation, Stage
 from penstock.sql.function_names import is_of_group
 from penstock.sql.query import Problem, offset_of
 from penstock.sql.shape import over_offset
@@ -145,7 +145,7 @@ def _ranked(bench: Bench, select: exp.Select, found: Ranked) -> Flow:
     name_owners(inner, relations)
     relations = joined_on(inner, relations) or relations
     bench.lag += join_lag(inner, relations)
-    flow, relations = _joined(bench, inner, relations)
+    flow, relations = _joined(bench, inner, _unfolded(bench, inner, relations))
     if flow.kind == "changes":
         relations = [read_signed(inner, relations[0], signed_view(bench, relations[0]))]
     relation = rank(bench, select, found, relations, signed=flow.kind != "rows")
@@ -219,9 +219,14 @@ def _restore(select: exp.Select, before: exp.Select, *, keep_joins: bool) -> Non
 
 
 def _unfolded(bench: Bench, select: exp.Select, relations: list[Relation]) -> list[Relation]:
-    """Where a row of changes becomes several, its key does not tell them apart: whole rows come and go."""
+    """Where a row of changes becomes several, its key does not tell them apart: whole rows come and go.
+
+    UNNEST makes several of a row, and so may a lookup table.
+    """
     first, *others = relations
-    if first.flow.kind != "changes" or not any(unfolds(join) for join in select.args.get("joins") or ()):
+    joins = select.args.get("joins") or ()
+    looked_up = any(other.flow.static for other in others)
+    if first.flow.kind != "changes" or not (looked_up or any(map(unfolds, joins))):
         return relations
     return [read_signed(select, first, signed_view(bench, first)), *others]
 
@@ -286,7 +291,8 @@ def _joined(bench: Bench, select: exp.Select, relations: list[Relation]) -> tupl
     places = _operator_joins(bench, select, relations)
     write_joins(select, relations, places[0] if places else None)
     guard_comparisons(select, relations, places[0] if places else None)
-    flow = Flow(watermarked=all(r.flow.watermarked for r in relations))
+    kind: FlowKind = "signed" if any(r.flow.kind == "signed" for r in relations) else "rows"
+    flow = Flow(kind, watermarked=all(r.flow.watermarked for r in relations))
     if not places:
         return flow, [replace(r, flow=replace(r.flow, watermarked=flow.watermarked)) for r in relations]
     done = 0

@@ -28,6 +28,8 @@ def is_operator_join(
             name = f"{join.side or join.kind} JOIN with a table"
             raise Refusal(name, join, "use JOIN or RIGHT JOIN, or begin with the stream: nothing comes from a table")
         return False
+    if all(r.flow.static for r in left):
+        raise Refusal("changes behind a table", join, "begin with the changes: FROM changes JOIN table")
     if join.this.args.get("version") is not None or join.kind == "ANTI":
         return True
     if any(r.flow.kind != "rows" for r in (*left, right)):
