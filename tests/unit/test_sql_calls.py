@@ -456,3 +456,12 @@ def test_what_cannot_be_unnested_is_refused(join: str, said: str) -> None:
 )  # fmt: skip
 def test_what_can_be_unnested_or_is_of_an_unknown_type_passes(join: str) -> None:
     assert study(f"SELECT s FROM t CROSS JOIN {join}", {"t": COLUMNS}, {}).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("number", "is_wrong"),
+    [("1e308", False), ("1e400", True), ("9" * 38, False), ("9" * 39, True), ("0." + "1" * 38, False)],
+)
+def test_numbers_that_spark_cannot_hold_are_found(number: str, is_wrong: bool) -> None:
+    sql = f"SELECT i FROM t WHERE x > {number}"
+    assert problems(sql.replace("x", "i")) == ([("sql-argument", sql.index(number))] if is_wrong else [])

@@ -1,5 +1,6 @@
 """What the parser takes, and what could not run: told from the text alone, before types are known."""
 
+import math
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +15,8 @@ from penstock.sql.function_names import called_name, is_aggregate, written_name
 from penstock.sql.query import Problem, Query, offset_of, start_of
 from penstock.sql.types import wrong_digits
 from penstock.sql.wide_decimals import MOST_DIGITS
+
+_DECIMAL_DIGITS: Final = 38
 
 
 def pitfalls(query: Query) -> Iterator[Problem]:
@@ -125,6 +128,34 @@ def _constant(node: exp.Expr) -> Iterator[Problem]:
         yield Problem("sql-argument", f"'{text}' is no {kind}", start_of(node), f"write it like {written}", kind)
 
 
+def _number(node: exp.Expr) -> Iterator[Problem]:
+    """`1e400`, which is no DOUBLE: Spark refuses the whole query over it."""
+    text = node.name
+    if isinstance(node, exp.Literal) and node.is_number and "e" in text.casefold() and math.isinf(_as_float(text)):
+        yield Problem("sql-argument", f"{_shortened(text)} is beyond every DOUBLE", _start(node), None, text)
+
+
+def _digits(node: exp.Expr) -> Iterator[Problem]:
+    yield from _number(node)
+    text = node.name
+    if isinstance(node, exp.Literal) and node.is_number and "e" not in text.casefold():
+        digits = len(text.replace(".", "").lstrip("0"))
+        if digits > _DECIMAL_DIGITS:
+            said = f"{_shortened(text)} has {digits} digits, and numbers have at most {_DECIMAL_DIGITS}"
+            yield Problem("sql-argument", said, _start(node), "write it with an exponent, as a DOUBLE", text)
+
+
+def _as_float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _DECIMAL_DIGITS else f"{text[:20]}…"
+
+
 _PATTERNS: Final = frozenset(
     {
         "REGEXP", "REGEXP_COUNT", "REGEXP_EXTRACT", "REGEXP_EXTRACT_ALL", "REGEXP_INSTR", "REGEXP_LIKE",
@@ -185,6 +216,7 @@ _RULES: Final[_Rules] = {
     exp.GroupConcat: _listed,
     exp.DataType: _type,
     exp.Cast: _constant,
+    exp.Literal: _number,
     exp.RegexpLike: _matched,
     exp.With: _named,
 }
@@ -195,4 +227,5 @@ _FLINK_RULES: Final[_Rules] = {
     exp.Floor: _rounded,
     exp.Ceil: _rounded,
     exp.Unnest: _unnested,
+    exp.Literal: _digits,
 }
