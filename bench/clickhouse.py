@@ -20,14 +20,14 @@ from urllib.parse import urlsplit
 from clickhouse_connect import get_client
 
 from machine import Others, core_secs, end_in_order
-from penstock.clients.batches import BatchRef
-from penstock.clients.clickhouse.server import ClickHouse
-from penstock.clients.clickhouse.server import ClickHouseSink as Target
+from penstock.clients.clickhouse.client import ClickHouse
+from penstock.clients.clickhouse.client import ClickHouseSink as Target
 from penstock.clients.clusters import Clusters
+from penstock.clients.files.batch_directory import BatchRef
 from penstock.connectors.clickhouse_sink import ClickHouseSink
 from penstock.dev import clickhouse, processes
 from penstock.manifest.model import SparkSpec
-from penstock.runtime.session import spark_session
+from penstock.runtime.spark.session import spark_session
 
 ROWS = (
     "id",

@@ -17,10 +17,10 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from penstock.cli.init import write_project
-from penstock.cli.line import check, compiled, planned
 from penstock.cli.sample import TOPIC, write_minute
-from penstock.runtime.session import DEFAULTS, spark_session
-from penstock.runtime.start import start
+from penstock.runtime.run.start import start
+from penstock.runtime.spark.session import DEFAULTS, spark_session
+from penstock.workflow.stages import check, compiled, planned
 
 Counter = Callable[[], int]
 """How many rows a job put out; asked after the clock has stopped."""

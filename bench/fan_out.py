@@ -29,14 +29,14 @@ from pyspark.sql import SparkSession
 
 from kafka import made
 from machine import Others, core_secs, end_in_order
-from penstock.cli.line import check, compiled, planned
-from penstock.clients.jars import fetch
-from penstock.clients.kafka.cluster import KafkaCluster
-from penstock.clients.spark_packages import KAFKA
+from penstock.clients.jvm.maven import fetch
+from penstock.clients.jvm.packages import KAFKA
+from penstock.clients.kafka.connection import KafkaCluster
 from penstock.dev import kafka, processes, registry
 from penstock.manifest.model import SparkSpec
-from penstock.runtime.session import spark_session
-from penstock.runtime.start import start
+from penstock.runtime.run.start import start
+from penstock.runtime.spark.session import spark_session
+from penstock.workflow.stages import check, compiled, planned
 
 TOPIC = "events"
 SINKS = {

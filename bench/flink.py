@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.clients.jars import Package, cache_home, fetch
-from penstock.clients.java import find_java
+from penstock.clients.jvm.java import find_java
+from penstock.clients.jvm.maven import Package, cache_home, fetch
 
 VERSION = "2.3.0"
 JARS = (

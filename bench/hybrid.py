@@ -23,16 +23,16 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from machine import Memory, Others, end_in_order
-from penstock.cli.line import check, compiled, planned
-from penstock.clients.clickhouse.server import ClickHouse
-from penstock.clients.jars import fetch
+from penstock.clients.clickhouse.client import ClickHouse
+from penstock.clients.jvm.maven import fetch
+from penstock.clients.jvm.packages import KAFKA
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.clients.kafka.cluster import KafkaCluster
-from penstock.clients.spark_packages import KAFKA
+from penstock.clients.kafka.connection import KafkaCluster
 from penstock.dev import clickhouse, kafka, processes
 from penstock.manifest.model import SparkSpec
-from penstock.runtime.session import spark_session
-from penstock.runtime.start import start
+from penstock.runtime.run.start import start
+from penstock.runtime.spark.session import spark_session
+from penstock.workflow.stages import check, compiled, planned
 
 FLAT = 1.2
 HEAP = {"spark.driver.memory": "1g"}

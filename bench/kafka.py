@@ -33,17 +33,17 @@ from pyspark.sql.avro.functions import from_avro
 
 from flink import Flink, flink
 from machine import Memory, Others, end_in_order
-from penstock.cli.line import check, compiled, planned
-from penstock.clients.jars import fetch
+from penstock.clients.jvm.maven import fetch
+from penstock.clients.jvm.packages import KAFKA
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.clients.kafka.cluster import KafkaCluster
-from penstock.clients.kafka.wire import head
-from penstock.clients.schema_registry import Registry
-from penstock.clients.spark_packages import KAFKA
+from penstock.clients.kafka.confluent_wire import head
+from penstock.clients.kafka.connection import KafkaCluster
+from penstock.clients.registry.client import Registry
 from penstock.dev import kafka, processes, registry
 from penstock.manifest.model import SparkSpec
-from penstock.runtime.session import spark_session
-from penstock.runtime.start import start
+from penstock.runtime.run.start import start
+from penstock.runtime.spark.session import spark_session
+from penstock.workflow.stages import check, compiled, planned
 from streaming import plain
 
 SCHEMA = json.dumps(

@@ -28,15 +28,15 @@ from pyspark.sql import functions as f
 
 from machine import Others, end_in_order
 from meter import measured
-from penstock.cli.line import check, compiled, planned
-from penstock.clients.jars import fetch
+from penstock.clients.jvm.maven import fetch
+from penstock.clients.jvm.packages import KAFKA
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.clients.kafka.cluster import KafkaCluster
-from penstock.clients.spark_packages import KAFKA
+from penstock.clients.kafka.connection import KafkaCluster
 from penstock.dev import kafka, processes
 from penstock.manifest.model import SparkSpec
-from penstock.runtime.session import spark_session
-from penstock.runtime.start import start
+from penstock.runtime.run.start import start
+from penstock.runtime.spark.session import spark_session
+from penstock.workflow.stages import check, compiled, planned
 from streaming import plain
 
 QUANTILES = (0.5, 0.9, 0.99, 0.999)

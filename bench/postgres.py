@@ -29,15 +29,15 @@ import pyarrow
 from pyspark.sql import DataFrame, SparkSession
 
 from machine import Others, end_in_order
-from penstock.clients.batches import BatchRef
 from penstock.clients.clusters import Clusters
-from penstock.clients.jars import fetch
+from penstock.clients.files.batch_directory import BatchRef
+from penstock.clients.jvm.maven import fetch
+from penstock.clients.jvm.packages import POSTGRES
 from penstock.clients.postgres.server import PostgresServer
-from penstock.clients.spark_packages import POSTGRES
 from penstock.connectors.postgres import PostgresSink
 from penstock.dev import postgres, processes
 from penstock.manifest.model import SparkSpec
-from penstock.runtime.session import spark_session
+from penstock.runtime.spark.session import spark_session
 
 COLUMNS = "id bigint, name text, email text, amount double precision, ts timestamp, total bigint"
 NAMES = "id, name, email, amount, ts, total"

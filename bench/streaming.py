@@ -19,9 +19,9 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from penstock.cli.line import check, compiled, planned
-from penstock.runtime.session import DEFAULTS, spark_session
-from penstock.runtime.start import start
+from penstock.runtime.run.start import start
+from penstock.runtime.spark.session import DEFAULTS, spark_session
+from penstock.workflow.stages import check, compiled, planned
 
 FILES = 8
 KEYS = 1_000

@@ -20,10 +20,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from penstock.cli.line import check, compiled, planned
 from penstock.manifest.model import SparkSpec
-from penstock.runtime.session import spark_session
-from penstock.runtime.start import start
+from penstock.runtime.run.start import start
+from penstock.runtime.spark.session import spark_session
+from penstock.workflow.stages import check, compiled, planned
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Type: application/json\r\n\r\n{}"
 LENGTH = b"content-length: "

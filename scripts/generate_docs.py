@@ -32,9 +32,9 @@ from penstock.project.forms import FORMS, INERT
 from penstock.project.runtime import Runtime
 from penstock.settings import INERT as SETTINGS_WITHOUT_EFFECT
 from penstock.settings import Settings
-from penstock.sql import pipeline_functions as pipelines
-from penstock.sql.calls import signature
-from penstock.sql.flink_functions import AGGREGATES, COLLECTIONS, JSON, NUMBERS, TEXTS, TIMES, Function
+from penstock.sql.catalog import pipeline_functions as pipelines
+from penstock.sql.catalog.flink_functions import AGGREGATES, COLLECTIONS, JSON, NUMBERS, TEXTS, TIMES, Function
+from penstock.sql.lint.function_calls import signature
 from penstock.testing.lines import LINES
 from penstock.transforms.registry import TRANSFORMS
 

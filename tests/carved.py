@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import yaml
 
-from penstock.sql.carving.carve import Carved, carve
-from penstock.sql.carving.stages import Flow
-from penstock.sql.dialects import PROJECT
-from penstock.sql.query import Query, bind
-from penstock.sql.translate import name_projections
+from penstock.sql.parse.dialects import PROJECT
+from penstock.sql.parse.query import Query, bind
+from penstock.sql.rewrite.translate import name_projections
+from penstock.sql.stateful.plan import Carved, carve
+from penstock.sql.stateful.stages import Flow
 
 DDL: Final = {
     "source.orders": (

@@ -22,10 +22,10 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
-    from penstock.clients.jars import fetch
-    from penstock.clients.spark_packages import KAFKA, POSTGRES
+    from penstock.clients.jvm.maven import fetch
+    from penstock.clients.jvm.packages import KAFKA, POSTGRES
     from penstock.manifest.model import SparkSpec
-    from penstock.runtime.session import spark_session
+    from penstock.runtime.spark.session import spark_session
 
     logs: Path = tmp_path_factory.mktemp("spark") / "logs"
     with spark_session(SparkSpec(master="local[2]"), logs, [*fetch(KAFKA), *fetch(POSTGRES)]) as session:

@@ -10,12 +10,12 @@ from typing import Any
 import yaml
 from sqlglot import exp, parse_one
 
-from penstock.sql.columns import Analysis, analyse
-from penstock.sql.dialects import PROJECT, SPARK
-from penstock.sql.query import Query, parse
-from penstock.sql.study import bound
-from penstock.sql.translate import to_spark
-from penstock.sql.types import Column
+from penstock.sql.analyze.analysis import bound
+from penstock.sql.analyze.output_schema import Analysis, analyse
+from penstock.sql.parse.dialects import PROJECT, SPARK
+from penstock.sql.parse.query import Query, parse
+from penstock.sql.rewrite.translate import to_spark
+from penstock.sql.types.columns import Column
 
 FILE = Path(__file__).parent / "spark" / "flink_functions.yml"
 ONE_ROW = (

@@ -7,13 +7,13 @@ from typing import Any
 
 import yaml
 
-from penstock.sql.columns import Analysis, analyse
-from penstock.sql.dialects import PIPELINE
-from penstock.sql.operands import told
-from penstock.sql.query import Problem, Query, parse
-from penstock.sql.strangers import strangers
-from penstock.sql.translate import to_spark
-from penstock.sql.types import Column
+from penstock.sql.analyze.operand_types import told
+from penstock.sql.analyze.output_schema import Analysis, analyse
+from penstock.sql.lint.unknown_to_spark import strangers
+from penstock.sql.parse.dialects import PIPELINE
+from penstock.sql.parse.query import Problem, Query, parse
+from penstock.sql.rewrite.translate import to_spark
+from penstock.sql.types.columns import Column
 from tests.flink import shown as plain
 
 FILE = Path(__file__).parent / "spark" / "pipeline_functions.yml"

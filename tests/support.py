@@ -5,7 +5,6 @@ from datetime import date
 from pathlib import Path
 from textwrap import dedent
 
-from penstock.cli.line import check
 from penstock.errors import Diagnostic, Origin, ProjectInvalid, Severity
 from penstock.graph.graph import Graph
 from penstock.graph.link import link
@@ -13,6 +12,7 @@ from penstock.graph.memory import Memory
 from penstock.graph.schemas import discover
 from penstock.project.load import load
 from penstock.project.parse import parse
+from penstock.workflow.stages import check
 
 
 def plain(text: str) -> str:

@@ -23,7 +23,7 @@ from typing import Any
 from confluent_kafka import Producer
 
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.clients.kafka.cluster import KafkaCluster
+from penstock.clients.kafka.connection import KafkaCluster
 from penstock.dev import kafka as dev_kafka
 from penstock.dev import processes
 

@@ -15,11 +15,11 @@ import psycopg
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from penstock.clients.clickhouse.server import ClickHouse
-from penstock.clients.clickhouse.server import ClickHouseSink as Target
+from penstock.clients.clickhouse.client import ClickHouse
+from penstock.clients.clickhouse.client import ClickHouseSink as Target
 from penstock.clients.clusters import Cluster, Clusters
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.clients.kafka.cluster import KafkaCluster
+from penstock.clients.kafka.connection import KafkaCluster
 from penstock.clients.postgres.server import PostgresServer
 from penstock.connectors.contract import Sink
 from penstock.connectors.registry import find_sink

@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from penstock.dev import postgres as dev_postgres
 from penstock.dev import processes
 from penstock.errors import PenstockError, ProjectInvalid
-from penstock.runtime.progress import QueryProgress
-from penstock.runtime.run import Run
+from penstock.runtime.batch.progress import QueryProgress
+from penstock.runtime.run.supervisor import Run
 from tests.contract.services import MortalClickHouse
 from tests.contract.subjects import Database
 from tests.endpoint import HANG, Says, endpoint
@@ -362,7 +362,7 @@ def test_a_webhook_that_hangs_is_given_up(pipeline: Pipeline) -> None:
     ],
 )
 def test_a_column_that_is_not_there_is_named_with_its_place(sink: dict[str, Any], path: str, tmp_path: Path) -> None:
-    from penstock.cli.line import check
+    from penstock.workflow.stages import check
 
     running = Running(tmp_path, None, "pipeline.yml")  # type: ignore[arg-type]
     Pipeline(running)._write(sink, ROWS, "SELECT id, name, n FROM numbers")

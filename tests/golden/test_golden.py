@@ -14,9 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.line import Checked, Target, check, compiled
-from penstock.clients.gateway import Served
-from penstock.clients.schema_registry import Registry
+from penstock.clients.conduktor import Served
+from penstock.clients.registry.client import Registry
 from penstock.errors import Diagnostic, ProjectInvalid
 from penstock.graph import lineage
 from penstock.manifest.model import Manifest
@@ -25,6 +24,7 @@ from penstock.plan.explain import explain, summary
 from penstock.plan.gateways import NO_GATEWAY, Gateways, interceptors
 from penstock.plan.state import NOTHING
 from penstock.plan.steps import Plan
+from penstock.workflow.stages import Checked, Target, check, compiled
 
 CASES = Path(__file__).parent / "cases"
 NAMES = sorted(path.name for path in CASES.iterdir())

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from penstock.cli.class_training import train
-from penstock.clients.java import find_java
-from penstock.runtime.class_archive import archive_option
+from penstock.clients.jvm.java import find_java
+from penstock.runtime.spark.class_archive import archive_option
 from tests.process.cli import penstock
 
 pytestmark = pytest.mark.process

@@ -73,13 +73,13 @@ def test_importing_every_room_but_the_runtime_leaves_pyspark_unloaded(tmp_path: 
 
 
 def test_reading_a_checkpoint_needs_no_spark(tmp_path: Path) -> None:
-    names = ["penstock.cli.state", "penstock.runtime.state", "penstock.runtime.lock"]
+    names = ["penstock.cli.state", "penstock.runtime.checkpoint.state_stats", "penstock.runtime.run.lock"]
     assert watched(IMPORT_ALL, names, tmp_path) == {"loaded": [], "started": []}
 
 
 def test_what_runs_on_executors_imports_little(tmp_path: Path) -> None:
     """Every Python worker of Spark imports it anew."""
-    names = ["penstock.runtime.cells", "penstock.keyed.kernels"]
+    names = ["penstock.runtime.query.stateful_executor", "penstock.keyed.kernels"]
     heavy = WATCH.replace('("pyspark", "py4j")', '("pydantic", "sqlglot", "pandas", "typer", "yaml")')
     assert watched(IMPORT_ALL, names, tmp_path, heavy)["loaded"] == []
 

@@ -13,7 +13,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, To
 from confluent_kafka.admin import AdminClient
 
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.clients.kafka.cluster import KafkaCluster
+from penstock.clients.kafka.connection import KafkaCluster
 from penstock.dev import kafka as dev_kafka
 from penstock.dev import processes
 

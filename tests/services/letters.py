@@ -1,8 +1,8 @@
 """Letters of a project, delivered again."""
 
 from penstock.cli.errors import letters_of
-from penstock.cli.line import check, compiled
-from penstock.runtime.replay import Replayed, replayed
+from penstock.runtime.dead_letters.replay import Replayed, replayed
+from penstock.workflow.stages import check, compiled
 from tests.spark.running import Running
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from penstock.cli.line import check, compiled, planned
 from penstock.dev import processes
-from penstock.runtime.run import Run
-from penstock.runtime.start import start
+from penstock.runtime.run.start import start
+from penstock.runtime.run.supervisor import Run
+from penstock.workflow.stages import check, compiled, planned
 from tests.spark.running import Running
 
 Step: TypeAlias = Callable[[Run], Any]

@@ -12,15 +12,15 @@ from unittest.mock import ANY
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from penstock.clients.batches import BatchRef
-from penstock.clients.clickhouse.server import ClickHouse
-from penstock.clients.clickhouse.server import ClickHouseSink as Target
+from penstock.clients.clickhouse.client import ClickHouse
+from penstock.clients.clickhouse.client import ClickHouseSink as Target
 from penstock.clients.clusters import Clusters
+from penstock.clients.files.batch_directory import BatchRef
 from penstock.connectors.clickhouse_sink import ClickHouseSink
 from penstock.connectors.contract import Written
 from penstock.dev import processes
 from penstock.errors import PenstockError, QueryFailed, ServiceError
-from penstock.runtime.writing import Writing
+from penstock.runtime.batch.batch_writer import Writing
 from penstock.testing.contract import FIRST
 from tests.services import clickhouse
 from tests.spark.running import Running

@@ -16,14 +16,14 @@ import pytest
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from penstock.cli.line import Target, check
-from penstock.clients.clickhouse.reading import reading
-from penstock.clients.clickhouse.server import ClickHouse
+from penstock.clients.clickhouse.client import ClickHouse
+from penstock.clients.clickhouse.paging import reading
 from penstock.dev import clickhouse as dev_clickhouse
 from penstock.dev import processes
 from penstock.errors import ProjectInvalid, ServiceError, Severity
 from penstock.testing import memory
 from penstock.testing.values import VALUES, same, schema_of
+from penstock.workflow.stages import Target, check
 from tests.process.cli import background, penstock, wait_until
 from tests.services import clickhouse
 from tests.services.stories import Step, done, paused, resumed

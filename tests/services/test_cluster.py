@@ -15,7 +15,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from penstock.clients.java import find_java
+from penstock.clients.jvm.java import find_java
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.dev.processes import free_port
 from tests.process.cli import penstock, wait_until

@@ -19,7 +19,7 @@ import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError
 
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.clients.kafka.cluster import KafkaCluster
+from penstock.clients.kafka.connection import KafkaCluster
 from penstock.dev import clickhouse as dev_clickhouse
 from penstock.dev import postgres as dev_postgres
 from penstock.dev import processes
@@ -193,7 +193,7 @@ def test_clickhouse_takes_nothing_of_a_request_that_breaks_off(header: str, sent
 
 
 def test_without_its_engine_clickhouse_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("penstock.clients.packages.find_spec", lambda name: None)
+    monkeypatch.setattr("penstock.clients.extras.find_spec", lambda name: None)
     with pytest.raises(ServiceError) as failed:
         dev_clickhouse.up(tmp_path)
     assert (failed.value.code, failed.value.hint) == ("package-missing", 'pip install "penstock[dev-clickhouse]"')

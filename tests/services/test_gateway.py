@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.line import check, compiled, planned
-from penstock.clients import gateway as client
-from penstock.clients.gateway import Gateway, Interceptor
+from penstock.clients import conduktor as client
+from penstock.clients.conduktor import Gateway, Interceptor
 from penstock.errors import PlanRefused, ServiceError
 from penstock.plan.explain import explain
+from penstock.workflow.stages import check, compiled, planned
 from tests.services.gateway import PASSWORD, USER, GatewayDouble
 from tests.services.gateway import running as double_running
 from tests.spark.running import Running

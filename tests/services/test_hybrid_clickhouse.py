@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from penstock.clients.clickhouse.server import ClickHouse
-from penstock.clients.clickhouse.server import ClickHouseSink as Target
+from penstock.clients.clickhouse.client import ClickHouse
+from penstock.clients.clickhouse.client import ClickHouseSink as Target
 from penstock.clients.clusters import Clusters
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.connectors.clickhouse_sink import ClickHouseSink

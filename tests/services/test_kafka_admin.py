@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from penstock.clients.kafka.admin import KafkaAdmin, TopicState
-from penstock.clients.kafka.cluster import KafkaCluster
+from penstock.clients.kafka.connection import KafkaCluster
 from penstock.errors import ServiceError
 from tests.services.kafka import Broker, delete_all, new_topic, produce
 

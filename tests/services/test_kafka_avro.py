@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from penstock.cli.errors import letters_of
-from penstock.cli.line import check
 from penstock.clients.clusters import Cluster, Clusters
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.clients.kafka.schema_book import SchemaBook
-from penstock.clients.schema_registry import Registered, Registry
+from penstock.clients.registry.client import Registered, Registry
+from penstock.clients.registry.schema_cache import SchemaBook
 from penstock.connectors.kafka import KafkaSource
 from penstock.errors import ServiceError
-from penstock.runtime.replay import Replayed
-from penstock.sql.types import Column
+from penstock.runtime.dead_letters.replay import Replayed
+from penstock.sql.types.columns import Column
+from penstock.workflow.stages import check
 from tests.services import registry as registries
 from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
 from tests.services.letters import deliver
@@ -175,8 +175,8 @@ def test_a_schema_that_is_registered_after_its_records_is_asked_for_again(
         return number(self, wanted)
 
     monkeypatch.setattr(Registry, "schema", schema)
-    monkeypatch.setattr("penstock.clients.kafka.schema_book._PAUSE_SECS", 0.5)
-    monkeypatch.setattr("penstock.runtime.topic_watch._PAUSE_SECS", 0.5)
+    monkeypatch.setattr("penstock.clients.registry.schema_cache._PAUSE_SECS", 0.5)
+    monkeypatch.setattr("penstock.runtime.run.topic_watch._PAUSE_SECS", 0.5)
     text = PROJECT.format(servers=broker.plain.servers, registry=registry, topic=topic).replace("orders", topic)
     running.write({"stream_project.yml": text})
     produce(broker.plain, topic, value(old, 1, "a"), value(late, 2, "b", 1.5))

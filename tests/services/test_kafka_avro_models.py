@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from penstock.cli.line import check, compiled, planned
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.clients.schema_registry import Registry
+from penstock.clients.registry.client import Registry
 from penstock.errors import PlanRefused, ProjectInvalid
 from penstock.plan.steps import PutSchema
+from penstock.workflow.stages import check, compiled, planned
 from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
 from tests.spark.running import Running
 

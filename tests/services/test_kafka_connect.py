@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.line import check, compiled, planned
-from penstock.clients.connect import Connect
 from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.clients.kafka_connect import Connect
 from penstock.dev import connect as dev_connect
 from penstock.dev import postgres as dev_postgres
 from penstock.dev import processes
 from penstock.errors import PlanRefused, ServiceError
 from penstock.plan.explain import explain
+from penstock.workflow.stages import check, compiled, planned
 from tests.services import postgres
 from tests.services.kafka import Broker, delete_all, new_topic, produce
 from tests.services.postgres import Database

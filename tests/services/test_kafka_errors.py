@@ -10,12 +10,12 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.errors import app, letters_of
-from penstock.cli.line import check
 from penstock.cli.main import app as penstock_app
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.errors import PlanRefused
-from penstock.runtime.lock import run_lock
-from penstock.runtime.replay import Replayed
+from penstock.runtime.dead_letters.replay import Replayed
+from penstock.runtime.run.lock import run_lock
+from penstock.workflow.stages import check
 from tests.process.cli import penstock
 from tests.services.kafka import Broker, consume, delete_all, new_topic, produce, rows_of
 from tests.services.letters import deliver

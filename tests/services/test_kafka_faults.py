@@ -12,13 +12,13 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from penstock.cli.errors import letters_of
-from penstock.cli.line import check
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.clients.kafka.cluster import KafkaCluster
+from penstock.clients.kafka.connection import KafkaCluster
 from penstock.dev import kafka as dev_kafka
 from penstock.dev import processes
 from penstock.errors import QueryFailed
-from penstock.runtime.error_output import KafkaErrors
+from penstock.runtime.dead_letters.store import KafkaErrors
+from penstock.workflow.stages import check
 from tests.services.kafka import consume, produce, rows_of
 from tests.services.stories import Step, done, live, paused, resumed
 from tests.spark.running import Running

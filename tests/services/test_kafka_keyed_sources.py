@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from penstock.cli.errors import letters_of
-from penstock.cli.line import check
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.clients.schema_registry import Registry
+from penstock.clients.registry.client import Registry
+from penstock.workflow.stages import check
 from tests.services.kafka import Broker, Record, consume, new_topic, produce
 from tests.services.test_kafka_avro import FIRST, value
 from tests.spark.running import Running

@@ -9,10 +9,10 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient
 from typer.testing import CliRunner
 
-from penstock.cli.line import check
 from penstock.cli.main import app
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.plan.state import record_progress
+from penstock.workflow.stages import check
 from tests.services.kafka import Broker, new_topic, produce
 from tests.spark.running import Running
 

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from penstock.cli.errors import letters_of
-from penstock.cli.line import Target, check
+from penstock.clients.dead_letters.model import Letter
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.clients.kafka.schema_book import SchemaBook
-from penstock.clients.letters import Letter
-from penstock.clients.schema_registry import Registry
+from penstock.clients.registry.client import Registry
+from penstock.clients.registry.schema_cache import SchemaBook
 from penstock.errors import ProjectInvalid, QueryFailed, ServiceError
+from penstock.workflow.stages import Target, check
 from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
 from tests.spark.running import Running
 from tests.support import only

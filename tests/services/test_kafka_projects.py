@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli.line import check, compiled, planned
 from penstock.cli.main import app
 from penstock.clients.kafka.admin import KafkaAdmin, TopicState
 from penstock.dev import postgres as dev_postgres
 from penstock.errors import PlanRefused
 from penstock.plan.explain import explain
+from penstock.workflow.stages import check, compiled, planned
 from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
 from tests.services.postgres import Database
 from tests.spark.running import Running, order

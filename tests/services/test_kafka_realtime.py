@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.line import check, compiled, planned
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.errors import PlanRefused, QueryFailed
+from penstock.workflow.stages import check, compiled, planned
 from tests.services.kafka import Broker, codecs_of, consume, new_topic, produce, rows_of
 from tests.services.stories import done, live
 from tests.spark.running import Running

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli.line import Target, check, compiled
 from penstock.cli.main import app
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.errors import QueryFailed, ServiceError
+from penstock.workflow.stages import Target, check, compiled
 from tests.process.cli import penstock
 from tests.services import registry as registries
 from tests.services.kafka import CODECS, Broker, codecs_of, consume, new_topic, produce, producers_of, rows_of

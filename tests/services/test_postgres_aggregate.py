@@ -435,7 +435,7 @@ def test_without_a_key_nothing_is_written(given: Given) -> None:
 
 
 def test_a_failure_after_the_rows_were_counted_leaves_nothing(given: Given, monkeypatch: pytest.MonkeyPatch) -> None:
-    from penstock.clients.postgres.ledger import Ledger
+    from penstock.clients.postgres.sink.ledger import Ledger
 
     def dies(*_: object) -> None:
         raise KeyboardInterrupt

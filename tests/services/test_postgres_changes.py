@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from penstock.clients.postgres import changes, pgoutput, slots, snapshots, spark_source
-from penstock.clients.postgres.followed import Followed
+from penstock.clients.postgres.cdc import change_rows, pgoutput, replication_slots, snapshots, spark_source
+from penstock.clients.postgres.cdc.published_table import Followed
 from penstock.clients.postgres.tables import quoted
 from penstock.connectors.postgres_cdc import PostgresCdcSource
 from penstock.dev import postgres as server
@@ -47,20 +47,22 @@ class Following:
 
     def begin(self) -> list[dict[str, Any]]:
         begun = snapshots.begin(self.followed, self.schema)
-        self.at = slots.lsn_number(begun.lsn)
+        self.at = replication_slots.lsn_number(begun.lsn)
         pages = [snapshots.page_path(self.followed, number) for number in range(begun.pages)]
         return [row for page in pages for batch in snapshots.page_rows(page, self.schema) for row in batch.to_pylist()]
 
     def changes(self, end: int | None = None) -> list[dict[str, Any]]:
         """What has changed since the last time."""
-        end = end or slots.flushed(self._db)
+        end = end or replication_slots.flushed(self._db)
         found = self.between(self.at, end)
-        slots.confirm(self._db, self.followed, end)
+        replication_slots.confirm(self._db, self.followed, end)
         self.at = end
         return found
 
     def between(self, begin: int, end: int) -> list[dict[str, Any]]:
-        return [row for batch in changes.batches(self.followed, begin, end, self.schema) for row in batch.to_pylist()]
+        return [
+            row for batch in change_rows.batches(self.followed, begin, end, self.schema) for row in batch.to_pylist()
+        ]
 
 
 def _arrow(ddl: str) -> pa.Schema:
@@ -293,16 +295,16 @@ def test_a_publication_of_several_tables_with_a_condition(shop: Shop, tmp_path: 
 def test_a_range_can_be_read_again_and_ranges_never_overlap(
     shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes, "_FIRST_ROWS", 3)
-    monkeypatch.setattr(changes, "_AT_ONCE_BYTES", 100)
+    monkeypatch.setattr(change_rows, "_FIRST_ROWS", 3)
+    monkeypatch.setattr(change_rows, "_AT_ONCE_BYTES", 100)
     shop.do(ORDERS)
     following = Following(shop, tmp_path, max_rows_per_trigger=10)
     following.begin()
     for number in range(12):
         shop.do(f"INSERT INTO orders SELECT {number} * 10 + n, 'x' FROM generate_series(0, {number % 4}) n")
-    target, begin, parts = slots.flushed(shop.db), following.at, []
+    target, begin, parts = replication_slots.flushed(shop.db), following.at, []
     while begin < target:
-        ahead = slots.ahead(shop.db, following.followed, target)
+        ahead = replication_slots.ahead(shop.db, following.followed, target)
         part = following.between(begin, ahead.end)
         assert part == following.between(begin, ahead.end)
         parts.append(len(part))
@@ -392,14 +394,14 @@ def ended(shop: Shop, *, kind: str) -> int:
 def test_a_range_whose_connection_breaks_is_read_again_from_its_begin(
     shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(changes, "_FIRST_ROWS", 3)
+    monkeypatch.setattr(change_rows, "_FIRST_ROWS", 3)
     shop.do(ORDERS)
     following = Following(shop, tmp_path)
     following.begin()
     for number in range(40):
         shop.do(f"INSERT INTO orders VALUES ({number}, repeat('x', 100))")
-    begin, end = following.at, slots.flushed(shop.db)
-    batches = changes.batches(following.followed, begin, end, following.schema)
+    begin, end = following.at, replication_slots.flushed(shop.db)
+    batches = change_rows.batches(following.followed, begin, end, following.schema)
     assert len(next(batches)) < 40
     assert ended(shop, kind="client backend") > 0
     with pytest.raises(ServiceError) as caught:
@@ -547,7 +549,7 @@ def test_a_slot_that_is_gone_or_was_moved_is_an_error_and_never_a_jump(shop: Sho
     shop.do("INSERT INTO orders VALUES (1, 'a')")
     begin, slot = following.at, following.followed.slot
     shop.do(f"SELECT pg_replication_slot_advance('{slot}', pg_current_wal_lsn())")
-    for ask in (following.changes, lambda: slots.confirm(shop.db, following.followed, begin)):
+    for ask in (following.changes, lambda: replication_slots.confirm(shop.db, following.followed, begin)):
         with pytest.raises(ServiceError, match="somebody else has moved the slot") as caught:
             ask()
         assert caught.value.code == "records-gone"
@@ -578,7 +580,7 @@ def test_a_slot_that_lost_its_changes_is_an_error(shop: Shop, tmp_path: Path) ->
 
 
 def test_a_slot_that_somebody_else_uses_is_told(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots, "_PATIENCE_SECS", 0.5)
+    monkeypatch.setattr(replication_slots, "_PATIENCE_SECS", 0.5)
     shop.do(ORDERS)
     following = Following(shop, tmp_path)
     following.begin()
@@ -593,9 +595,9 @@ def test_a_slot_that_somebody_else_uses_is_told(shop: Shop, tmp_path: Path, monk
         other.close()
     assert (caught.value.code, caught.value.retriable) == ("replication-refused", True)
     with psycopg.connect(shop.address) as first, psycopg.connect(shop.address) as second:
-        slots.hold(first, following.followed)
+        replication_slots.hold(first, following.followed)
         with pytest.raises(ServiceError, match="another query reads it") as caught:
-            slots.hold(second, following.followed)
+            replication_slots.hold(second, following.followed)
     assert caught.value.retriable, "it may be our own, of a connection that is lost"
 
 
@@ -605,17 +607,19 @@ def test_changes_of_other_tables_make_batches_only_when_the_log_grows(
     shop.do(ORDERS, "CREATE TABLE other (id int)")
     following = Following(shop, tmp_path)
     following.begin()
-    follower, start = spark_source._Follower(following.followed), {"lsn": slots.lsn_text(following.at)}
+    follower, start = spark_source._Follower(following.followed), {"lsn": replication_slots.lsn_text(following.at)}
     try:
         shop.do("INSERT INTO other VALUES (1)")
         assert follower.next(start, None) == start
         monkeypatch.setattr(spark_source, "_UNCONFIRMED_BYTES", 1)
         shop.do("INSERT INTO other VALUES (2)")
         moved = follower.next(start, None)
-        assert slots.lsn_of(moved) > following.at
-        assert slots.check(shop.db, following.followed, following.at) == following.at
+        assert replication_slots.lsn_of(moved) > following.at
+        assert replication_slots.check(shop.db, following.followed, following.at) == following.at
         follower.next(moved, None)
-        assert slots.check(shop.db, following.followed, slots.lsn_of(moved)) == slots.lsn_of(moved)
+        assert replication_slots.check(
+            shop.db, following.followed, replication_slots.lsn_of(moved)
+        ) == replication_slots.lsn_of(moved)
         shop.do(
             f"ALTER PUBLICATION {following.followed.publication} DROP TABLE orders", "INSERT INTO orders VALUES (1)"
         )

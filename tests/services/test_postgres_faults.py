@@ -15,7 +15,7 @@ import pytest
 
 from penstock.dev import postgres as dev
 from penstock.dev import processes
-from penstock.runtime.run import Run
+from penstock.runtime.run.supervisor import Run
 from tests.services import postgres
 from tests.services.postgres import Database, Shop, shop_of
 from tests.services.stories import Step, done, live

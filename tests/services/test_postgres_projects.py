@@ -2,9 +2,9 @@
 
 import pytest
 
-from penstock.cli.line import check
 from penstock.dev import postgres as dev
 from penstock.errors import ProjectInvalid, ServiceError
+from penstock.workflow.stages import check
 from tests.services.postgres import Database
 from tests.spark.running import ORDERS, Running, order
 

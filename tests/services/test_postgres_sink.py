@@ -23,21 +23,21 @@ import pytest
 from pyspark.sql import SparkSession
 
 from penstock.cli.errors import letters_of
-from penstock.cli.line import check, compiled
 from penstock.clients.clusters import Clusters
-from penstock.clients.postgres import connections, tables
-from penstock.clients.postgres.connections import kept
-from penstock.clients.postgres.merging import Merge
+from penstock.clients.postgres import pool, tables
+from penstock.clients.postgres.pool import kept
 from penstock.clients.postgres.server import PostgresServer
-from penstock.clients.postgres.staging import Copier, Stage, Staged
+from penstock.clients.postgres.sink.merge import Merge
+from penstock.clients.postgres.sink.staging import Copier, Stage, Staged
+from penstock.clients.postgres.sink.writer import TableWriter
 from penstock.clients.postgres.tables import TableName
-from penstock.clients.postgres.writing import TableWriter
 from penstock.connectors.postgres import PostgresSink
 from penstock.dev import postgres as dev
 from penstock.errors import PenstockError, QueryFailed, ServiceError
-from penstock.runtime.error_output import DirectoryErrors
-from penstock.runtime.replay import Replayed, replayed
+from penstock.runtime.dead_letters.replay import Replayed, replayed
+from penstock.runtime.dead_letters.store import DirectoryErrors
 from penstock.testing.contract import FIRST
+from penstock.workflow.stages import check, compiled
 from tests.services.postgres import Database
 from tests.spark.running import Running
 
@@ -689,7 +689,7 @@ def test_a_statement_takes_its_time_where_no_other_connection_is_free_to_ask_abo
 
 
 def test_a_failure_after_the_rows_have_arrived_leaves_nothing(given: Given, monkeypatch: pytest.MonkeyPatch) -> None:
-    from penstock.clients.postgres.ledger import Ledger
+    from penstock.clients.postgres.sink.ledger import Ledger
 
     def dies(*_: object) -> None:
         raise KeyboardInterrupt
@@ -816,7 +816,7 @@ def test_a_process_that_is_forked_off_leaves_connections_alone(given: Given) -> 
         backend = db.info.backend_pid
     child = os.fork()
     if not child:
-        os._exit(len(connections._WAITING))
+        os._exit(len(pool._WAITING))
     assert os.waitpid(child, 0)[1] == 0
     with kept(server(given.database)) as db:
         assert db.info.backend_pid == backend

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.line import Target, check, compiled, planned
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.clients.schema_registry import Registry
+from penstock.clients.registry.client import Registry
 from penstock.errors import ProjectInvalid, ServiceError
 from penstock.graph.schemas import KEPT
 from penstock.manifest.model import Step
 from penstock.plan.explain import explain
 from penstock.plan.steps import Plan, PutSchema
-from penstock.sql.types import Column
+from penstock.sql.types.columns import Column
+from penstock.workflow.stages import Target, check, compiled, planned
 from tests.services import registry
 from tests.services.kafka import Broker, new_topic
 from tests.spark.running import Running

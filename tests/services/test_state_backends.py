@@ -15,14 +15,14 @@ from dataclasses import dataclass
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from penstock.cli.line import check
+from penstock.clients.http.poll import wait_until
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.clients.patience import wait_until
 from penstock.dev import postgres as dev
 from penstock.errors import PenstockError, PlanRefused, QueryFailed
 from penstock.plan.offsets import KeptOffsets
 from penstock.plan.steps import RestartQuery
-from penstock.runtime.run import Run
+from penstock.runtime.run.supervisor import Run
+from penstock.workflow.stages import check
 from tests.endpoint import Endpoint, Says, endpoint
 from tests.services.kafka import Broker, consume, delete_all, new_topic, produce, rows_of
 from tests.services.postgres import Database
@@ -161,7 +161,7 @@ def test_a_lock_that_is_lost_is_taken_again_unless_somebody_has_it(in_postgres: 
 HOLDER = """
 import subprocess, sys
 from pathlib import Path
-from penstock.cli.line import check
+from penstock.workflow.stages import check
 
 checked = check(Path(sys.argv[1]))
 with checked.store.held(checked.place.namespace) as hold:

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli.line import Target, check, compiled
 from penstock.cli.main import app
 from penstock.site.describe import describe
 from penstock.site.model import Site, SiteRule
+from penstock.workflow.stages import Target, check, compiled
 from tests.support import write
 
 PROJECT = """

@@ -10,12 +10,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from penstock.cli.line import check, compiled, planned
 from penstock.plan.place import Place
-from penstock.runtime.peek import peek
-from penstock.runtime.progress import QueryProgress
-from penstock.runtime.run import Run
-from penstock.runtime.start import start
+from penstock.runtime.batch.progress import QueryProgress
+from penstock.runtime.run.preview import peek
+from penstock.runtime.run.start import start
+from penstock.runtime.run.supervisor import Run
+from penstock.workflow.stages import check, compiled, planned
 
 ORDERS = """
 sources:

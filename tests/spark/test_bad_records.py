@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from penstock.clients.letters import Letter, in_directories
+from penstock.clients.dead_letters.model import Letter, in_directories
 from penstock.errors import QueryFailed
 from tests.spark.running import Running
 

@@ -6,14 +6,14 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from penstock.clients.rowwise.functions import know_row_functions
+from penstock.clients.jvm.udfs.functions import know_row_functions
 from penstock.keyed.kernels import kernel_for
 from penstock.keyed.operators import CLOCK, OP, ORDER, SIGN, WAS
-from penstock.runtime.keyed import completed
-from penstock.sql.carving.stages import ORDERED, OperatorStage, SqlStage
-from penstock.sql.dialects import quoted
-from penstock.sql.operators import DIVIDE, MEAN
-from penstock.sql.translate import spark_text
+from penstock.runtime.query.stateful import completed
+from penstock.sql.parse.dialects import quoted
+from penstock.sql.rewrite.operators import DIVIDE, MEAN
+from penstock.sql.rewrite.translate import spark_text
+from penstock.sql.stateful.stages import ORDERED, OperatorStage, SqlStage
 from tests.carved import DDL, bound_query, carved, fixtures
 
 ORDER_TYPES = ("BIGINT", "STRING", "BIGINT", "BIGINT")

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from penstock.cli.errors import covered, letters_of
-from penstock.cli.line import check
-from penstock.clients.letters import Letter
+from penstock.clients.dead_letters.model import Letter
 from penstock.errors import QueryFailed
-from penstock.runtime.covered_errors import cover_letters
-from penstock.runtime.replay import Replayed
+from penstock.runtime.dead_letters.masking import cover_letters
+from penstock.runtime.dead_letters.replay import Replayed
+from penstock.workflow.stages import check
 from tests.services.letters import deliver
 from tests.spark.running import Running
 from tests.unit.test_covering import ANSWERS

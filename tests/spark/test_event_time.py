@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.line import check, compiled, planned
 from penstock.errors import QueryFailed
-from penstock.runtime.start import start
+from penstock.runtime.run.start import start
 from penstock.testing.rehearsal import Rehearsal
+from penstock.workflow.stages import check, compiled, planned
 from tests.spark.running import Running
 
 MINUTE_MS = 60_000

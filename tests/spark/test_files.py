@@ -15,7 +15,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from penstock.clients.letters import in_directories
+from penstock.clients.dead_letters.model import in_directories
 from penstock.errors import PenstockError, ServiceError
 from penstock.testing import memory
 from tests.spark.running import Running

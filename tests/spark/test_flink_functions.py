@@ -9,15 +9,15 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from penstock.clients.rowwise.functions import know_row_functions
-from penstock.sql.columns import analyse
-from penstock.sql.dialects import PROJECT
-from penstock.sql.flink_functions import TABLE
-from penstock.sql.query import Query, parse
-from penstock.sql.spark_names import SPARK_NAMES
-from penstock.sql.study import bound
-from penstock.sql.translate import to_spark
-from penstock.sql.types import Column, Columns, spark_type
+from penstock.clients.jvm.udfs.functions import know_row_functions
+from penstock.sql.analyze.analysis import bound
+from penstock.sql.analyze.output_schema import analyse
+from penstock.sql.catalog.flink_functions import TABLE
+from penstock.sql.catalog.spark_functions import SPARK_NAMES
+from penstock.sql.parse.dialects import PROJECT
+from penstock.sql.parse.query import Query, parse
+from penstock.sql.rewrite.translate import to_spark
+from penstock.sql.types.columns import Column, Columns, spark_type
 from tests.flink import ONE_ROW, ROWS, Fixture, analysed, differences, groups, shown, translated
 from tests.spark.running import Running
 

@@ -9,8 +9,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from penstock.clients.formats import JSON_OPTIONS
-from penstock.clients.strict_json import checked_json, json_row, plain_json_row
+from penstock.clients.files.formats import JSON_OPTIONS
+from penstock.clients.jvm.strict_json import checked_json, json_row, plain_json_row
 
 SCHEMA = """
     id BIGINT, small INT, tiny TINYINT, short SMALLINT, yes BOOLEAN, text STRING, real DOUBLE,

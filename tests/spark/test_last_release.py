@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.line import check, compiled, planned
 from penstock.plan.explain import explain
+from penstock.workflow.stages import check, compiled, planned
 from tests.spark.release_fixture import BEGUN, COUNTRIES, drop, order, payment, unpack
 from tests.spark.running import Running
 

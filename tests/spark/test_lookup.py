@@ -3,9 +3,9 @@
 import pytest
 
 from penstock.cli.errors import letters_of
-from penstock.cli.line import check, compiled, planned
 from penstock.errors import QueryFailed
-from penstock.runtime.start import start
+from penstock.runtime.run.start import start
+from penstock.workflow.stages import check, compiled, planned
 from tests.services.letters import deliver
 from tests.spark.running import ORDERS, Running, order
 

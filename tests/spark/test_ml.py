@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock.cli.line import check, compiled, planned
 from penstock.errors import PenstockError, PlanRefused, QueryFailed, ServiceError
 from penstock.plan.explain import explain
+from penstock.workflow.stages import check, compiled, planned
 from tests import onnx_models
 from tests.spark.running import Running
 

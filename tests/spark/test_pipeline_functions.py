@@ -7,9 +7,9 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from penstock.clients.rowwise.functions import know_row_functions
-from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_rows
-from penstock.sql.types import spark_type
+from penstock.clients.jvm.udfs.functions import know_row_functions
+from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of, is_for_rows
+from penstock.sql.types.columns import spark_type
 from tests.pipelines import COLUMNS, Fixture, groups, shown, studied, translated
 
 JSON = '{"a": {"b": [1, 2]}, "s": "[x]", "n": null}'

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from penstock.cli.errors import letters_of
-from penstock.cli.line import check, compiled
 from penstock.connectors.file import FileSink
-from penstock.runtime.replay import Replayed, replayed
-from penstock.runtime.shares import NOTE
+from penstock.runtime.batch.sink_progress import NOTE
+from penstock.runtime.dead_letters.replay import Replayed, replayed
 from penstock.testing import memory
 from penstock.testing.contract import FIRST
+from penstock.workflow.stages import check, compiled
 from tests.spark.running import Running
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.cli.line import check, compiled
 from penstock.cli.output import exact_json
 from penstock.connectors.registry import source_from
 from penstock.errors import PlanRefused, QueryFailed
+from penstock.workflow.stages import check, compiled
 from tests.spark.running import ORDERS, Running, order
 
 PAID = """

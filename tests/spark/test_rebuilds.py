@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.cli.line import check, compiled
 from penstock.errors import QueryFailed
 from penstock.plan.state import batch_outputs
-from penstock.runtime.repair import repair
+from penstock.runtime.checkpoint.repair import repair
+from penstock.workflow.stages import check, compiled
 from tests.spark.running import ORDERS, Running, order
 
 MODELS = """

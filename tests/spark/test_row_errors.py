@@ -5,9 +5,9 @@ import json
 import pytest
 
 from penstock.cli.errors import letters_of
-from penstock.cli.line import check, compiled
 from penstock.errors import QueryFailed
-from penstock.runtime.replay import Replayed, replayed
+from penstock.runtime.dead_letters.replay import Replayed, replayed
+from penstock.workflow.stages import check, compiled
 from tests.services.letters import deliver
 from tests.spark.running import ORDERS, Running, order
 

@@ -3,8 +3,8 @@
 import pytest
 
 from penstock.cli.errors import letters_of
-from penstock.cli.line import check, compiled, planned
 from penstock.errors import QueryFailed
+from penstock.workflow.stages import check, compiled, planned
 from tests.spark.running import ORDERS, Running, order
 
 PROJECT = """

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from penstock.cli.line import check, compiled, planned
-from penstock.runtime.listening import last_executed
-from penstock.runtime.start import start
+from penstock.runtime.run.listener import last_executed
+from penstock.runtime.run.start import start
+from penstock.workflow.stages import check, compiled, planned
 from tests.spark.running import ORDERS, Running, order
 
 

@@ -5,13 +5,13 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from penstock.clients.rowwise.functions import know_row_functions
-from penstock.sql.columns import analyse
-from penstock.sql.dialects import PROJECT
-from penstock.sql.query import Query, parse
-from penstock.sql.study import bound, study
-from penstock.sql.translate import to_spark
-from penstock.sql.types import Column, spark_type
+from penstock.clients.jvm.udfs.functions import know_row_functions
+from penstock.sql.analyze.analysis import bound, study
+from penstock.sql.analyze.output_schema import analyse
+from penstock.sql.parse.dialects import PROJECT
+from penstock.sql.parse.query import Query, parse
+from penstock.sql.rewrite.translate import to_spark
+from penstock.sql.types.columns import Column, spark_type
 
 COLUMNS = (
     Column("ti", "TINYINT"), Column("si", "SMALLINT"), Column("i", "INT"), Column("b", "BIGINT"),

@@ -13,13 +13,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from penstock.cli.errors import letters_of
-from penstock.cli.line import check, compiled
 from penstock.clients.clusters import Clusters
 from penstock.connectors.webhook import WebhookSink
 from penstock.errors import PlanRefused, ServiceError
 from penstock.project.settings import settings_from
-from penstock.runtime.replay import Replayed, replayed
+from penstock.runtime.dead_letters.replay import Replayed, replayed
 from penstock.testing.contract import FIRST
+from penstock.workflow.stages import check, compiled
 from tests import endpoint as servers
 from tests.endpoint import HANG, RESET, Received, Says
 from tests.process.cli import children

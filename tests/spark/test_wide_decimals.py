@@ -9,13 +9,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from penstock.clients.wide.columns import as_number, with_texts
-from penstock.clients.wide.functions import know_wide_numbers
-from penstock.runtime.failures import SPARK_ERRORS, is_for_rows
-from penstock.runtime.frames import columns_of
-from penstock.sql.wide_decimals import decimal_bytes
-from penstock.sql.wide_rewriting import rewritten
-from penstock.sql.wide_types import Wide
+from penstock.clients.int256.columns import as_number, with_texts
+from penstock.clients.int256.register import know_wide_numbers
+from penstock.runtime.query.dataframes import columns_of
+from penstock.runtime.spark.errors import SPARK_ERRORS, is_for_rows
+from penstock.sql.rewrite.int256 import rewritten
+from penstock.sql.types.int256 import Wide
+from penstock.sql.types.wide_decimals import decimal_bytes
 
 A: Wide = "DECIMAL(100, 18)"
 B: Wide = "DECIMAL(60, 6)"

@@ -8,14 +8,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from penstock.clients.spark_expressions import tried
-from penstock.clients.wide.columns import wide_columns, with_texts
-from penstock.clients.wide.functions import know_wide_numbers
+from penstock.clients.int256.columns import wide_columns, with_texts
+from penstock.clients.int256.register import know_wide_numbers
+from penstock.clients.jvm.try_eval import tried
 from penstock.errors import PlanRefused
-from penstock.runtime.failures import SPARK_ERRORS, failure_of, is_for_rows
-from penstock.runtime.frames import columns_of
-from penstock.sql.wide_rewriting import rewritten, rewritten_condition
-from penstock.sql.wide_types import FIELDS, LIMITS, Wide
+from penstock.runtime.query.dataframes import columns_of
+from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of, is_for_rows
+from penstock.sql.rewrite.int256 import rewritten, rewritten_condition
+from penstock.sql.types.int256 import FIELDS, LIMITS, Wide
 
 KINDS: list[Wide] = ["UINT256", "INT256"]
 MOST = 2**256 - 1

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from penstock.clients.formats import STREAM_OPTIONS
+from penstock.clients.files.formats import STREAM_OPTIONS
 from tests.spark.running import Running
 
 Event: TypeAlias = tuple[int, str, float, int]

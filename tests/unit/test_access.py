@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from penstock.cli.line import Target
-from penstock.cli.line import check as checked_by
 from penstock.errors import Diagnostic, Severity
+from penstock.workflow.stages import Target
+from penstock.workflow.stages import check as checked_by
 from tests.support import codes, only, plain, spot, write
 from tests.unit.conftest import MAIN, Findings
 

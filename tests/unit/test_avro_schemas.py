@@ -2,8 +2,8 @@
 
 import json
 
-from penstock.clients.avro_references import made_whole
 from penstock.clients.kafka.avro import narrowed
+from penstock.clients.registry.references import made_whole
 
 
 def _record(**fields: object) -> str:

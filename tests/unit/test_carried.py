@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.sql.carried import carrying
+from penstock.sql.pushdown.carry_column import carrying
 
 
 @pytest.mark.parametrize(

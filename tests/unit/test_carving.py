@@ -3,9 +3,9 @@
 import pytest
 
 from penstock.keyed.operators import Aggregate, Call, ChangeJoin, Latest, Operator, Over, OverCall, Ranking, described
-from penstock.sql.carving.stages import OperatorStage, SqlStage
-from penstock.sql.shape import place_of
-from penstock.sql.translate import spark_text, unguarded_text
+from penstock.sql.analyze.statefulness import place_of
+from penstock.sql.rewrite.translate import spark_text, unguarded_text
+from penstock.sql.stateful.stages import OperatorStage, SqlStage
 from tests.carved import Fixture, Refused, bound_query, carved, fixtures, refused
 from tests.support import only
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clients.java import Java
-from penstock.runtime.class_archive import (
+from penstock.clients.jvm.java import Java
+from penstock.runtime.spark.class_archive import (
     KEPT_ARCHIVES,
     archive_file,
     archive_in_making,

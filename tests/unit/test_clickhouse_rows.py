@@ -6,10 +6,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.clients.clickhouse.newest import chunks, latest
-from penstock.clients.clickhouse.refusals import Refused, failing, unpacked
-from penstock.clients.clickhouse.rows import Packing
-from penstock.clients.clickhouse.server import name
+from penstock.clients.clickhouse.client import name
+from penstock.clients.clickhouse.insert import Packing
+from penstock.clients.clickhouse.last_per_key import chunks, latest
+from penstock.clients.clickhouse.rejected_rows import Refused, failing, unpacked
 from penstock.clients.clickhouse.types import Kind, column_type, fitted, kind_of, target
 from penstock.errors import QueryFailed
 

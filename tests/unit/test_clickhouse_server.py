@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pyarrow as pa
 import pytest
 
-from penstock.clients.clickhouse.server import ClickHouse, TooMuch
+from penstock.clients.clickhouse.client import ClickHouse, TooMuch
 from penstock.errors import ServiceError
 
 

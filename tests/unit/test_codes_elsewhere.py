@@ -9,14 +9,14 @@ import pytest
 
 from penstock.cli.doctor import _reach
 from penstock.cli.guard import guard
-from penstock.cli.line import check, compiled, node_named, planned
-from penstock.clients.java import find_java
-from penstock.clients.packages import require
+from penstock.clients.extras import require
+from penstock.clients.jvm.java import find_java
 from penstock.errors import PlanRefused, ProjectInvalid, ServiceError
 from penstock.plan.diff import diff
 from penstock.plan.state import NOTHING
 from penstock.plan.steps import Plan, RetireQuery
 from penstock.project.parse_project import Environment
+from penstock.workflow.stages import check, compiled, node_named, planned
 from tests.process.cli import penstock
 from tests.support import write
 from tests.unit.conftest import MAIN, Compile

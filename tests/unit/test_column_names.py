@@ -6,10 +6,10 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from penstock.cli.line import check
-from penstock.clients.column_names import wrong_names
+from penstock.clients.rows.reserved_columns import wrong_names
 from penstock.errors import ProjectInvalid
-from penstock.sql.types import alike
+from penstock.sql.types.columns import alike
+from penstock.workflow.stages import check
 
 PIPELINE = """
 sources: {{rows: {{type: file, path: in, format: {}, mode: {{type: bounded}}}}}}

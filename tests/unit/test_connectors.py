@@ -14,7 +14,7 @@ from penstock.connectors.print import PrintSink
 from penstock.connectors.topic import TopicSource
 from penstock.connectors.webhook import WebhookSink
 from penstock.errors import ServiceError
-from penstock.sql.types import Column
+from penstock.sql.types.columns import Column
 
 EXAMPLES: dict[tuple[str, str], dict[str, Any]] = {
     ("source", "clickhouse"): {"table_name": "orders", "columns": "id, amount", "start_at": 5},

@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from penstock.clients.covered_answers import IN_WORKERS, WITHHELD_TEXT, cover_in_worker
-from penstock.clients.covering import cover_reason, cover_text, cover_value
-from penstock.clients.kafka.records import FAULTS
+from penstock.clients.dead_letters.masked_answers import IN_WORKERS, WITHHELD_TEXT, cover_in_worker
+from penstock.clients.dead_letters.masking import cover_reason, cover_text, cover_value
+from penstock.clients.kafka.decode import FAULTS
 from penstock.errors import PenstockError, QueryFailed, ServiceError
-from penstock.runtime import covered_log
-from penstock.runtime.covered_errors import cover_failure
+from penstock.runtime.dead_letters.masking import cover_failure
+from penstock.runtime.spark import masked_log
 from tests.unit.conftest import Compile
 
 
@@ -185,7 +185,7 @@ Caused by: java.lang.NumberFormatException: For input string: ada@x
 
 def test_the_log_of_spark_has_names_and_stacks_of_errors_and_no_values() -> None:
     text = LOGGED
-    for pattern, cover in covered_log.PARTS:
+    for pattern, cover in masked_log.PARTS:
         text = re.sub(pattern, cover.replace("$1", r"\1"), text)
     assert text.splitlines() == [
         "Lost task 0.0 in stage 0.0 (driver): org.apache.spark.SparkException: [CAST_INVALID_INPUT]",
@@ -200,6 +200,6 @@ def test_an_error_that_python_logs_has_its_class_and_its_stack() -> None:
         raise ValueError("ada@x")
     except ValueError:
         record = logging.LogRecord("py4j", logging.ERROR, "", 1, "It failed: 'ada@x'.", None, sys.exc_info())
-    text = covered_log.CoveredFormatter().format(record)
+    text = masked_log.CoveredFormatter().format(record)
     assert "ada@x" not in text.replace('raise ValueError("ada@x")', "")
     assert text.endswith("ValueError")

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.line import check, compiled
 from penstock.errors import QueryFailed
 from penstock.plan.damage import DAMAGES, find_damage
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain
 from penstock.plan.state import batch_outputs, read_deployed, record_query
-from penstock.runtime.checkpoint import batch_offsets, checkpoint_id, set_aside
-from penstock.runtime.repair import repair
+from penstock.runtime.checkpoint.layout import batch_offsets, checkpoint_id, set_aside
+from penstock.runtime.checkpoint.repair import repair
+from penstock.workflow.stages import check, compiled
 from tests.support import write
 
 ID = "137139da-bd9a-4b59-9e56-42709e9042a8"

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from penstock.manifest.compile import compile
-from penstock.sql.dialects import PIPELINE, PROJECT
-from penstock.sql.query import MAX_BRACKETS, MAX_DEPTH, MAX_QUERIES, MAX_TYPES, Problem, parse
-from penstock.sql.study import study
-from penstock.sql.types import Column
+from penstock.sql.analyze.analysis import study
+from penstock.sql.parse.dialects import PIPELINE, PROJECT
+from penstock.sql.parse.query import MAX_BRACKETS, MAX_DEPTH, MAX_QUERIES, MAX_TYPES, Problem, parse
+from penstock.sql.types.columns import Column
 from tests.support import codes
 from tests.unit.conftest import MAIN, Check
 from tests.unit.conftest import PIPELINE as DOCUMENT

@@ -13,8 +13,6 @@ from typer.testing import CliRunner
 
 from penstock.cli import output
 from penstock.cli.guard import guard
-from penstock.cli.line import Checked, Target
-from penstock.cli.line import check as checked_by
 from penstock.cli.main import app
 from penstock.cli.options import target
 from penstock.errors import PenstockError, PlanRefused, ProjectInvalid, Severity
@@ -22,6 +20,8 @@ from penstock.manifest.compile import compile
 from penstock.plan.steps import CreateTopic, Plan, RebuildQuery, ResumeQuery, RetireQuery, StartQuery, Step
 from penstock.project.load import load
 from penstock.project.parse_project import Environment
+from penstock.workflow.stages import Checked, Target
+from penstock.workflow.stages import check as checked_by
 from tests.support import codes, only, write
 from tests.unit.conftest import MAIN, Compile
 

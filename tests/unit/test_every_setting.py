@@ -8,9 +8,9 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from penstock.cli.line import check
 from penstock.project.settings import OURS, THEIRS
 from penstock.settings import Settings
+from penstock.workflow.stages import check
 
 PASSWORD: Final = "hunter22"
 STORE: Final = {

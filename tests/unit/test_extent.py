@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clients.batches import PartRead
-from penstock.runtime.extent import Extent, _Work, size
+from penstock.clients.files.batch_directory import PartRead
+from penstock.runtime.run.completion import Extent, _Work, size
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.sql.failing import failing
+from penstock.sql.analyze.fallible_query import failing
 
 INPUTS = {"source.a": ("id", "n", "text"), "source.b": ("id",)}
 CASES: dict[str, dict[str, tuple[str, ...]]] = {

@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow
 import pyarrow.parquet
 
-from penstock.clients.letters import in_directories
-from penstock.clients.parquet import first_rows
+from penstock.clients.dead_letters.model import in_directories
+from penstock.clients.files.parquet import first_rows
 
 
 def test_times_of_96_bits_are_shown_beyond_the_year_2262(tmp_path: Path) -> None:

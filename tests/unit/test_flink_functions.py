@@ -6,10 +6,10 @@ import pytest
 import yaml
 from sqlglot import exp
 
-from penstock.sql.dialects import PROJECT
-from penstock.sql.flink_functions import SPECIAL, TABLE
-from penstock.sql.operators import OPERATORS
-from penstock.sql.query import Query
+from penstock.sql.catalog.flink_functions import SPECIAL, TABLE
+from penstock.sql.parse.dialects import PROJECT
+from penstock.sql.parse.query import Query
+from penstock.sql.rewrite.operators import OPERATORS
 from tests.flink import FILE, Fixture, analysed, differences, fixtures, translated
 
 

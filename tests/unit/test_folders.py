@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from penstock.clients.folders import LONGEST, folder_of, short_folder_of
+from penstock.clients.files.path_names import LONGEST, folder_of, short_folder_of
 from penstock.plan.place import Place
 
 

@@ -4,8 +4,8 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from penstock.clients.formats import FORMATS, files_under, known_columns
-from penstock.sql.types import Column
+from penstock.clients.files.formats import FORMATS, files_under, known_columns
+from penstock.sql.types.columns import Column
 from tests.support import write
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.clients import jars
-from penstock.clients.jars import Package
-from penstock.clients.java import find_java
+from penstock.clients.jvm import maven
+from penstock.clients.jvm.java import find_java
+from penstock.clients.jvm.maven import Package
 from penstock.errors import ServiceError
 
 MIRROR = """<settings xmlns="http://maven.apache.org/SETTINGS/1.2.0"><mirrors><mirror>
@@ -20,10 +20,10 @@ MIRROR = """<settings xmlns="http://maven.apache.org/SETTINGS/1.2.0"><mirrors><m
 
 def test_a_mirror_in_the_settings_of_maven_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert "root=" not in jars._settings([])
+    assert "root=" not in maven._settings([])
     (tmp_path / ".m2").mkdir()
     (tmp_path / ".m2" / "settings.xml").write_text(MIRROR)
-    assert 'root="https://mirror.example/maven"' in jars._settings([])
+    assert 'root="https://mirror.example/maven"' in maven._settings([])
 
 
 POM = """<project><modelVersion>4.0.0</modelVersion><groupId>org.example</groupId>
@@ -46,7 +46,7 @@ def test_packages_and_what_they_need_come_from_the_mirror(tmp_path: Path, monkey
     (tmp_path / ".m2" / "settings.xml").write_text(MIRROR.replace("https://mirror.example/maven", mirror))
     monkeypatch.setenv("JAVA_HOME", str(find_java().home))
     monkeypatch.setenv("HOME", str(tmp_path))
-    found = jars.fetch([Package("org.example", "a", "4.2.0", or_older=True)], tmp_path / "cache")
+    found = maven.fetch([Package("org.example", "a", "4.2.0", or_older=True)], tmp_path / "cache")
     assert [path.read_text() for path in found] == ["a 4.1.2", "b 1.0"]
 
 
@@ -55,14 +55,14 @@ def test_what_was_found_once_is_not_asked_for_again(tmp_path: Path, monkeypatch:
         target.mkdir(parents=True)
         (target / "a.jar").write_text("")
 
-    monkeypatch.setattr(jars, "_resolve", found)
+    monkeypatch.setattr(maven, "_resolve", found)
     package = Package("org.example", "a", "1")
-    first = jars.fetch([package], tmp_path)
-    monkeypatch.setattr(jars, "_resolve", None)
-    assert jars.fetch([package], tmp_path) == first == [first[0]]
+    first = maven.fetch([package], tmp_path)
+    monkeypatch.setattr(maven, "_resolve", None)
+    assert maven.fetch([package], tmp_path) == first == [first[0]]
     first[0].unlink()
     with pytest.raises(TypeError):
-        jars.fetch([package], tmp_path)
+        maven.fetch([package], tmp_path)
 
 
 def test_who_comes_while_another_fetches_waits_for_what_it_finds(
@@ -77,10 +77,10 @@ def test_who_comes_while_another_fetches_waits_for_what_it_finds(
         (target / "some.jar").write_text("")
         begun.append("done")
 
-    monkeypatch.setattr(jars, "_resolve", found)
+    monkeypatch.setattr(maven, "_resolve", found)
     with ThreadPoolExecutor(4) as several:
         names = ("a", "a", "b", "a")
-        fetched = list(several.map(lambda name: jars.fetch([Package("org.example", name, "1")], tmp_path), names))
+        fetched = list(several.map(lambda name: maven.fetch([Package("org.example", name, "1")], tmp_path), names))
     assert fetched[0] == fetched[1] == fetched[3] != fetched[2]
     assert (sorted(begun[::2]), begun[1::2]) == (["a", "b"], ["done", "done"])
 
@@ -95,7 +95,7 @@ def test_a_package_that_is_nowhere_is_named(tmp_path: Path, monkeypatch: pytest.
     )
     monkeypatch.setenv("PENSTOCK_IVY_SETTINGS", str(settings))
     with pytest.raises(ServiceError, match=r"not found: org\.example:nothing:1") as failed:
-        jars.fetch([Package("org.example", "nothing", "1")], tmp_path / "cache")
+        maven.fetch([Package("org.example", "nothing", "1")], tmp_path / "cache")
     assert failed.value.code == "jar-missing"
 
 
@@ -116,7 +116,7 @@ def test_the_newest_release_that_is_not_newer_will_do(tmp_path: Path, monkeypatc
         f'<ivy pattern="{pattern}.pom"/><artifact pattern="{pattern}.[ext]"/></filesystem></resolvers></ivysettings>'
     )
     monkeypatch.setenv("PENSTOCK_IVY_SETTINGS", str(settings))
-    (found,) = jars.fetch([Package("org.example", "a", "4.2.0", or_older=True)], tmp_path / "cache")
+    (found,) = maven.fetch([Package("org.example", "a", "4.2.0", or_older=True)], tmp_path / "cache")
     assert found.read_text() == "4.1.12"
 
 
@@ -125,4 +125,4 @@ def test_the_newest_release_that_is_not_newer_will_do(tmp_path: Path, monkeypatc
     [("4.2.0", True), ("4.1.1", True), ("4.0.0", True), ("4.2.1", False), ("4.1.0-preview1", False), ("3.9.0", False)],
 )
 def test_versions_that_will_do(version: str, will_do: bool) -> None:
-    assert bool(re.fullmatch(jars._not_after("4.2.0"), version)) == will_do
+    assert bool(re.fullmatch(maven._not_after("4.2.0"), version)) == will_do

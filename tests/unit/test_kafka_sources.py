@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.line import Target
-from penstock.cli.line import check as check_target
 from penstock.errors import ServiceError, Severity
 from penstock.graph.schemas import KEPT
+from penstock.workflow.stages import Target
+from penstock.workflow.stages import check as check_target
 from tests.support import only
 from tests.unit.conftest import PIPELINE as PIPELINE_FILE
 from tests.unit.conftest import Check, Compile, Findings

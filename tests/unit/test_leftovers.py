@@ -5,9 +5,9 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from penstock.cli.line import check, compiled
 from penstock.cli.main import app
 from penstock.plan.state import read_deployed, read_retired, record_query, retire_query
+from penstock.workflow.stages import check, compiled
 from tests.support import write
 
 PROJECT = """

@@ -15,16 +15,22 @@ from pyspark.errors import PySparkException
 from typer.testing import CliRunner
 
 from penstock.cli.errors import app, letters_of
-from penstock.cli.line import check
-from penstock.clients.letters import FIELDS, NOTHING, Delivered, Letter, Waiting, outstanding
-from penstock.clients.patience import wait_until
+from penstock.clients.dead_letters.model import FIELDS, NOTHING, Delivered, Letter, Waiting, outstanding
+from penstock.clients.http.poll import wait_until
 from penstock.errors import PlanRefused, ServiceError
 from penstock.plan.place import Place
 from penstock.plan.state import read_delivered, record_delivered
 from penstock.plan.stores import SqliteStore
-from penstock.runtime.failures import failure_of, is_for_lost_records
-from penstock.runtime.lock import run_lock
-from penstock.runtime.positions import Positions, PositionTeller, farthest_back, gone_records, positions_in
+from penstock.runtime.checkpoint.offset_commit import (
+    Positions,
+    PositionTeller,
+    farthest_back,
+    gone_records,
+    positions_in,
+)
+from penstock.runtime.run.lock import run_lock
+from penstock.runtime.spark.errors import failure_of, is_for_lost_records
+from penstock.workflow.stages import check
 from tests.support import write
 
 

@@ -5,10 +5,10 @@ import pytest
 
 from penstock.cli import compile as compile_command
 from penstock.cli import lineage as lineage_command
-from penstock.cli.line import check, compiled
 from penstock.graph import lineage
 from penstock.graph.graph import Graph
 from penstock.site.describe import describe
+from penstock.workflow.stages import check, compiled
 from tests.support import plain, write
 from tests.unit.conftest import MAIN, Link
 

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.errors import Severity
 from penstock.graph.analysis import as_columns
-from penstock.sql.types import Column
+from penstock.sql.types.columns import Column
 from tests.support import codes, only, spot
 from tests.unit.conftest import PIPELINE, Check, Compile, Findings, Link
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import PlanRefused
-from penstock.runtime.lock import lock_holder, run_lock, running_pid
+from penstock.runtime.run.lock import lock_holder, run_lock, running_pid
 
 RUNNER = """
 import subprocess, sys
 from pathlib import Path
-from penstock.runtime.lock import run_lock
+from penstock.runtime.run.lock import run_lock
 
 with run_lock(Path(sys.argv[1])) as lock:
     spark = subprocess.Popen(["cat"], stdin=subprocess.PIPE, pass_fds=(lock.descriptor,), start_new_session=True)

@@ -9,8 +9,8 @@ from penstock.manifest.model import Manifest, QuerySpec
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain
 from penstock.plan.state import Checkpoint, Deployed
-from penstock.runtime.retries import MOST_IN_DRAIN, Retries
-from penstock.runtime.table_watch import TableWatch
+from penstock.runtime.query.table_watch import TableWatch
+from penstock.runtime.run.backoff import MOST_IN_DRAIN, Retries
 from tests.unit.conftest import Compile, Link
 
 HEAD = """

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.line import Target
-from penstock.cli.line import check as checked_by
 from penstock.graph.memory import FILE, Memory
 from penstock.manifest.compile import compile
-from penstock.sql.carving.stages import Flow
-from penstock.sql.study import Study, study
-from penstock.sql.study_json import from_json, to_json
-from penstock.sql.types import Column, Columns
+from penstock.sql.analyze.analysis import Study, study
+from penstock.sql.analyze.analysis_json import from_json, to_json
+from penstock.sql.stateful.stages import Flow
+from penstock.sql.types.columns import Column, Columns
+from penstock.workflow.stages import Target
+from penstock.workflow.stages import check as checked_by
 from tests.support import write
 from tests.unit.conftest import MAIN
 

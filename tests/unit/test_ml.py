@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.line import check as walk
-from penstock.cli.line import compiled
 from penstock.errors import Severity
 from penstock.manifest.model import Manifest
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain
 from penstock.plan.state import NOTHING, Checkpoint, Deployed
-from penstock.sql.types import Column
+from penstock.sql.types.columns import Column
+from penstock.workflow.stages import check as walk
+from penstock.workflow.stages import compiled
 from tests.support import codes, errors, only, spot, write
 from tests.unit.conftest import MAIN, Check
 

@@ -21,8 +21,8 @@ from pyspark.sql.types import (
 )
 
 from penstock.errors import PlanRefused
-from penstock.runtime.ml.scoring import Recipe, open_session, score
-from penstock.runtime.ml.signature import Answer, Pick, Tensor, answer_of, check_arguments, signature_of
+from penstock.runtime.query.ml.scoring import Recipe, open_session, score
+from penstock.runtime.query.ml.signature import Answer, Pick, Tensor, answer_of, check_arguments, signature_of
 from tests import onnx_models
 
 

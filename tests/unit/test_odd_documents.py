@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from penstock.cli.line import Target, check, compiled
 from penstock.errors import ProjectInvalid
+from penstock.workflow.stages import Target, check, compiled
 
 GOOD = """
 project: {name: shop, version: "1"}

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.line import check, compiled
 from penstock.connectors.postgres_cdc import PostgresCdcPlugin
 from penstock.errors import Origin, ProjectInvalid
+from penstock.workflow.stages import check, compiled
 from tests.support import codes, errors, only, spot, write
 from tests.unit.conftest import PIPELINE, Check, Findings, Link
 

@@ -3,12 +3,12 @@
 import pytest
 from sqlglot import exp
 
-from penstock.clients.rowwise import functions as rowwise
-from penstock.sql.columns import analyse
-from penstock.sql.dialects import PIPELINE, PROJECT
-from penstock.sql.pipeline_functions import PIPELINE_TABLE
-from penstock.sql.query import Query, parse
-from penstock.sql.translate import to_spark
+from penstock.clients.jvm.udfs import functions as rowwise
+from penstock.sql.analyze.output_schema import analyse
+from penstock.sql.catalog.pipeline_functions import PIPELINE_TABLE
+from penstock.sql.parse.dialects import PIPELINE, PROJECT
+from penstock.sql.parse.query import Query, parse
+from penstock.sql.rewrite.translate import to_spark
 from tests.pipelines import groups, problems, studied, translated
 
 EXPRESSIONS = [fixture.sql for group in groups().values() for fixture in group]

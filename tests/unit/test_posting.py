@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from penstock.clients import posting
-from penstock.clients.posting import Endpoint, Failure, Line, delivered
+from penstock.clients.http import request as http_request
+from penstock.clients.http.request import Endpoint, Failure, Line, delivered
 from penstock.errors import ServiceError
 from tests import endpoint as servers
 from tests.endpoint import HANG, RESET, Says
@@ -25,7 +25,7 @@ def server() -> Iterator[servers.Endpoint]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(posting, "FIRST_WAIT_SECS", 0.001)
+    monkeypatch.setattr(http_request, "FIRST_WAIT_SECS", 0.001)
 
 
 def send(
@@ -172,7 +172,7 @@ def test_a_server_is_left_alone_for_as_long_as_it_says(server: servers.Endpoint)
 def test_it_is_waited_longer_each_time_by_chance_and_never_very_long(
     server: servers.Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(posting, "FIRST_WAIT_SECS", 0.1)
+    monkeypatch.setattr(http_request, "FIRST_WAIT_SECS", 0.1)
     longest = [min(0.1 * 2**n, 30) for n in range(14)]
     parts = [wait / most for wait, most in zip(waited(server, *[Says(503)] * 14), longest, strict=True)]
     assert all(0.5 <= part <= 1 for part in parts)
@@ -181,13 +181,13 @@ def test_it_is_waited_longer_each_time_by_chance_and_never_very_long(
 
 @pytest.mark.parametrize(("text", "seconds"), [(None, 0), ("", 0), ("7", 7), ("soon", 0), ("999999", 600)])
 def test_a_wish_is_in_seconds(text: str | None, seconds: float) -> None:
-    assert posting._seconds(text) == seconds
+    assert http_request._seconds(text) == seconds
 
 
 def test_a_wish_may_be_a_moment() -> None:
     moment = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
-    assert 90 < posting._seconds(moment) <= 100
-    assert posting._seconds("Thu, 01 Jan 1970 00:00:00 GMT") == 0
+    assert 90 < http_request._seconds(moment) <= 100
+    assert http_request._seconds("Thu, 01 Jan 1970 00:00:00 GMT") == 0
 
 
 def test_who_is_not_patient_takes_the_first_answer_but_tries_on_without_one(server: servers.Endpoint) -> None:

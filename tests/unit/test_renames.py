@@ -8,13 +8,13 @@ import pyarrow.parquet
 import pytest
 
 from penstock.cli.errors import letters_of
-from penstock.cli.line import Checked, check, compiled, planned
-from penstock.clients.letters import FIELDS
+from penstock.clients.dead_letters.model import FIELDS
 from penstock.plan.explain import explain
 from penstock.plan.leftovers import find_leftovers
 from penstock.plan.renames import record_rename
 from penstock.plan.state import record_delivered, record_query
 from penstock.plan.steps import CarryQuery, Plan
+from penstock.workflow.stages import Checked, check, compiled, planned
 from tests.support import write
 
 PROJECT = """

@@ -4,8 +4,8 @@ import pytest
 
 from penstock.errors import PenstockError, QueryFailed, ServiceError
 from penstock.manifest.model import QuerySpec
-from penstock.runtime import retries
-from penstock.runtime.retries import Retries
+from penstock.runtime.run import backoff
+from penstock.runtime.run.backoff import Retries
 
 SPEC = QuerySpec(name="q", inputs=(), steps=(), outputs=())
 DOWN = ServiceError("unreachable", "no answer", retriable=True)
@@ -15,7 +15,7 @@ WRONG = QueryFailed("query-failed", "no such column")
 
 def test_every_time_in_vain_doubles_the_wait_and_a_batch_begins_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr(retries.time, "monotonic", lambda: now)
+    monkeypatch.setattr(backoff.time, "monotonic", lambda: now)
     waiting = Retries()
 
     def wait(batches: int) -> tuple[int, float]:

@@ -3,10 +3,10 @@
 import pytest
 from sqlglot import exp
 
-from penstock.sql.dialects import PROJECT
-from penstock.sql.operands import tell
-from penstock.sql.query import Query
-from penstock.sql.risks import risks
+from penstock.sql.analyze.fallible import risks
+from penstock.sql.analyze.operand_types import tell
+from penstock.sql.parse.dialects import PROJECT
+from penstock.sql.parse.query import Query
 
 COLUMNS = ("id", "amount", "at", "info")
 CASES = {

@@ -8,14 +8,14 @@ from typing import TypeAlias
 
 import pytest
 
-from penstock.cli.line import Target
-from penstock.cli.line import check as checked_by
 from penstock.errors import Diagnostic, ProjectInvalid, Severity
 from penstock.graph.link import link
 from penstock.graph.memory import Memory
 from penstock.project.load import load
 from penstock.project.parse import parse
 from penstock.project.stream_project import Rules
+from penstock.workflow.stages import Target
+from penstock.workflow.stages import check as checked_by
 from tests.support import codes, only, spot, write
 from tests.unit.conftest import MAIN
 

@@ -5,10 +5,10 @@ from typing import Any, cast
 
 import pytest
 
-from penstock.clients.kafka import schema_book
-from penstock.clients.kafka.schema_book import SchemaBook
-from penstock.clients.kafka.wire import asked_for, asking
-from penstock.clients.schema_registry import Registered, Registry
+from penstock.clients.kafka.confluent_wire import asked_for, asking
+from penstock.clients.registry import schema_cache
+from penstock.clients.registry.client import Registered, Registry
+from penstock.clients.registry.schema_cache import SchemaBook
 from penstock.errors import ServiceError
 
 SCHEMA = '{"type": "record", "name": "R", "fields": []}'
@@ -34,8 +34,8 @@ class Known:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The time, in seconds: the last of these."""
     times = [1000.0]
-    monkeypatch.setattr(schema_book.time, "monotonic", lambda: times[-1])
-    monkeypatch.setattr(schema_book.time, "time", lambda: times[-1])
+    monkeypatch.setattr(schema_cache.time, "monotonic", lambda: times[-1])
+    monkeypatch.setattr(schema_cache.time, "time", lambda: times[-1])
     return times
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from penstock.clients.schema_text import columns_of, key_of
+from penstock.clients.registry.columns import columns_of, key_of
 from penstock.manifest.compile import compile
 from tests.support import check_text, errors, only, spot
 from tests.unit.conftest import MAIN, Findings, Link

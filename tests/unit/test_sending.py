@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from penstock.clients import posting
-from penstock.clients.posting import Endpoint
-from penstock.clients.sending import OnRefusal, Sender
+from penstock.clients.http import request as http_request
+from penstock.clients.http.request import Endpoint
+from penstock.clients.http.sender import OnRefusal, Sender
 from tests import endpoint as servers
 from tests.endpoint import HANG, Received, Says
 
@@ -23,7 +23,7 @@ def server() -> Iterator[servers.Endpoint]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(posting, "FIRST_WAIT_SECS", 0.001)
+    monkeypatch.setattr(http_request, "FIRST_WAIT_SECS", 0.001)
 
 
 def sender(server: servers.Endpoint, rows: int, in_flight: int = 5, on_refusal: OnRefusal = "stop") -> Sender:

@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.line import Target, check, compiled
 from penstock.cli.options import target
-from penstock.clients.clickhouse.server import ClickHouse, ClickHouseSink, ClickHouseSource
+from penstock.clients.clickhouse.client import ClickHouse, ClickHouseSink, ClickHouseSource
 from penstock.clients.clusters import Clusters
-from penstock.clients.http import apart
+from penstock.clients.http.auth import apart
 from penstock.connectors.print import PrintSink
 from penstock.connectors.webhook import WebhookSink
 from penstock.errors import ProjectInvalid, ServiceError, Severity
@@ -17,6 +16,7 @@ from penstock.manifest.model import Every
 from penstock.project.clusters import pipeline_clusters
 from penstock.project.settings import settings_from
 from penstock.settings import INERT, Settings, without_effect
+from penstock.workflow.stages import Target, check, compiled
 from tests.support import only, spot
 from tests.unit.conftest import PIPELINE, Check, Findings
 

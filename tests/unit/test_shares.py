@@ -3,20 +3,20 @@
 from dataclasses import replace
 from pathlib import Path
 
-from penstock.clients.batches import BatchRef
-from penstock.runtime import shares
+from penstock.clients.files.batch_directory import BatchRef
+from penstock.runtime.batch import sink_progress
 
 REF = BatchRef("numbers", "sink.one", "c0ffee", 3, ("numbers:{}",))
 
 
 def test_a_batch_is_known_by_its_number_and_its_input(tmp_path: Path) -> None:
-    assert shares.written(tmp_path, REF) == frozenset()
-    shares.note(tmp_path, REF, {"sink.one", "sink.two"})
-    assert shares.written(tmp_path, replace(REF, output="sink.two")) == {"sink.one", "sink.two"}
-    assert shares.written(tmp_path, replace(REF, batch_id=4)) == frozenset()
-    assert shares.written(tmp_path, replace(REF, offsets=("numbers:{1}",))) == frozenset()
+    assert sink_progress.written(tmp_path, REF) == frozenset()
+    sink_progress.note(tmp_path, REF, {"sink.one", "sink.two"})
+    assert sink_progress.written(tmp_path, replace(REF, output="sink.two")) == {"sink.one", "sink.two"}
+    assert sink_progress.written(tmp_path, replace(REF, batch_id=4)) == frozenset()
+    assert sink_progress.written(tmp_path, replace(REF, offsets=("numbers:{1}",))) == frozenset()
 
 
 def test_a_note_that_is_damaged_says_nothing(tmp_path: Path) -> None:
-    (tmp_path / shares.NOTE).write_text('{"batch_id": 3')
-    assert shares.written(tmp_path, REF) == frozenset()
+    (tmp_path / sink_progress.NOTE).write_text('{"batch_id": 3')
+    assert sink_progress.written(tmp_path, REF) == frozenset()

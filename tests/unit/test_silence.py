@@ -1,6 +1,6 @@
 """Inputs that are silent: when event time goes on without rows, and how far."""
 
-from penstock.runtime.beats import Silence
+from penstock.runtime.query.watermark_heartbeat import Silence
 
 
 def test_time_goes_on_by_what_was_waited_once_that_is_long_enough() -> None:

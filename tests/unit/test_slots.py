@@ -4,7 +4,6 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from penstock.cli.line import Checked, Target, check, compiled, planned
 from penstock.plan.brokers import Brokers
 from penstock.plan.diff import diff
 from penstock.plan.explain import explain
@@ -13,6 +12,7 @@ from penstock.plan.slots import record_adoption, record_topics, slot_of
 from penstock.plan.state import Deployed, read_deployed, record_query
 from penstock.plan.steps import Plan
 from penstock.plan.stores import SqliteStore
+from penstock.workflow.stages import Checked, Target, check, compiled, planned
 from tests.support import write
 
 PROJECT = """

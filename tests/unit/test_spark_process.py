@@ -10,9 +10,9 @@ import pytest
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
-from penstock.runtime import spark_process
-from penstock.runtime.failures import failure_in_python, failure_of
-from penstock.runtime.spark_process import OomKills, is_spark_gone, kill_process, oom_kills
+from penstock.runtime.spark import process as spark_process
+from penstock.runtime.spark.errors import failure_in_python, failure_of
+from penstock.runtime.spark.process import OomKills, is_spark_gone, kill_process, oom_kills
 from tests.support import write
 
 KILLED = (

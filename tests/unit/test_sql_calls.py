@@ -2,13 +2,13 @@
 
 import pytest
 
-from penstock.sql.dialects import PROJECT
-from penstock.sql.query import Problem, Query, parse
-from penstock.sql.study import bound, study
-from penstock.sql.study_json import from_json, to_json
-from penstock.sql.translate import to_spark
-from penstock.sql.type_choices import state_text, unnested_text
-from penstock.sql.types import Column
+from penstock.sql.analyze.analysis import bound, study
+from penstock.sql.analyze.analysis_json import from_json, to_json
+from penstock.sql.analyze.type_choices import state_text, unnested_text
+from penstock.sql.parse.dialects import PROJECT
+from penstock.sql.parse.query import Problem, Query, parse
+from penstock.sql.rewrite.translate import to_spark
+from penstock.sql.types.columns import Column
 from tests.support import codes, only, spot
 from tests.unit.conftest import MAIN, PIPELINE, Check, Compile
 

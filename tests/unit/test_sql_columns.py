@@ -1,10 +1,10 @@
 import pytest
 
-from penstock.sql.columns import Analysis, analyse
-from penstock.sql.dialects import PROJECT
-from penstock.sql.origins import InputColumn, passed
-from penstock.sql.query import Query, parse
-from penstock.sql.types import Column, Columns
+from penstock.sql.analyze.column_lineage import InputColumn, passed
+from penstock.sql.analyze.output_schema import Analysis, analyse
+from penstock.sql.parse.dialects import PROJECT
+from penstock.sql.parse.query import Query, parse
+from penstock.sql.types.columns import Column, Columns
 
 INPUTS: dict[str, Columns | None] = {
     "t": (

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from penstock.errors import QueryFailed
-from penstock.sql.carving.stages import ORDERED
-from penstock.sql.dialects import PIPELINE, PROJECT
-from penstock.sql.gate import check_expression, check_statement
-from penstock.sql.query import Problem, parse
-from penstock.sql.study import bound, study
-from penstock.sql.translate import to_spark
-from penstock.sql.types import Column
+from penstock.sql.analyze.analysis import bound, study
+from penstock.sql.lint.gate import check_expression, check_statement
+from penstock.sql.parse.dialects import PIPELINE, PROJECT
+from penstock.sql.parse.query import Problem, parse
+from penstock.sql.rewrite.translate import to_spark
+from penstock.sql.stateful.stages import ORDERED
+from penstock.sql.types.columns import Column
 from tests import flink, pipelines
 
 COLUMNS = (Column("id", "BIGINT"), Column("s", "STRING"), Column("a", "ARRAY<INT>"))

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.sql.study import study
-from penstock.sql.types import Column
+from penstock.sql.analyze.analysis import study
+from penstock.sql.types.columns import Column
 
 COLUMNS = (
     Column("id", "BIGINT"),

@@ -2,9 +2,9 @@ import re
 
 import pytest
 
-from penstock.sql.dialects import PIPELINE, PROJECT
-from penstock.sql.query import Problem, Query, bind, parse, rename_tables, select_all, tables
-from penstock.sql.translate import to_spark
+from penstock.sql.parse.dialects import PIPELINE, PROJECT
+from penstock.sql.parse.query import Problem, Query, bind, parse, rename_tables, select_all, tables
+from penstock.sql.rewrite.translate import to_spark
 
 
 def query(text: str) -> Query:

@@ -2,8 +2,8 @@
 
 from sqlglot import exp, parse_one
 
-from penstock.sql.functions import tell_types
-from penstock.sql.replacement import replace_node
+from penstock.sql.parse.replacement import replace_node
+from penstock.sql.types.inference_overrides import tell_types
 
 
 def listed(tree: exp.Expr) -> list[exp.Expr]:

@@ -1,9 +1,9 @@
 import pytest
 
-from penstock.sql.dialects import PIPELINE, PROJECT
-from penstock.sql.query import Problem, Query, parse
-from penstock.sql.shape import stateful_constructs, unsupported, windows
-from penstock.sql.windows import follow
+from penstock.sql.analyze.statefulness import stateful_constructs, unsupported, windows
+from penstock.sql.analyze.window_columns import follow
+from penstock.sql.parse.dialects import PIPELINE, PROJECT
+from penstock.sql.parse.query import Problem, Query, parse
 
 
 def query(text: str) -> Query:

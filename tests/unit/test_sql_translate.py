@@ -1,9 +1,9 @@
 import pytest
 
-from penstock.sql.dialects import PIPELINE, PROJECT
-from penstock.sql.operation import carry_operation
-from penstock.sql.query import Query, parse
-from penstock.sql.translate import to_spark
+from penstock.sql.parse.dialects import PIPELINE, PROJECT
+from penstock.sql.parse.query import Query, parse
+from penstock.sql.rewrite.propagate_op import carry_operation
+from penstock.sql.rewrite.translate import to_spark
 
 
 def project(text: str) -> str:

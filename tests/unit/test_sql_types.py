@@ -1,7 +1,7 @@
 import pytest
 
-from penstock.sql.conversions import fits, mismatches
-from penstock.sql.types import Column, spark_type
+from penstock.sql.types.coercion import fits, mismatches
+from penstock.sql.types.columns import Column, spark_type
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.sql.wanted import wanted_by
+from penstock.sql.pushdown.shared_predicate import wanted_by
 
 FROM = "FROM `source.rows` AS rows"
 

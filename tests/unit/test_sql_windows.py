@@ -2,13 +2,13 @@
 
 import pytest
 
-from penstock.sql.clauses import is_plain_filter
-from penstock.sql.dialects import PROJECT
-from penstock.sql.query import Problem, Query, parse, tables
-from penstock.sql.shape import stateful_constructs, unsupported
-from penstock.sql.study import Study, study
-from penstock.sql.translate import to_spark
-from penstock.sql.types import Column, Columns
+from penstock.sql.analyze.analysis import Study, study
+from penstock.sql.analyze.statefulness import stateful_constructs, unsupported
+from penstock.sql.parse.dialects import PROJECT
+from penstock.sql.parse.query import Problem, Query, parse, tables
+from penstock.sql.parse.render import is_plain_filter
+from penstock.sql.rewrite.translate import to_spark
+from penstock.sql.types.columns import Column, Columns
 
 INPUTS: dict[str, Columns | None] = {
     "t": (Column("k", "STRING"), Column("v", "INT"), Column("ts", "TIMESTAMP")),

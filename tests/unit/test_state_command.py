@@ -10,7 +10,7 @@ from penstock.cli.options import Format
 from penstock.config import spoken_duration
 from penstock.errors import ProjectInvalid
 from penstock.manifest.words import told, window_by
-from penstock.runtime.state import NOTE, Counted, StateNotes, query_state
+from penstock.runtime.checkpoint.state_stats import NOTE, Counted, StateNotes, query_state
 from tests.support import write
 from tests.unit.conftest import MAIN, Compile
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from penstock.plan.state_origin import StateOrigin, read_origin, write_origin
-from penstock.runtime.checkpoint import state_partitions
-from penstock.runtime.state_schema import relax_nullability
+from penstock.runtime.checkpoint.layout import state_partitions
+from penstock.runtime.checkpoint.state_schema import relax_nullability
 
 
 def begun(checkpoint: Path, directories: int, *, committed: bool) -> Path:

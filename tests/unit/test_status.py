@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from penstock.cli import status
-from penstock.cli.line import check
 from penstock.cli.live import LiveTable
 from penstock.cli.options import Format
 from penstock.plan.state import record_progress, record_query
 from penstock.plan.stores import SqliteStore
-from penstock.runtime.progress import QueryProgress
+from penstock.runtime.batch.progress import QueryProgress
+from penstock.workflow.stages import check
 from tests.support import write
 from tests.unit.conftest import MAIN, Compile
 

@@ -7,8 +7,8 @@ import pytest
 
 from penstock.cli.stopping import given_up
 from penstock.errors import QueryFailed, ServiceError
-from penstock.runtime.launching import Live
-from penstock.runtime.run import DrainPolicy, _is_waited_for
+from penstock.runtime.run.launch import Live
+from penstock.runtime.run.supervisor import DrainPolicy, _is_waited_for
 
 LATE = QueryFailed("not-drained", "its batch was not done in time", retriable=True)
 

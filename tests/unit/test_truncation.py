@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from penstock.cli.main import app
-from penstock.clients.batches import NOTE
+from penstock.clients.files.batch_directory import NOTE
 from penstock.connectors.topic import TopicSink
 from penstock.errors import PlanRefused
 from penstock.manifest.model import Manifest
@@ -120,7 +120,7 @@ def test_an_embedded_topic_loses_its_batches_and_nothing_else(tmp_path: Path) ->
 
 
 def test_names_may_be_given_together(tmp_path: Path) -> None:
-    from penstock.cli.line import check, compiled, planned
+    from penstock.workflow.stages import check, compiled, planned
 
     (tmp_path / "stream_project.yml").write_text(PROJECT)
     checked = check(tmp_path)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from penstock.clients.schema_text import columns_of
-from penstock.sql.arrow_types import column_type
-from penstock.sql.avro_types import avro_record
-from penstock.sql.types import Column
+from penstock.clients.registry.columns import columns_of
+from penstock.sql.types.arrow_types import column_type
+from penstock.sql.types.avro_types import avro_record
+from penstock.sql.types.columns import Column
 
 
 @pytest.mark.parametrize(

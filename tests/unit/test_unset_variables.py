@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.line import Target, check
 from penstock.errors import Diagnostic, ProjectInvalid, Severity
+from penstock.workflow.stages import Target, check
 from tests.support import codes, spot, write
 from tests.unit.conftest import MAIN, PIPELINE
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.sql.used_columns import OperatorUse, SqlUse, keeps_rows, used_columns, without_unused
+from penstock.sql.analyze.used_columns import OperatorUse, SqlUse, keeps_rows, used_columns, without_unused
 
 RANKED = [
     SqlUse(

@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.cli.guard import guard
-from penstock.clients.gateway import Interceptor, Served
+from penstock.clients.conduktor import Interceptor, Served
 from penstock.codes import CODES
 from penstock.errors import PlanRefused
 from penstock.manifest.compile import compile

@@ -6,17 +6,17 @@ from decimal import Decimal
 
 import pytest
 
+from penstock.clients.int256.avro import fields_of
 from penstock.clients.postgres.tables import holds
-from penstock.clients.schema_text import columns_of
-from penstock.clients.wide.avro import fields_of
-from penstock.sql.avro_types import avro_record
-from penstock.sql.columns import Analysis, analyse
-from penstock.sql.dialects import PIPELINE
-from penstock.sql.query import Query, parse
-from penstock.sql.types import Column
-from penstock.sql.wide_decimals import decimal_bytes
-from penstock.sql.wide_rewriting import rewritten
-from penstock.sql.wide_types import mentions_wide, spark_type_of, wide_name
+from penstock.clients.registry.columns import columns_of
+from penstock.sql.analyze.output_schema import Analysis, analyse
+from penstock.sql.parse.dialects import PIPELINE
+from penstock.sql.parse.query import Query, parse
+from penstock.sql.rewrite.int256 import rewritten
+from penstock.sql.types.avro_types import avro_record
+from penstock.sql.types.columns import Column
+from penstock.sql.types.int256 import mentions_wide, spark_type_of, wide_name
+from penstock.sql.types.wide_decimals import decimal_bytes
 
 INPUT = (
     Column("a", "DECIMAL(100, 18)"),

@@ -5,16 +5,16 @@ from typing import Any
 
 import pytest
 
+from penstock.clients.int256.avro import as_read, fields_of
 from penstock.clients.kafka.avro import narrowed
-from penstock.clients.schema_text import columns_of
-from penstock.clients.wide.avro import as_read, fields_of
-from penstock.sql.arrow_types import column_type
-from penstock.sql.avro_types import avro_record
-from penstock.sql.columns import Analysis, analyse
-from penstock.sql.dialects import PIPELINE
-from penstock.sql.query import Query, parse
-from penstock.sql.types import Column
-from penstock.sql.wide_types import as_bytes, wide_name
+from penstock.clients.registry.columns import columns_of
+from penstock.sql.analyze.output_schema import Analysis, analyse
+from penstock.sql.parse.dialects import PIPELINE
+from penstock.sql.parse.query import Query, parse
+from penstock.sql.types.arrow_types import column_type
+from penstock.sql.types.avro_types import avro_record
+from penstock.sql.types.columns import Column
+from penstock.sql.types.int256 import as_bytes, wide_name
 
 INPUT = (
     Column("a", "UINT256"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.sql.words import names_in, parts_over
+from penstock.sql.pushdown.referenced_columns import names_in, parts_over
 
 
 def test_every_name_is_found_wherever_it_stands() -> None:

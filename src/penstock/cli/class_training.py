@@ -21,8 +21,8 @@ EXIT_SECS: Final = 600
 
 def begin_training() -> None:
     """Make the archive in the background, if there is none. Never fails: without an archive a start is only slower."""
-    from penstock.clients.java import find_java
-    from penstock.runtime.class_archive import needs_training
+    from penstock.clients.jvm.java import find_java
+    from penstock.runtime.spark.class_archive import needs_training
 
     try:
         if needs_training(find_java()):
@@ -40,8 +40,8 @@ def begin_training() -> None:
 
 def train() -> None:
     """Make the archive now, unless it is there or another process makes it."""
-    from penstock.clients.java import find_java
-    from penstock.runtime.class_archive import archive_in_making, needs_training
+    from penstock.clients.jvm.java import find_java
+    from penstock.runtime.spark.class_archive import archive_in_making, needs_training
 
     java = find_java()
     if not needs_training(java):
@@ -54,10 +54,10 @@ def train() -> None:
 def _run_project(archive: Path) -> None:
     """The quickstart and a model with keyed state: file readers, windows, Python workers, what every project needs."""
     from penstock.cli.init import write_project
-    from penstock.cli.line import check, compiled, planned
     from penstock.cli.sample import write_minute
-    from penstock.runtime.session import spark_session
-    from penstock.runtime.start import start
+    from penstock.runtime.run.start import start
+    from penstock.runtime.spark.session import spark_session
+    from penstock.workflow.stages import check, compiled, planned
 
     with tempfile.TemporaryDirectory(prefix="penstock-classes-") as folder:
         project = Path(folder) / "training"

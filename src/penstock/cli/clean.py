@@ -4,7 +4,6 @@ from typing import Annotated
 import typer
 
 from penstock.cli import output
-from penstock.cli.line import check, compiled
 from penstock.cli.options import (
     ConfigOption,
     DirectoryOption,
@@ -17,6 +16,7 @@ from penstock.cli.options import (
 )
 from penstock.errors import Diagnostic, PlanRefused
 from penstock.plan.leftovers import Leftover, find_leftovers, forget_leftovers, remove_leftover
+from penstock.workflow.stages import check, compiled
 
 
 def command(
@@ -30,7 +30,7 @@ def command(
     form: FormatOption = Format.TEXT,
 ) -> None:
     """List what no query uses any more: checkpoints, and topics of queries that are gone. Removes it with --remove."""
-    from penstock.runtime.lock import run_lock
+    from penstock.runtime.run.lock import run_lock
 
     checked = check(target(path, directory, env, var, config=config))
     place, store = checked.place, checked.store

@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from penstock.cli import output
-from penstock.cli.line import check
 from penstock.cli.options import (
     ConfigOption,
     DirectoryOption,
@@ -23,6 +22,7 @@ from penstock.graph.lineage import changes_of
 from penstock.manifest.artifacts import artifacts, written_before
 from penstock.manifest.compile import compile
 from penstock.manifest.model import Manifest
+from penstock.workflow.stages import check
 
 OutputOption = Annotated[
     Path | None,

@@ -5,11 +5,11 @@ from typing import Annotated
 import typer
 
 from penstock.cli import output
-from penstock.cli.line import check
 from penstock.cli.options import DirectoryOption, EnvOption, Format, FormatOption, PathArgument, VarOption, target
-from penstock.clients.packages import require
+from penstock.clients.extras import require
 from penstock.errors import ServiceError
 from penstock.manifest.compile import compile
+from penstock.workflow.stages import check
 
 app = typer.Typer(
     help="The documentation of a project.", no_args_is_help=True, add_completion=False, rich_markup_mode=None

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 import typer
 
 from penstock.cli import output
-from penstock.cli.line import Checked, Target, check, compiled
 from penstock.cli.options import (
     ConfigOption,
     DirectoryOption,
@@ -31,6 +30,7 @@ from penstock.plan.damage import Damage
 from penstock.plan.place import Place
 from penstock.plan.state import batch_outputs, read_deployed
 from penstock.project.runtime import ConnectClusters, Runtime
+from penstock.workflow.stages import Checked, Target, check, compiled
 
 MEMORY_GB = 2
 DISK_GB = 1
@@ -64,7 +64,7 @@ def command(
 
 
 def _machine(path: Path) -> Iterator[Finding]:
-    from penstock.clients.java import find_java
+    from penstock.clients.jvm.java import find_java
 
     found = ".".join(map(str, sys.version_info[:3]))
     yield Finding("python", sys.version_info >= (3, 11), found)
@@ -97,7 +97,7 @@ def _project(wanted: Target, repair: bool) -> Iterator[Finding]:
 
 def _checkpoints(checked: Checked, repair: bool) -> Iterator[Finding]:
     """What is damaged, and what becomes of it. A checkpoint that is in use is left alone."""
-    from penstock.runtime.lock import run_lock
+    from penstock.runtime.run.lock import run_lock
 
     place = checked.place
     deployed = read_deployed(checked.store, place)
@@ -112,7 +112,7 @@ def _checkpoints(checked: Checked, repair: bool) -> Iterator[Finding]:
 
 
 def _repaired(query: QuerySpec, place: Place) -> Iterator[Finding]:
-    from penstock.runtime import repair
+    from penstock.runtime.checkpoint import repair
 
     for damage in repair.repair(place.checkpoint(query.name), query.name, batch_outputs(query, place)):
         done = damage.repair is not None

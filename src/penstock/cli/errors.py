@@ -7,20 +7,20 @@ from typing import Annotated, Any, Final, NamedTuple
 import typer
 
 from penstock.cli import output
-from penstock.cli.line import Checked, check, compiled, node_named
 from penstock.cli.options import ConfigOption, DirectoryOption, EnvOption, Format, FormatOption, PathArgument, target
-from penstock.cli.packages import fetched, packages_of
 from penstock.cli.printable import escape_controls
 from penstock.cli.table import lines
 from penstock.cli.values import ValueReader
 from penstock.clients.clusters import Clusters
-from penstock.clients.covering import cover_letter
-from penstock.clients.letters import Delivered, Letter, Waiting, in_directories, outstanding
-from penstock.clients.topic_names import error_topic
+from penstock.clients.dead_letters.masking import cover_letter
+from penstock.clients.dead_letters.model import Delivered, Letter, Waiting, in_directories, outstanding
+from penstock.clients.rows.topic_names import error_topic
 from penstock.errors import Diagnostic, PlanRefused, ProjectInvalid
 from penstock.plan.place import Place
 from penstock.plan.renames import read_former_names
 from penstock.plan.state import read_delivered, record_delivered
+from penstock.workflow.packages import fetched, packages_of
+from penstock.workflow.stages import Checked, check, compiled, node_named
 
 app = typer.Typer(
     help="Rows and records that could not be used: what they are, why, and deliver them again.",
@@ -166,7 +166,7 @@ def discard(
 @contextmanager
 def _alone(checked: Checked) -> Iterator[Locks]:
     """Nobody else replays these dead letters meanwhile: they would come twice."""
-    from penstock.runtime.lock import run_lock
+    from penstock.runtime.run.lock import run_lock
 
     place, busy = checked.place, "the letters of this project are already being delivered"
     held = checked.marks.held(f"{place.namespace} letters", busy)
@@ -175,14 +175,14 @@ def _alone(checked: Checked) -> Iterator[Locks]:
 
 
 def _replayed(checked: Checked, found: Waiting, locks: Locks, *, overwrite: bool) -> list[dict[str, Any]]:
-    from penstock.clients.java import find_java
+    from penstock.clients.jvm.java import find_java
 
     manifest = compiled(checked)
     find_java()
     jars = fetched(packages_of(manifest, checked.environ))
     output.say("Starting Spark …")
-    from penstock.runtime.replay import replayed
-    from penstock.runtime.session import spark_session
+    from penstock.runtime.dead_letters.replay import replayed
+    from penstock.runtime.spark.session import spark_session
 
     store = checked.marks
     result = []
@@ -255,7 +255,7 @@ def _delivered(checked: Checked, former: Mapping[str, str]) -> Mapping[tuple[str
 def _kept(topics: Collection[str], clusters: Clusters, place: Place) -> Iterator[Letter]:
     if clusters.sink is None:
         return in_directories(place.topics, topics)
-    from penstock.clients.kafka.letters import in_topics
+    from penstock.clients.dead_letters.kafka import in_topics
 
     return in_topics(clusters.sink.kafka, topics)
 

@@ -4,7 +4,6 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli import output
-from penstock.cli.line import check, node_named
 from penstock.cli.options import (
     ConfigOption,
     DirectoryOption,
@@ -17,6 +16,7 @@ from penstock.cli.options import (
 from penstock.errors import Diagnostic, ProjectInvalid, did_you_mean
 from penstock.graph import column_lineage, lineage
 from penstock.graph.graph import Graph, Node
+from penstock.workflow.stages import check, node_named
 
 
 class LineageFormat(StrEnum):

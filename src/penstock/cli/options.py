@@ -10,11 +10,11 @@ import typer
 import yaml
 
 from penstock.cli import output
-from penstock.cli.line import Target
 from penstock.errors import Diagnostic, ProjectInvalid, has_errors
 from penstock.project.load import PROJECT_FILES
 from penstock.project.settings import OURS, THEIRS, read_settings, settings_file
 from penstock.project.variables import environ_of
+from penstock.workflow.stages import Target
 
 _LOCATION: Final = "PIPELINE_DEFINITION_LOCATION"
 

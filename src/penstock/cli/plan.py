@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from penstock.cli import output
-from penstock.cli.line import check, compiled, planned
 from penstock.cli.options import (
     ConfigOption,
     DirectoryOption,
@@ -19,6 +18,7 @@ from penstock.cli.options import (
 from penstock.cli.readiness import connector_findings
 from penstock.errors import PlanRefused, ServiceError
 from penstock.plan.explain import explain, summary, to_json
+from penstock.workflow.stages import check, compiled, planned
 
 SelectOption = Annotated[list[str] | None, typer.Option("--select", "-s", help="Only this query; may be given again.")]
 RebuildOption = Annotated[

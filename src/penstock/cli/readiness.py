@@ -4,12 +4,12 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from penstock.cli.line import Checked
 from penstock.connectors.contract import Sink, Source
 from penstock.errors import PenstockError
 from penstock.graph.graph import Graph
 from penstock.manifest.model import Manifest, Output
-from penstock.sql.types import Columns
+from penstock.sql.types.columns import Columns
+from penstock.workflow.stages import Checked
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ def finding(what: str, probe: Callable[[], str]) -> Finding:
 
 def connector_findings(checked: Checked, manifest: Manifest, select: Collection[str] = ()) -> Iterator[Finding]:
     """What the queries of a project read and write; topics that the project makes itself need not be there."""
-    from penstock.runtime.filling import Filling
+    from penstock.runtime.query.resolve_config import Filling
 
     filling, seen = Filling(checked.root, checked.environ, checked.clusters), set[str]()
     chosen = [query for query in manifest.queries if not select or query.name in select]

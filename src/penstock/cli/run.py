@@ -9,7 +9,6 @@ import typer
 from penstock.cli import output
 from penstock.cli.class_training import begin_training
 from penstock.cli.guard import guard
-from penstock.cli.line import Checked, check, compiled, planned
 from penstock.cli.options import (
     ConfigOption,
     DirectoryOption,
@@ -37,11 +36,12 @@ from penstock.plan.state import record_progress
 from penstock.plan.steps import Plan
 from penstock.plan.stores import StateStore
 from penstock.plan.waves import upstream
+from penstock.workflow.stages import Checked, check, compiled, planned
 
 if TYPE_CHECKING:
     from penstock.cli.live import Epochs
-    from penstock.runtime.progress import ProgressBoard
-    from penstock.runtime.run import DrainPolicy, Run
+    from penstock.runtime.batch.progress import ProgressBoard
+    from penstock.runtime.run.supervisor import DrainPolicy, Run
 
 BEAT_SECS = 1.0
 
@@ -90,9 +90,9 @@ def command(
 
 def _host(checked: Checked, plan: Plan, *, once: bool, quiet: bool) -> dict[str, Any]:
     """Hold the lock and Spark for as long as the queries run."""
-    from penstock.cli.packages import fetched, packages_of
-    from penstock.clients.java import find_java
-    from penstock.runtime.lock import run_lock
+    from penstock.clients.jvm.java import find_java
+    from penstock.runtime.run.lock import run_lock
+    from penstock.workflow.packages import fetched, packages_of
 
     place = checked.place
     store = checked.store
@@ -101,9 +101,9 @@ def _host(checked: Checked, plan: Plan, *, once: bool, quiet: bool) -> dict[str,
         jars = fetched(packages_of(plan.manifest, checked.environ))
         output.say("Starting Spark …")
         from penstock.cli.live import Epochs
-        from penstock.runtime.progress import ProgressBoard
-        from penstock.runtime.session import kill_jvm, spark_session
-        from penstock.runtime.start import start
+        from penstock.runtime.batch.progress import ProgressBoard
+        from penstock.runtime.run.start import start
+        from penstock.runtime.spark.session import kill_jvm, spark_session
 
         board = ProgressBoard([query.name for query in plan.queries], upstream(plan.queries))
         heartbeat = _Heartbeat(board, store, hold.check, place, plan.manifest.revision)

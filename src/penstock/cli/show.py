@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final
 import typer
 
 from penstock.cli import output
-from penstock.cli.line import Checked, check, compiled, node_named
 from penstock.cli.options import (
     ConfigOption,
     DirectoryOption,
@@ -19,10 +18,10 @@ from penstock.cli.options import (
     target,
 )
 from penstock.cli.table import lines
-from penstock.clients import parquet
-from penstock.clients.formats import FORMATS, files_under
-from penstock.clients.letters import FIELDS, OWNER, Letter
-from penstock.clients.topic_names import ERRORS, error_topic
+from penstock.clients.dead_letters.model import FIELDS, OWNER, Letter
+from penstock.clients.files import parquet
+from penstock.clients.files.formats import FORMATS, files_under
+from penstock.clients.rows.topic_names import ERRORS, error_topic
 from penstock.connectors.contract import Source
 from penstock.connectors.registry import source_from
 from penstock.connectors.topic import TopicSource
@@ -30,6 +29,7 @@ from penstock.errors import Diagnostic, ProjectInvalid, ServiceError
 from penstock.graph.graph import Graph
 from penstock.manifest.model import Manifest
 from penstock.project.variables import resolved
+from penstock.workflow.stages import Checked, check, compiled, node_named
 
 
 def command(
@@ -76,12 +76,12 @@ def _rows(checked: Checked, name: str, limit: int) -> list[dict[str, Any]]:
         if error.code == "topic-missing" and manifest.producer(node.id):
             return []  # a model that has not written anything yet
         raise
-    from penstock.clients.java import find_java
+    from penstock.clients.jvm.java import find_java
 
     find_java()
-    from penstock.cli.packages import fetched, packages_of
-    from penstock.runtime.peek import peek
-    from penstock.runtime.session import spark_session
+    from penstock.runtime.run.preview import peek
+    from penstock.runtime.spark.session import spark_session
+    from penstock.workflow.packages import fetched, packages_of
 
     jars = fetched(packages_of(manifest, checked.environ))
     with spark_session(manifest.spark, checked.place.logs, jars) as spark:
@@ -100,7 +100,7 @@ def _dead_letters(checked: Checked, topic: str, limit: int) -> list[dict[str, An
         rows = parquet.first_rows(files, limit, _BYTES)
         shown = covered(checked, [_letter(topic, place, row) for place, row in enumerate(rows)])
         return [{name: letter.about[name] for name in row} for row, letter in zip(rows, shown, strict=True)]
-    from penstock.clients.kafka.letters import in_topics
+    from penstock.clients.dead_letters.kafka import in_topics
 
     found = islice(in_topics(checked.clusters.sink.kafka, [topic]), limit)
     return [{name: letter.about[name] for name in (*FIELDS, OWNER)} for letter in covered(checked, found)]

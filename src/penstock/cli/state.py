@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.cli import output
-from penstock.cli.line import Checked, check, compiled, node_named
 from penstock.cli.options import (
     ConfigOption,
     DirectoryOption,
@@ -21,9 +20,10 @@ from penstock.graph.graph import Graph, Node
 from penstock.manifest.model import Manifest, QuerySpec
 from penstock.manifest.words import Told, told, window_by
 from penstock.plan.state import read_deployed
+from penstock.workflow.stages import Checked, check, compiled, node_named
 
 if TYPE_CHECKING:
-    from penstock.runtime.state import OperatorState, QueryState
+    from penstock.runtime.checkpoint.state_stats import OperatorState, QueryState
 
 _SPARKS_OWN = {
     "symmetricHashJoin": "JOIN",
@@ -85,8 +85,8 @@ def _bytes(document: dict[str, Any]) -> str:
 
 def _document(checked: Checked, query: QuerySpec) -> dict[str, Any] | None:
     """What the checkpoint of a query says; None if none of its batches is done."""
-    from penstock.runtime.lock import running_pid
-    from penstock.runtime.state import query_state
+    from penstock.runtime.checkpoint.state_stats import query_state
+    from penstock.runtime.run.lock import running_pid
 
     state = query_state(checked.place.checkpoint(query.name))
     if state is None or not state.operators:
@@ -129,7 +129,7 @@ def _none(text: str, hint: str, name: str) -> ProjectInvalid:
 
 
 def _operators(query: QuerySpec, state: "QueryState", times: set[str]) -> list[dict[str, Any]]:
-    from penstock.runtime.state import KEYED
+    from penstock.runtime.checkpoint.state_stats import KEYED
 
     ours = told(query, times)
     keyed = [operator.id for operator in state.operators if operator.name == KEYED]

@@ -5,7 +5,6 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli import output
-from penstock.cli.line import Checked, check, compiled
 from penstock.cli.options import ConfigOption, DirectoryOption, EnvOption, Format, FormatOption, PathArgument, target
 from penstock.cli.printable import escape_controls
 from penstock.cli.query_states import LIVE_STATES, state_text
@@ -14,6 +13,7 @@ from penstock.clients.kafka.lag import lag_of
 from penstock.manifest.model import QuerySpec
 from penstock.plan.groups import groups
 from penstock.plan.state import read_recorded
+from penstock.workflow.stages import Checked, check, compiled
 
 
 def command(
@@ -27,7 +27,7 @@ def command(
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Show whether the project runs, and how far each query is."""
-    from penstock.runtime.lock import lock_holder
+    from penstock.runtime.run.lock import lock_holder
 
     checked = check(target(path, directory, env, config=config))
     recorded = read_recorded(checked.store, checked.place)
@@ -87,8 +87,8 @@ def _behind(checked: Checked) -> dict[str, list[dict[str, Any]]]:
 
 def _begun(query: QuerySpec, checked: Checked, admin: KafkaAdmin) -> dict[tuple[str, int], int]:
     """Where a query has begun to read, or would begin now."""
-    from penstock.runtime.checkpoint import begun_at
-    from penstock.runtime.positions import positions_in
+    from penstock.runtime.checkpoint.layout import begun_at
+    from penstock.runtime.checkpoint.offset_commit import positions_in
 
     found: dict[tuple[str, int], int] = {}
     for entry in (entry for entry in query.inputs if entry.topic is not None):

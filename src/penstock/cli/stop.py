@@ -8,10 +8,10 @@ from typing import Annotated, Final
 import typer
 
 from penstock.cli import output
-from penstock.cli.line import check
 from penstock.cli.options import ConfigOption, DirectoryOption, EnvOption, Format, FormatOption, PathArgument, target
 from penstock.errors import ServiceError
 from penstock.plan.state import read_recorded
+from penstock.workflow.stages import check
 
 SPARE_SECS: Final = 5
 SAID: Final = {"given up": "; a batch was given up, and the next start does it again", "failed": ", which had failed"}
@@ -30,7 +30,7 @@ def command(
     form: FormatOption = Format.TEXT,
 ) -> None:
     """Stop the process that runs the project, and wait until it has. Batches under way are finished first."""
-    from penstock.runtime.lock import lock_holder
+    from penstock.runtime.run.lock import lock_holder
 
     checked = check(target(path, directory, env, config=config))
     holder = lock_holder(checked.place.lock_file)

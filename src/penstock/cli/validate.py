@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli import output
-from penstock.cli.line import Checked, Target, check
 from penstock.cli.options import (
     ConfigOption,
     DirectoryOption,
@@ -21,6 +20,7 @@ from penstock.cli.options import (
 from penstock.errors import Diagnostic, PenstockError, ProjectInvalid
 from penstock.manifest.unrun_tests import unrun_tests
 from penstock.project.load import environment_files, is_project
+from penstock.workflow.stages import Checked, Target, check
 
 
 def command(

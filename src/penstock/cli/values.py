@@ -4,8 +4,8 @@ from typing import Any
 
 from penstock.cli.output import exact_json
 from penstock.clients.clusters import Clusters
+from penstock.clients.dead_letters.model import Letter
 from penstock.clients.kafka.avro_values import decode_avro, schema_number
-from penstock.clients.letters import Letter
 from penstock.errors import ServiceError
 
 

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Self
 
-from penstock.clients.clickhouse.server import ClickHouseSink, ClickHouseSource
-from penstock.clients.connect import Connect
-from penstock.clients.gateway import Gateway
-from penstock.clients.kafka.cluster import KafkaCluster
-from penstock.clients.kafka.schema_book import SchemaBook
+from penstock.clients.clickhouse.client import ClickHouseSink, ClickHouseSource
+from penstock.clients.conduktor import Gateway
+from penstock.clients.kafka.connection import KafkaCluster
+from penstock.clients.kafka_connect import Connect
 from penstock.clients.postgres.server import PostgresServer
+from penstock.clients.registry.schema_cache import SchemaBook
 from penstock.settings import Settings, connection_name
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from penstock.clients.batches import BatchRef, counted
+from penstock.clients.files.batch_directory import BatchRef, counted
 from penstock.connectors.contract import NO_SERVICE, StreamSink
 
 if TYPE_CHECKING:

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 
 from pydantic import Field, PrivateAttr
 
-from penstock.clients.batches import PartRead
-from penstock.clients.clickhouse.server import ClickHouseSource as Origin
+from penstock.clients.clickhouse.client import ClickHouseSource as Origin
 from penstock.clients.clusters import Clusters
-from penstock.clients.column_names import wrong_names
-from penstock.clients.wide.columns import of_texts
+from penstock.clients.files.batch_directory import PartRead
+from penstock.clients.int256.columns import of_texts
+from penstock.clients.rows.reserved_columns import wrong_names
 from penstock.config import Names, Whole
 from penstock.connectors.contract import Source
-from penstock.sql.types import Column, Columns
+from penstock.sql.types.columns import Column, Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.clients.clickhouse.reading import Reading
+    from penstock.clients.clickhouse.paging import Reading
 
 _FORMAT: Final = "penstock_clickhouse"
 
@@ -108,7 +108,7 @@ class ClickHouseSource(Source):
         return of_texts(spark.read.format(_FORMAT).load(), dict(reading.wide))
 
     def _reading(self) -> Reading:
-        from penstock.clients.clickhouse.reading import reading
+        from penstock.clients.clickhouse.paging import reading
 
         origin = self._origin
         found = reading(origin.server, self.table_name, self.columns, self.filter, origin.page_size)

@@ -8,26 +8,26 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 from pydantic import AliasChoices, Field, PrivateAttr
 
-from penstock.clients.batches import BatchRef
-from penstock.clients.clickhouse.server import ClickHouseSink as Target
-from penstock.clients.clickhouse.server import name
+from penstock.clients.clickhouse.client import ClickHouseSink as Target
+from penstock.clients.clickhouse.client import name
 from penstock.clients.clusters import Clusters
-from penstock.clients.formats import JSON_OPTIONS
-from penstock.clients.wide.columns import wide_columns, with_texts
+from penstock.clients.files.batch_directory import BatchRef
+from penstock.clients.files.formats import JSON_OPTIONS
+from penstock.clients.int256.columns import wide_columns, with_texts
 from penstock.config import Key, OnError, Whole
 from penstock.connectors.contract import Sink, Written
 from penstock.connectors.node import Parallelism
 from penstock.errors import PenstockError, QueryFailed, ServiceError
 from penstock.keyed.operators import OP
 from penstock.settings import Settings
-from penstock.sql.types import Columns
-from penstock.sql.wide_decimals import decimal_sizes
-from penstock.sql.wide_types import Wide, is_decimal
+from penstock.sql.types.columns import Columns
+from penstock.sql.types.int256 import Wide, is_decimal
+from penstock.sql.types.wide_decimals import decimal_sizes
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
-    from penstock.clients.clickhouse.rows import Inserting
+    from penstock.clients.clickhouse.insert import Inserting
 
 _COLUMNS: Final[Mapping[Wide, str]] = {"UINT256": "UInt256", "INT256": "Int256"}
 _DECIMAL_DIGITS: Final = 76
@@ -130,7 +130,7 @@ class ClickHouseSink(Sink):
         self, batch: DataFrame, ref: BatchRef, on_refusal: OnError, keep: Callable[[DataFrame], None]
     ) -> Written:
         from penstock.clients.clickhouse import tables
-        from penstock.clients.clickhouse.rows import REPORT
+        from penstock.clients.clickhouse.insert import REPORT
 
         server = self._target.server
         wide = {name: _column_type(kind) for name, kind in wide_columns(batch.schema).items()}
@@ -158,7 +158,7 @@ class ClickHouseSink(Sink):
         """What executors do, for a table that is there by now."""
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        from penstock.clients.clickhouse.rows import Inserting, Packing
+        from penstock.clients.clickhouse.insert import Inserting, Packing
         from penstock.clients.clickhouse.tables import Wanted, prepared
 
         target = self._target
@@ -209,7 +209,7 @@ def _letters(told: Sequence[tuple[bytes, str]], batch: DataFrame) -> DataFrame:
     from pyspark.sql import functions as f
     from pyspark.sql.types import StringType, StructField, StructType
 
-    from penstock.clients.clickhouse.refusals import unpacked
+    from penstock.clients.clickhouse.rejected_rows import unpacked
 
     schema = StructType([*_numbered(batch).schema, StructField("said", StringType())])
     packed = batch.sparkSession.createDataFrame(told, "letters BINARY, message STRING")

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Name
 
 from pydantic import AliasChoices, BeforeValidator, Field, PrivateAttr, model_validator
 
-from penstock.clients import hadoop, places
-from penstock.clients.batches import BatchRef, PartRead, publish, remove_batches
-from penstock.clients.file_columns import RENAMING, check_columns, columns_in, note, noted, with_header
-from penstock.clients.flat import flat
-from penstock.clients.formats import (
+from penstock.clients.files import hadoop_batches, uri
+from penstock.clients.files.batch_directory import BatchRef, PartRead, publish, remove_batches
+from penstock.clients.files.csv_columns import flat
+from penstock.clients.files.formats import (
     FORMATS,
     STREAM_OPTIONS,
     Format,
@@ -22,11 +21,8 @@ from penstock.clients.formats import (
     literal,
     stamps_of,
 )
-from penstock.clients.jars import Package
-from penstock.clients.kafka.data_formats import Schema
-from penstock.clients.places import Place
-from penstock.clients.spark_packages import AVRO
-from penstock.clients.text_rows import (
+from penstock.clients.files.schema_inference import RENAMING, check_columns, columns_in, note, noted, with_header
+from penstock.clients.files.text_rows import (
     LINE,
     TEXT_FORMATS,
     numbered,
@@ -39,14 +35,18 @@ from penstock.clients.text_rows import (
     rows_read,
     sound_rows,
 )
+from penstock.clients.files.uri import Place
+from penstock.clients.jvm.maven import Package
+from penstock.clients.jvm.packages import AVRO
+from penstock.clients.kafka.data_formats import Schema
 from penstock.config import Duration, Frozen
 from penstock.connectors.contract import ERROR, NO_SERVICE, ORIGIN, Sink, Source
 from penstock.connectors.node import Parallelism
 from penstock.errors import ServiceError
 from penstock.keyed.operators import OP, ORDER
-from penstock.sql.dialects import quoted
-from penstock.sql.types import Column as SqlColumn
-from penstock.sql.types import Columns
+from penstock.sql.parse.dialects import quoted
+from penstock.sql.types.columns import Column as SqlColumn
+from penstock.sql.types.columns import Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -87,15 +87,15 @@ class _Files(Frozen):
     """`parquet`, `json` (one object a line; also `ndjson`, `jsonl`), `csv` (with a header line) or `avro`."""
 
     def rooted_at(self, root: Path) -> Self:
-        return self.model_copy(update={"path": places.rooted(self.path, root)})
+        return self.model_copy(update={"path": uri.rooted(self.path, root)})
 
     @classmethod
     def packages_for(cls, config: Mapping[str, Any]) -> tuple[Package, ...]:
-        return (*places.packages(str(config["path"])), *(AVRO if config["format"] == "avro" else ()))
+        return (*uri.packages(str(config["path"])), *(AVRO if config["format"] == "avro" else ()))
 
     @classmethod
     def stays_here(cls, config: Mapping[str, Any]) -> bool:
-        return places.local(str(config["path"])) is not None
+        return uri.local(str(config["path"])) is not None
 
 
 class _Found(NamedTuple):
@@ -210,7 +210,7 @@ class FileSource(_Files, Source):
         return self._rows(numbered(table, self._form), found, kept)
 
     def read_all_again(self, spark: SparkSession, name: str) -> DataFrame | None:
-        local, root = places.local(self.path), self.path.rstrip("/")
+        local, root = uri.local(self.path), self.path.rstrip("/")
         names = self._names(spark, self._form)
         if local is None:
             files = tuple(f"{root}/{found}" if found else root for found in names)
@@ -229,17 +229,17 @@ class FileSource(_Files, Source):
         return sound_rows(self._rows(table.load(literal(self.path)), found))
 
     def file_stamps(self) -> Mapping[str, tuple[int, int]] | None:
-        path = places.local(self.path)
+        path = uri.local(self.path)
         return None if path is None else stamps_of(files_under(path, self._form))
 
     def known_columns(self) -> Columns | None:
         if self.schema_ is not None:
             return tuple(SqlColumn(name, kind) for name, kind in self.schema_.items())
-        path = places.local(self.path)
+        path = uri.local(self.path)
         return None if path is None else known_columns(path, FORMATS[self.format])
 
     def check(self) -> None:
-        path = places.local(self.path)
+        path = uri.local(self.path)
         if path is not None and next(files_under(path, FORMATS[self.format]), None) is None:
             raise self._empty()
 
@@ -308,17 +308,17 @@ class FileSource(_Files, Source):
 
     def _names(self, spark: SparkSession, chosen: Format) -> list[str]:
         """The files, by their paths below the source's own; that itself is the empty one."""
-        path = places.local(self.path)
+        path = uri.local(self.path)
         if path is not None:
             return ["" if file == path else str(file.relative_to(path)) for file in files_under(path, chosen)]
-        return hadoop.files_under(spark, self.path, chosen)
+        return hadoop_batches.files_under(spark, self.path, chosen)
 
     def _base(self, spark: SparkSession) -> str:
         """The directory from which on names of directories may be columns."""
-        path = places.local(self.path)
+        path = uri.local(self.path)
         if path is not None:
             return str(path.parent if path.is_file() else path)
-        return self.path.rpartition("/")[0] if hadoop.is_file(spark, self.path) else self.path
+        return self.path.rpartition("/")[0] if hadoop_batches.is_file(spark, self.path) else self.path
 
     def _empty(self) -> ServiceError:
         text = f"no files matching format {self.format} found at path {self.path}"
@@ -339,17 +339,17 @@ class FileSink(_Files, Sink):
     """How many tasks write a batch at most, each a file. Default: one for each part of it."""
 
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
-        path, chosen = places.local(self.path), FORMATS[self.format]
+        path, chosen = uri.local(self.path), FORMATS[self.format]
         if self.format == "csv":
             batch = flat(batch)
         rows = batch if self.parallelism is None else batch.coalesce(self.parallelism)
-        return publish(path, ref, rows, chosen) if path else hadoop.publish(self.path, ref, rows, chosen, {})
+        return publish(path, ref, rows, chosen) if path else hadoop_batches.publish(self.path, ref, rows, chosen, {})
 
     @classmethod
     def emptying(cls, config: Mapping[str, Any]) -> str | None:
         return "the batches in it are deleted" if cls.stays_here(config) else None
 
     def empty(self) -> None:
-        path = places.local(self.path)
+        path = uri.local(self.path)
         assert path is not None
         remove_batches(path)

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from penstock.config import Frozen, each_once, refuse_crossed_bounds
 from penstock.connectors.contract import Source
-from penstock.sql.types import Column, Columns
+from penstock.sql.types.columns import Column, Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as Expression

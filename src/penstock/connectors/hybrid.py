@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, field_validator, model_validator
 
 from penstock.clients.kafka.data_formats import BEGINNING, known_format
-from penstock.clients.topic_names import TopicName
+from penstock.clients.rows.topic_names import TopicName
 from penstock.config import Frozen, Names, Whole
 from penstock.connectors import registry
 from penstock.connectors.contract import Source
-from penstock.sql.types import Columns
+from penstock.sql.types.columns import Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

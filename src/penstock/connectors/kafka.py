@@ -10,24 +10,24 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import AliasChoices, Field, PrivateAttr, model_validator
 
-from penstock.clients.batches import PartRead
 from penstock.clients.clusters import Cluster, Clusters
-from penstock.clients.column_names import by_case, wrong_names
-from penstock.clients.jars import Package
-from penstock.clients.kafka import records
+from penstock.clients.files.batch_directory import PartRead
+from penstock.clients.jvm.maven import Package
+from penstock.clients.jvm.packages import KAFKA
+from penstock.clients.jvm.udfs.functions import know_row_functions
+from penstock.clients.kafka import decode
 from penstock.clients.kafka.avro import AvroSchemas, avro_value, narrowed
+from penstock.clients.kafka.confluent_wire import Writers
 from penstock.clients.kafka.data_formats import Beginning, Schema, known_format
-from penstock.clients.kafka.records import Decoded, Shape, in_order, with_origin
-from penstock.clients.kafka.wire import Writers
-from penstock.clients.rowwise.functions import know_row_functions
-from penstock.clients.spark_packages import KAFKA
-from penstock.clients.topic_names import TopicName
+from penstock.clients.kafka.decode import Decoded, Shape, in_order, with_origin
+from penstock.clients.rows.reserved_columns import by_case, wrong_names
+from penstock.clients.rows.topic_names import TopicName
 from penstock.config import Frozen, Whole
 from penstock.connectors.contract import ERROR, ORIGIN, Source
 from penstock.errors import ServiceError
 from penstock.keyed.operators import OP, ORDER
-from penstock.sql.types import Column, Columns
-from penstock.sql.words import parts_over
+from penstock.sql.pushdown.referenced_columns import parts_over
+from penstock.sql.types.columns import Column, Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -148,7 +148,7 @@ class KafkaSource(Source):
 
     def where(self, condition: str) -> Self:
         found = self.model_copy()
-        found._early = parts_over(condition, records.METADATA) if self.include_metadata else None
+        found._early = parts_over(condition, decode.METADATA) if self.include_metadata else None
         return found
 
     def keeping_in(self, directory: Path) -> Self:
@@ -180,7 +180,7 @@ class KafkaSource(Source):
     def known_columns(self) -> Columns | None:
         if self.schema_ is None:
             return None
-        metadata = records.METADATA_TYPES if self.include_metadata else {}
+        metadata = decode.METADATA_TYPES if self.include_metadata else {}
         return tuple(Column(name, kind) for name, kind in {**self.schema_, **metadata}.items())
 
     def read(self, spark: SparkSession, name: str) -> DataFrame:
@@ -240,27 +240,27 @@ class KafkaSource(Source):
         """Rows, what is wrong with them, and these columns of theirs."""
         if self._early is not None:
             know_row_functions(found.sparkSession, self._early)
-            found = records.placed(found, self._early)
+            found = decode.placed(found, self._early)
         decoded = self._decoded(found.sparkSession)
         shape = Shape(self.primary_key, self.operation, self.include_metadata, self._key_schemas(), self.topic)
-        return records.rows(found, decoded, shape, ERROR, kept)
+        return decode.rows(found, decoded, shape, ERROR, kept)
 
     def _decoded(self, spark: SparkSession) -> Decoded:
         match self.data_format:
             case "json" if self.envelope is not None:
-                return records.json_in_envelope(self._readable(self._declared()))
+                return decode.json_in_envelope(self._readable(self._declared()))
             case "json":
-                return records.json_value(self._readable(self.schema_ or self._found_columns(spark)))
+                return decode.json_value(self._readable(self.schema_ or self._found_columns(spark)))
             case "raw":
-                return records.raw_value()
+                return decode.raw_value()
             case "avro" if self.envelope is not None:
-                return records.out_of_envelope(avro_value(self._schemas(), records.ENVELOPE, records.ROW_AT))
+                return decode.out_of_envelope(avro_value(self._schemas(), decode.ENVELOPE, decode.ROW_AT))
             case "avro":
                 return avro_value(self._schemas())
 
     def _readable(self, columns: dict[str, str]) -> dict[str, str]:
         """Columns of JSON, each of which can be told from the others."""
-        if wrong := wrong_names(columns, f"topic `{self.topic}`", records.RENAMING):
+        if wrong := wrong_names(columns, f"topic `{self.topic}`", decode.RENAMING):
             raise wrong
         return columns
 
@@ -300,7 +300,7 @@ class KafkaSource(Source):
     def _found_columns(self, spark: SparkSession) -> dict[str, str]:
         """The columns of some records, where nobody has said what they are."""
         first = self._table(by_case(spark), self._options()).select("value").limit(_SAMPLE)
-        found = records.json_columns(first)
+        found = decode.json_columns(first)
         if not found:
             hint = "declare the columns, or put a record into it"
             raise ServiceError(

@@ -10,27 +10,27 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, PrivateAttr
 
-from penstock.clients.batches import BatchRef, counted
 from penstock.clients.clusters import Cluster, Clusters
-from penstock.clients.formats import JSON_OPTIONS
-from penstock.clients.jars import Package
+from penstock.clients.files.batch_directory import BatchRef, counted
+from penstock.clients.files.formats import JSON_OPTIONS
+from penstock.clients.int256.columns import as_decimal_bytes, text_of, wide_columns, with_texts
+from penstock.clients.int256.register import know_wide_numbers
+from penstock.clients.jvm.maven import Package
+from penstock.clients.jvm.packages import KAFKA
+from penstock.clients.kafka.confluent_wire import head
 from penstock.clients.kafka.data_formats import known_format
-from penstock.clients.kafka.records import OPERATION_HEADER
-from penstock.clients.kafka.schema_book import SchemaBook
-from penstock.clients.kafka.wire import head
-from penstock.clients.operations import operation
-from penstock.clients.schema_text import columns_of
-from penstock.clients.spark_packages import KAFKA
-from penstock.clients.topic_names import TopicName
-from penstock.clients.wide.columns import as_decimal_bytes, text_of, wide_columns, with_texts
-from penstock.clients.wide.functions import know_wide_numbers
+from penstock.clients.kafka.decode import OPERATION_HEADER
+from penstock.clients.registry.columns import columns_of
+from penstock.clients.registry.schema_cache import SchemaBook
+from penstock.clients.rows.row_op import operation
+from penstock.clients.rows.topic_names import TopicName
 from penstock.config import NODE, Whole
 from penstock.connectors.contract import StreamSink
 from penstock.errors import QueryFailed, ServiceError
 from penstock.keyed.operators import OP
-from penstock.sql.avro_types import avro_record
-from penstock.sql.dialects import quoted
-from penstock.sql.types import Column
+from penstock.sql.parse.dialects import quoted
+from penstock.sql.types.avro_types import avro_record
+from penstock.sql.types.columns import Column
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
-from penstock.clients.batches import BatchRef
+from penstock.clients.files.batch_directory import BatchRef
 from penstock.connectors.contract import NO_SERVICE, Sink
 from penstock.errors import QueryFailed
 from penstock.keyed.operators import OP

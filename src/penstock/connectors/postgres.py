@@ -10,19 +10,19 @@ from urllib.parse import parse_qsl
 
 from pydantic import BeforeValidator, Field, SecretStr, field_validator, model_validator
 
-from penstock.clients.batches import BatchRef
-from penstock.clients.jars import Package
-from penstock.clients.postgres.login import Address
+from penstock.clients.files.batch_directory import BatchRef
+from penstock.clients.jvm.maven import Package
+from penstock.clients.jvm.packages import POSTGRES
+from penstock.clients.postgres.connection_fields import Address
 from penstock.clients.postgres.server import PostgresServer
+from penstock.clients.postgres.sink.writer import TableWriter
 from penstock.clients.postgres.tables import TableName, columns_of
-from penstock.clients.postgres.writing import TableWriter
-from penstock.clients.spark_packages import POSTGRES
 from penstock.config import Key, Secret, Whole, unknown_word
 from penstock.connectors.contract import Sink, Source
 from penstock.connectors.table_sink import TableSink
 from penstock.errors import PlanRefused, ServiceError
 from penstock.keyed.operators import OP
-from penstock.sql.types import Columns
+from penstock.sql.types.columns import Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

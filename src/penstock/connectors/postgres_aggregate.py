@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from penstock.clients.postgres.aggregates import Figure, Group
-from penstock.clients.postgres.aggregating import COUNTER, SENTINEL, Aggregation
+from penstock.clients.postgres.sink.aggregate_tables import COUNTER, SENTINEL, Aggregation
+from penstock.clients.postgres.sink.aggregate_triggers import Figure, Group
+from penstock.clients.postgres.sink.writer import TableWriter
 from penstock.clients.postgres.tables import TableName
-from penstock.clients.postgres.writing import TableWriter
 from penstock.config import Frozen
 from penstock.connectors.table_sink import TableSink
 from penstock.errors import PlanRefused

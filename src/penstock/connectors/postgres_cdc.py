@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import Field, PrivateAttr
 
-from penstock.clients.batches import PartRead
-from penstock.clients.column_names import wrong_names
-from penstock.clients.postgres.login import Address
+from penstock.clients.files.batch_directory import PartRead
+from penstock.clients.postgres.connection_fields import Address
 from penstock.clients.postgres.tables import TableName
+from penstock.clients.rows.reserved_columns import wrong_names
 from penstock.config import Names, Number, Spelled, Whole
 from penstock.connectors.contract import Source
 from penstock.keyed.operators import ORDER
@@ -23,7 +23,7 @@ from penstock.keyed.operators import ORDER
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from penstock.clients.postgres.followed import Followed
+    from penstock.clients.postgres.cdc.published_table import Followed
 
 _FORMAT: Final = "penstock_postgres_cdc"
 _LONGEST_NAME: Final = 63
@@ -83,7 +83,7 @@ class PostgresCdcSource(Address, Source):
         self._followed()
 
     def read(self, spark: SparkSession, name: str) -> DataFrame:
-        from penstock.clients.postgres.spark_source import data_source
+        from penstock.clients.postgres.cdc.spark_source import data_source
 
         label = f"{_FORMAT}_{zlib.crc32(name.encode()):08x}"
         spark.dataSource.register(data_source(label, self._followed()))
@@ -96,7 +96,7 @@ class PostgresCdcSource(Address, Source):
     def read_again(
         self, spark: SparkSession, name: str, parts: Mapping[str, PartRead], *, ordered: bool = False
     ) -> DataFrame | None:
-        from penstock.clients.postgres.snapshots import noted
+        from penstock.clients.postgres.cdc.snapshots import noted
 
         part, begun = parts.get(name), None if self._directory is None else noted(self._directory)
         if part is None or part.after is None or begun is None:
@@ -108,14 +108,14 @@ class PostgresCdcSource(Address, Source):
         return self._rows(spark)
 
     def _rows(self, spark: SparkSession, within: tuple[str, str] | None = None) -> DataFrame:
-        from penstock.clients.postgres.spark_source import data_source
+        from penstock.clients.postgres.cdc.spark_source import data_source
 
         spark.dataSource.register(data_source(_FORMAT, self._followed(), within))
         return spark.read.format(_FORMAT).load()
 
     def _followed(self) -> Followed:
-        from penstock.clients.postgres.followed import Followed, described
-        from penstock.clients.postgres.snapshots import noted
+        from penstock.clients.postgres.cdc.published_table import Followed, described
+        from penstock.clients.postgres.cdc.snapshots import noted
 
         schema, _, table = (self.table if self.schema_ is None else "").rpartition(".")
         name = TableName(self.schema_ or schema or "public", table or self.table)

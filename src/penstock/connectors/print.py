@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 
 from pydantic import Field, PrivateAttr
 
-from penstock.clients.batches import BatchRef
 from penstock.clients.clusters import Clusters
-from penstock.clients.formats import JSON_OPTIONS
-from penstock.clients.operations import operation
+from penstock.clients.files.batch_directory import BatchRef
+from penstock.clients.files.formats import JSON_OPTIONS
+from penstock.clients.rows.row_op import operation
 from penstock.config import Whole
 from penstock.connectors.contract import NO_SERVICE, Sink
 from penstock.keyed.operators import OP
 from penstock.settings import Settings
-from penstock.sql.dialects import quoted
+from penstock.sql.parse.dialects import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

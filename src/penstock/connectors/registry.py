@@ -6,7 +6,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from penstock.clients.jars import Package
+from penstock.clients.jvm.maven import Package
 from penstock.connectors.contract import Connector, Sink, Source
 from penstock.errors import PlanRefused
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from penstock.clients.batches import BatchRef
-from penstock.clients.formats import FORMATS, Format
-from penstock.clients.hadoop import publish
+from penstock.clients.files.batch_directory import BatchRef
+from penstock.clients.files.formats import FORMATS, Format
+from penstock.clients.files.hadoop_batches import publish
 from penstock.config import Secret, Whole
 from penstock.connectors.contract import NO_SERVICE, Sink
 

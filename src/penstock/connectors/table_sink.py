@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import PrivateAttr
 
-from penstock.clients.batches import BatchRef
 from penstock.clients.clusters import Clusters
-from penstock.clients.postgres.login import Login
+from penstock.clients.files.batch_directory import BatchRef
+from penstock.clients.postgres.connection_fields import Login
 from penstock.clients.postgres.server import PostgresServer
-from penstock.clients.postgres.writing import TableWriter
+from penstock.clients.postgres.sink.writer import TableWriter
 from penstock.connectors.contract import Sink
 from penstock.connectors.node import Parallelism
 from penstock.settings import Settings
-from penstock.sql.types import Columns
+from penstock.sql.types.columns import Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

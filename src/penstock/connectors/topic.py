@@ -12,10 +12,9 @@ from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
-from penstock.clients import parquet
-from penstock.clients.batches import BatchRef, PartRead, publish, remove_batches
-from penstock.clients.file_columns import columns_in
-from penstock.clients.formats import (
+from penstock.clients.files import parquet
+from penstock.clients.files.batch_directory import BatchRef, PartRead, publish, remove_batches
+from penstock.clients.files.formats import (
     FORMATS,
     STREAM_OPTIONS,
     Format,
@@ -24,7 +23,8 @@ from penstock.clients.formats import (
     known_columns,
     literal,
 )
-from penstock.clients.text_rows import (
+from penstock.clients.files.schema_inference import columns_in
+from penstock.clients.files.text_rows import (
     TEXT_FORMATS,
     file_read,
     numbered,
@@ -37,13 +37,13 @@ from penstock.clients.text_rows import (
     rows_read,
     sound_rows,
 )
-from penstock.clients.topic_names import TopicName
+from penstock.clients.rows.topic_names import TopicName
 from penstock.config import Frozen
 from penstock.connectors.contract import ERROR, NO_SERVICE, ORIGIN, Sink, Source
 from penstock.errors import ServiceError
 from penstock.keyed.operators import OP, ORDER
-from penstock.sql.dialects import quoted
-from penstock.sql.types import Column, Columns
+from penstock.sql.parse.dialects import quoted
+from penstock.sql.types.columns import Column, Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn

@@ -10,24 +10,24 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, field_validator, model_validator
 
-from penstock.clients.batches import BatchRef
 from penstock.clients.clusters import Clusters
-from penstock.clients.formats import JSON_OPTIONS
-from penstock.clients.operations import operation
-from penstock.clients.posting import CONNECT_SECS, Endpoint
-from penstock.clients.tasks import one_by_one
+from penstock.clients.files.batch_directory import BatchRef
+from penstock.clients.files.formats import JSON_OPTIONS
+from penstock.clients.http.request import CONNECT_SECS, Endpoint
+from penstock.clients.rows.key_order import one_by_one
+from penstock.clients.rows.row_op import operation
 from penstock.config import Duration, OnError, Spelled, Whole
 from penstock.connectors.contract import Remark, Sink, Written
 from penstock.connectors.node import Parallelism
 from penstock.errors import PlanRefused, ServiceError
 from penstock.keyed.operators import OP
 from penstock.settings import Settings
-from penstock.sql.dialects import quoted
+from penstock.sql.parse.dialects import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
-    from penstock.clients.sending import OnRefusal, Sender
+    from penstock.clients.http.sender import OnRefusal, Sender
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _SECRET: Final = Spelled(
@@ -130,7 +130,7 @@ class WebhookSink(Sink):
     def deliver(self, batch: DataFrame, ref: BatchRef, keep: Callable[[DataFrame], None]) -> Written:
         from pyspark.sql import functions as f
 
-        from penstock.clients.sending import RESULT, ROW
+        from penstock.clients.http.sender import RESULT, ROW
 
         sender = self._sender(ref)
         results = self._rows(batch).mapInArrow(sender, RESULT)
@@ -150,7 +150,7 @@ class WebhookSink(Sink):
         """Rows as JSON, made by Spark, with what tells their keys apart."""
         from pyspark.sql import functions as f
 
-        from penstock.clients.sending import KEY, ROW
+        from penstock.clients.http.sender import KEY, ROW
 
         op = operation(batch).alias(OP)
         columns = [f.col(quoted(name)) for name in batch.columns if name != OP]
@@ -166,7 +166,7 @@ class WebhookSink(Sink):
         return by_key.select(row, f.xxhash64(*map(quoted, self.primary_key)).alias(KEY))
 
     def _sender(self, ref: BatchRef) -> Sender:
-        from penstock.clients.sending import Sender
+        from penstock.clients.http.sender import Sender
 
         http = self._settings.external_http_handler
         rows = 1 if self.one_row_per_request else self.batch_size or http.trigger_max_count

@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from penstock.clients.packages import require
+from penstock.clients.extras import require
 from penstock.dev.processes import Running, own_port, responds, start
 
 USER: Final = "default"

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Final
 
-from penstock.clients.jars import Package, fetch, unpacked
-from penstock.clients.java import find_java
+from penstock.clients.jvm.java import find_java
+from penstock.clients.jvm.maven import Package, fetch, unpacked
 from penstock.dev.kafka import LOGGING, PACKAGES, VERSION
 from penstock.dev.processes import Running, own_port, responds, start
 

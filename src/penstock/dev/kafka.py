@@ -8,8 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from penstock.clients.jars import Package, fetch
-from penstock.clients.java import find_java
+from penstock.clients.jvm.java import find_java
+from penstock.clients.jvm.maven import Package, fetch
 from penstock.dev.processes import Running, answers, free_port, own_port, start
 from penstock.errors import ServiceError
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Final
 
-from penstock.clients.jars import Package, unpacked
-from penstock.clients.java import find_java
+from penstock.clients.jvm.java import find_java
+from penstock.clients.jvm.maven import Package, unpacked
 from penstock.dev.processes import Running, own_port, responds, start
 
 PACKAGE: Final = Package("io.apicurio", "apicurio-registry-app", "2.6.13.Final", "all", "tar.gz", alone=True)

@@ -5,8 +5,8 @@ from typing import Protocol
 
 from penstock.errors import Diagnostic, Origin, Severity, did_you_mean
 from penstock.graph.graph import Node
-from penstock.sql.query import Problem
-from penstock.sql.types import Columns
+from penstock.sql.parse.query import Problem
+from penstock.sql.types.columns import Columns
 
 
 class Place(Protocol):

@@ -9,8 +9,8 @@ from penstock.errors import Diagnostic
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
 from penstock.project.documents import Step
-from penstock.sql.literals import is_date, is_timestamp
-from penstock.sql.types import Columns
+from penstock.sql.types.columns import Columns
+from penstock.sql.types.literals import is_date, is_timestamp
 
 Kind: TypeAlias = Literal["text", "number", "truth", "date", "time"]
 _KINDS: Final[dict[str, Kind]] = {

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.graph.graph import Graph
-from penstock.sql.origins import Use, Way
-from penstock.sql.types import spelled
+from penstock.sql.analyze.column_lineage import Use, Way
+from penstock.sql.types.columns import spelled
 
 
 @dataclass(frozen=True, slots=True)

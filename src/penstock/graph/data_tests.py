@@ -11,8 +11,8 @@ from penstock.graph.names import unknown
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
 from penstock.project.template import Templates
-from penstock.sql.row_conditions import wrong_condition
-from penstock.sql.types import TYPE_NAMES, spark_type
+from penstock.sql.rewrite.row_conditions import wrong_condition
+from penstock.sql.types.columns import TYPE_NAMES, spark_type
 
 _KINDS: Final[Mapping[str, frozenset[str]]] = {
     "string": frozenset({"STRING"}),

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from penstock.graph.graph import Node
 from penstock.project.stream_project import Source
-from penstock.sql.carving.stages import Flow
-from penstock.sql.mask import ColumnMask
-from penstock.sql.query import Problem
-from penstock.sql.study import Study
+from penstock.sql.analyze.analysis import Study
+from penstock.sql.parse.query import Problem
+from penstock.sql.rewrite.mask import ColumnMask
+from penstock.sql.stateful.stages import Flow
 
 
 def flow_of(node: Node) -> Flow:

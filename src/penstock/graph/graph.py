@@ -14,11 +14,11 @@ from penstock.project.runtime import Runtime
 from penstock.project.stream_project import DataTest as ProjectTest
 from penstock.project.stream_project import Exposure, Model, ProjectHeader, Rules
 from penstock.project.stream_project import Source as ProjectSource
-from penstock.sql.carving.stages import FlowKind
-from penstock.sql.mask import ColumnMask
-from penstock.sql.origins import ColumnUse, Origins
-from penstock.sql.query import Query
-from penstock.sql.types import Columns
+from penstock.sql.analyze.column_lineage import ColumnUse, Origins
+from penstock.sql.parse.query import Query
+from penstock.sql.rewrite.mask import ColumnMask
+from penstock.sql.stateful.stages import FlowKind
+from penstock.sql.types.columns import Columns
 from penstock.transforms.sql import SqlTransform
 
 Kind: TypeAlias = Literal["source", "model", "exposure", "transform", "sink"]

@@ -10,7 +10,7 @@ from penstock.graph.link_project import link_project
 from penstock.graph.memory import Memory
 from penstock.project.parse import Project
 from penstock.project.parse_project import StreamProject
-from penstock.sql.types import Columns
+from penstock.sql.types.columns import Columns
 
 Schemas = Mapping[str, Columns]
 """What is known of the columns outside, by node id. A node that is not here is simply not known."""

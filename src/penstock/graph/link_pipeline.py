@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from penstock.clients.column_names import wrong_names
+from penstock.clients.rows.reserved_columns import wrong_names
 from penstock.connectors.contract import Sink, Source
 from penstock.connectors.hybrid import HybridSource
 from penstock.connectors.node import PipelineNode, without_effect
@@ -18,15 +18,15 @@ from penstock.keyed.operators import OP
 from penstock.project.declared import Declared
 from penstock.project.pipeline import Pipeline
 from penstock.project.variables import references
-from penstock.sql.clauses import is_plain_filter, spark_condition
-from penstock.sql.columns import Analysis, analyse
-from penstock.sql.dialects import PIPELINE
-from penstock.sql.operands import told
-from penstock.sql.operation import carry_operation
-from penstock.sql.query import Problem, Query, bind, parse, tables
-from penstock.sql.shape import place_of, stateful_constructs
-from penstock.sql.strangers import strangers
-from penstock.sql.types import Column, Columns
+from penstock.sql.analyze.operand_types import told
+from penstock.sql.analyze.output_schema import Analysis, analyse
+from penstock.sql.analyze.statefulness import place_of, stateful_constructs
+from penstock.sql.lint.unknown_to_spark import strangers
+from penstock.sql.parse.dialects import PIPELINE
+from penstock.sql.parse.query import Problem, Query, bind, parse, tables
+from penstock.sql.parse.render import is_plain_filter, spark_condition
+from penstock.sql.rewrite.propagate_op import carry_operation
+from penstock.sql.types.columns import Column, Columns
 from penstock.transforms.sql import SqlTransform
 
 

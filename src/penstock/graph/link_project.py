@@ -23,7 +23,7 @@ from penstock.graph.virtual_topics import virtual_clashes
 from penstock.project.declared import Declared
 from penstock.project.parse_project import StreamProject
 from penstock.project.stream_project import Model, Source
-from penstock.sql.types import Columns
+from penstock.sql.types.columns import Columns
 
 
 def link_project(

@@ -7,9 +7,9 @@ from penstock.errors import Diagnostic, Severity, nearest
 from penstock.graph.graph import Node
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
-from penstock.sql.mask import ColumnMask
-from penstock.sql.origins import Origins
-from penstock.sql.types import Columns
+from penstock.sql.analyze.column_lineage import Origins
+from penstock.sql.rewrite.mask import ColumnMask
+from penstock.sql.types.columns import Columns
 
 LEVELS: Final[tuple[str, ...]] = get_args(written.Classification)
 

@@ -9,8 +9,8 @@ from penstock.errors import Diagnostic, Severity, nearest
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
 from penstock.project.runtime import ConnectClusters
-from penstock.sql.functions import MODEL_CALLS
-from penstock.sql.shape import Construct
+from penstock.sql.analyze.statefulness import Construct
+from penstock.sql.types.inference_overrides import MODEL_CALLS
 
 
 def materialization(

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from penstock import __version__, keyed, sql
 from penstock.codes import CODES
-from penstock.sql.carving.stages import Flow
-from penstock.sql.study import Study, study
-from penstock.sql.study_json import from_json, to_json
-from penstock.sql.types import Columns
+from penstock.sql.analyze.analysis import Study, study
+from penstock.sql.analyze.analysis_json import from_json, to_json
+from penstock.sql.stateful.stages import Flow
+from penstock.sql.types.columns import Columns
 
 FILE: Final = Path(".penstock") / "cache" / "studies.json"
 

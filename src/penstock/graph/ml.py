@@ -11,9 +11,9 @@ from penstock.project.declared import Declared
 from penstock.project.documents import Step
 from penstock.project.parse import Project
 from penstock.project.parse_project import StreamProject
-from penstock.sql.ml import ModelCall
-from penstock.sql.query import Problem
-from penstock.sql.types import TYPE_NAMES, spark_type
+from penstock.sql.analyze.ml_calls import ModelCall
+from penstock.sql.parse.query import Problem
+from penstock.sql.types.columns import TYPE_NAMES, spark_type
 
 
 def answers(model: written.Model) -> dict[str, str]:

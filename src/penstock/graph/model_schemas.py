@@ -8,7 +8,7 @@ from penstock.keyed.operators import OP
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
 from penstock.project.runtime import Runtime
-from penstock.sql.avro_types import avro_record
+from penstock.sql.types.avro_types import avro_record
 
 
 def schema_notes(declared: Declared[written.Model], node: Node, runtime: Runtime) -> Iterator[Diagnostic]:

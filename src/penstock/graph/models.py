@@ -25,14 +25,14 @@ from penstock.project import stream_project as written
 from penstock.project.declared import Declared
 from penstock.project.runtime import Runtime
 from penstock.project.template import Rendered, Templates
-from penstock.sql.carving.stages import Flow
-from penstock.sql.functions import MODEL_CALLS
-from penstock.sql.mask import masked_columns
-from penstock.sql.origins import ColumnOrigin
-from penstock.sql.query import Problem, Query, union_by_name
-from penstock.sql.shape import unsupported
-from penstock.sql.study import Study, bound
-from penstock.sql.types import Columns
+from penstock.sql.analyze.analysis import Study, bound
+from penstock.sql.analyze.column_lineage import ColumnOrigin
+from penstock.sql.analyze.statefulness import unsupported
+from penstock.sql.parse.query import Problem, Query, union_by_name
+from penstock.sql.rewrite.mask import masked_columns
+from penstock.sql.stateful.stages import Flow
+from penstock.sql.types.columns import Columns
+from penstock.sql.types.inference_overrides import MODEL_CALLS
 
 
 def read_model(

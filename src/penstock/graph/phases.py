@@ -7,8 +7,8 @@ from penstock.connectors.hybrid import MISMATCH_HINT, HybridSource, called
 from penstock.errors import Diagnostic, Severity
 from penstock.graph.schemas import phase_id
 from penstock.project.declared import Declared
-from penstock.sql.conversions import mismatches
-from penstock.sql.types import Columns
+from penstock.sql.types.coercion import mismatches
+from penstock.sql.types.columns import Columns
 
 
 def unlike_phases(

@@ -14,7 +14,7 @@ from penstock.graph.flows import is_lookup_table
 from penstock.graph.graph import Node
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
-from penstock.sql.query import tables
+from penstock.sql.parse.query import tables
 
 REALTIME: Final = "real-time mode"
 ASYNC_PROGRESS: Final = "asynchronous progress"

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from penstock.clients.kafka.records import METADATA_TYPES
-from penstock.clients.schema_registry import Registry, Rows
-from penstock.clients.topic_names import TOPIC_NAME
+from penstock.clients.kafka.decode import METADATA_TYPES
+from penstock.clients.registry.client import Registry, Rows
+from penstock.clients.rows.topic_names import TOPIC_NAME
 from penstock.connectors.clickhouse import ClickHouseSource
 from penstock.connectors.contract import Source
 from penstock.connectors.hybrid import HybridSource
@@ -22,7 +22,7 @@ from penstock.project.declared import Declared
 from penstock.project.parse import Project
 from penstock.project.parse_project import StreamProject
 from penstock.settings import Settings
-from penstock.sql.types import Column, Columns
+from penstock.sql.types.columns import Column, Columns
 
 KEPT: Final = Path(".penstock") / "cache" / "schemas.json"
 

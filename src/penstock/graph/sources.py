@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from penstock.clients.schema_text import columns_of
+from penstock.clients.registry.columns import columns_of
 from penstock.errors import Diagnostic, did_you_mean
 from penstock.graph.analysis import as_columns, missing_key
 from penstock.graph.graph import EventTime, Node
@@ -13,7 +13,7 @@ from penstock.project import stream_project as written
 from penstock.project.declared import Declared
 from penstock.project.mistakes import is_cut_type
 from penstock.project.runtime import Runtime
-from penstock.sql.types import TIME_TYPES, TYPE_NAMES, Column, Columns, spark_type
+from penstock.sql.types.columns import TIME_TYPES, TYPE_NAMES, Column, Columns, spark_type
 
 
 def source_node(

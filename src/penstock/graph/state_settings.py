@@ -7,7 +7,7 @@ from penstock.errors import Diagnostic, Severity
 from penstock.graph.graph import Node
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
-from penstock.sql.study import Study
+from penstock.sql.analyze.analysis import Study
 
 SHORT_MS: Final = 1000
 """Batches come about once a second: state that is kept for less is as good as none."""

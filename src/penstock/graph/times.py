@@ -9,13 +9,13 @@ from penstock.graph.graph import EventTime, Graph, Node
 from penstock.graph.read_model import ReadModel
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
-from penstock.sql.carving.stages import JoinLag
-from penstock.sql.origins import InputColumn
-from penstock.sql.query import Problem
-from penstock.sql.shape import Window
-from penstock.sql.study import Study
-from penstock.sql.types import TIME_TYPES, Columns, spelled
-from penstock.sql.window_calls import Part
+from penstock.sql.analyze.analysis import Study
+from penstock.sql.analyze.column_lineage import InputColumn
+from penstock.sql.analyze.statefulness import Window
+from penstock.sql.parse.query import Problem
+from penstock.sql.parse.window_calls import Part
+from penstock.sql.stateful.stages import JoinLag
+from penstock.sql.types.columns import TIME_TYPES, Columns, spelled
 
 ASSUMED_DELAY_MS: Final = written.Watermark().delay_ms
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, TypeAlias
 
-from penstock.clients.topic_names import TOPIC_NAME
+from penstock.clients.rows.topic_names import TOPIC_NAME
 from penstock.errors import Diagnostic
 from penstock.graph.graph import Node, TopicSettings
 from penstock.project import stream_project as written

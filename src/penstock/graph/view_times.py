@@ -6,8 +6,8 @@ from penstock.errors import Diagnostic
 from penstock.graph.graph import Node
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
-from penstock.sql.computed_times import computes_time
-from penstock.sql.translate import needs_time
+from penstock.sql.rewrite.computed_event_time import computes_time
+from penstock.sql.rewrite.translate import needs_time
 
 
 def is_computed_time(node: Node, column: str) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from penstock.clients.topic_names import TOPIC_NAME
+from penstock.clients.rows.topic_names import TOPIC_NAME
 from penstock.errors import Diagnostic, Severity
 from penstock.graph.analysis import as_diagnostics
 from penstock.graph.flows import flow_of
@@ -15,10 +15,10 @@ from penstock.graph.topics import NAME_HINT
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
 from penstock.project.parse_project import StreamProject
-from penstock.sql.gateway import WAY_OUT, selection
-from penstock.sql.query import Problem
-from penstock.sql.selection import EVERYTHING, Below, Selection
-from penstock.sql.types import Columns
+from penstock.sql.gateway.selection import EVERYTHING, Below, Selection
+from penstock.sql.gateway.translate import WAY_OUT, selection
+from penstock.sql.parse.query import Problem
+from penstock.sql.types.columns import Columns
 
 
 @dataclass(frozen=True, slots=True)

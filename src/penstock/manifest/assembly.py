@@ -16,18 +16,18 @@ from penstock.manifest.ml import asked_models
 from penstock.manifest.model import AskedModel, Check, EventTimeSpec, Input, KeyedStep, LateRows, Parameter, Step
 from penstock.project.stream_project import Model
 from penstock.project.stream_project import Source as ProjectSource
-from penstock.sql.carving.carve import Carved, carve
-from penstock.sql.carving.reading import with_own_readers
-from penstock.sql.carving.stages import Flow, OperatorStage, SqlStage
-from penstock.sql.computed_times import COMPUTED_TIME, ComputedTime, move_time
-from penstock.sql.dialects import PROJECT
-from penstock.sql.mask import masked, parameters
-from penstock.sql.ml import with_functions
-from penstock.sql.query import rename_tables, select_all, tables
-from penstock.sql.risks import risks
-from penstock.sql.translate import name_projections, needs_time, spark_text, unguarded_text
-from penstock.sql.types import spelled
-from penstock.sql.versioned_views import read_all_versions, versioned_tables
+from penstock.sql.analyze.fallible import risks
+from penstock.sql.analyze.ml_calls import with_functions
+from penstock.sql.parse.dialects import PROJECT
+from penstock.sql.parse.query import rename_tables, select_all, tables
+from penstock.sql.rewrite.computed_event_time import COMPUTED_TIME, ComputedTime, move_time
+from penstock.sql.rewrite.mask import masked, parameters
+from penstock.sql.rewrite.translate import name_projections, needs_time, spark_text, unguarded_text
+from penstock.sql.stateful.joins.versioned_views import read_all_versions, versioned_tables
+from penstock.sql.stateful.plan import Carved, carve
+from penstock.sql.stateful.relations import with_own_readers
+from penstock.sql.stateful.stages import Flow, OperatorStage, SqlStage
+from penstock.sql.types.columns import spelled
 
 
 class Assembly:

@@ -6,8 +6,8 @@ from typing import Any
 from penstock.graph.graph import Graph, Node
 from penstock.manifest.graph_model import ColumnFrom, Dag, DagColumn, DagEdge, DagNode
 from penstock.project import stream_project as written
-from penstock.sql.origins import ColumnOrigin
-from penstock.sql.types import Column, spelled
+from penstock.sql.analyze.column_lineage import ColumnOrigin
+from penstock.sql.types.columns import Column, spelled
 
 
 def dag(graph: Graph) -> Dag:

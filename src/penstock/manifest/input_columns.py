@@ -6,8 +6,8 @@ from typing import Any
 
 from penstock.keyed.operators import NOW, OP, ORDER, SIGN, Operator
 from penstock.manifest.model import KeyedStep, Manifest, QuerySpec, Step
-from penstock.sql.types import Column, Columns
-from penstock.sql.used_columns import Names, OperatorUse, SqlUse, keeps_rows, used_columns
+from penstock.sql.analyze.used_columns import Names, OperatorUse, SqlUse, keeps_rows, used_columns
+from penstock.sql.types.columns import Column, Columns
 
 RESERVED = frozenset({NOW, OP, SIGN, *ORDER})
 """Columns of our own that rows carry."""

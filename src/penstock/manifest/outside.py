@@ -11,8 +11,8 @@ from penstock.keyed.operators import OP
 from penstock.manifest.model import ConnectorSpec, GatewayRule, Interceptor, SchemaSpec
 from penstock.project.stream_project import Model, ModelSchema, SchemaReference
 from penstock.project.stream_project import Source as ProjectSource
-from penstock.sql.avro_types import avro_record
-from penstock.sql.selection import Selection
+from penstock.sql.gateway.selection import Selection
+from penstock.sql.types.avro_types import avro_record
 
 CONNECTOR_CLASSES: Final[Mapping[str, str]] = {
     "snowflake-sink": "com.snowflake.kafka.connector.SnowflakeSinkConnector",

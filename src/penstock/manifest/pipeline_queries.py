@@ -12,8 +12,8 @@ from penstock.manifest.assembly import reader, stream_name
 from penstock.manifest.model import Backfill, Every, Input, Output, Phase, QuerySpec, Step
 from penstock.manifest.row_checks import row_checks
 from penstock.manifest.written import written
-from penstock.sql.query import tables
-from penstock.sql.translate import to_spark
+from penstock.sql.parse.query import tables
+from penstock.sql.rewrite.translate import to_spark
 
 
 def pipeline_queries(graph: Graph) -> Iterator[QuerySpec]:

@@ -7,9 +7,9 @@ from penstock.connectors.hybrid import HybridSource
 from penstock.connectors.kafka_sink import KafkaSink
 from penstock.graph.graph import Node
 from penstock.manifest.model import Check
-from penstock.sql.rewriting import pipeline_functions
-from penstock.sql.risks import risks
-from penstock.sql.wide_types import mentions_wide
+from penstock.sql.analyze.fallible import risks
+from penstock.sql.rewrite.functions import pipeline_functions
+from penstock.sql.types.int256 import mentions_wide
 
 
 def row_checks(nodes: Sequence[Node]) -> tuple[Check, ...]:

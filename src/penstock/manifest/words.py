@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from penstock.keyed.operators import CLOCK, Aggregate, ChangeJoin, IntervalJoin, Latest, Over, Ranking, VersionJoin
 from penstock.manifest.model import KeyedStep, QuerySpec, Step
-from penstock.sql.read_back import alias_read, made_from, tables_read
+from penstock.sql.analyze.describe import alias_read, made_from, tables_read
 
 
 @dataclass(frozen=True, slots=True)

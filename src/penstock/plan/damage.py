@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from penstock.clients.batches import NOTE
+from penstock.clients.files.batch_directory import NOTE
 from penstock.errors import QueryFailed
 
 DamageCode: TypeAlias = Literal[

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from penstock.clients.clusters import Clusters
-from penstock.clients.gateway import Interceptor, Served
-from penstock.clients.schema_registry import Registry
+from penstock.clients.conduktor import Interceptor, Served
+from penstock.clients.registry.client import Registry
 from penstock.errors import Diagnostic
 from penstock.manifest.model import GatewayRule, Manifest
 from penstock.plan.steps import ChangeVirtualTopic, CreateVirtualTopic, DeleteVirtualTopic, VirtualTopicStep

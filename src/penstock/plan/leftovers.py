@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote
 
-from penstock.clients.batches import NOTE
 from penstock.clients.clusters import Clusters
+from penstock.clients.files.batch_directory import NOTE
 from penstock.clients.kafka.admin import KafkaAdmin
-from penstock.clients.topic_names import error_topic
+from penstock.clients.rows.topic_names import error_topic
 from penstock.errors import ServiceError
 from penstock.manifest.model import Manifest
 from penstock.plan.place import Place

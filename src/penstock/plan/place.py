@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias
 from urllib.parse import unquote
 
-from penstock.clients.batches import NOTE
-from penstock.clients.folders import short_folder_of
+from penstock.clients.files.batch_directory import NOTE
+from penstock.clients.files.path_names import short_folder_of
 from penstock.connectors.topic import TOPICS
 
 HOME: Final = ".penstock"

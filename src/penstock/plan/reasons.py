@@ -11,8 +11,8 @@ from penstock.manifest.model import Input, KeyedStep, Phase, QuerySpec, Step
 from penstock.manifest.words import told
 from penstock.plan.locations import TOPICS, is_moved, location
 from penstock.plan.recorded_state import keeps_state
-from penstock.sql.type_choices import state_text, unnested_text
-from penstock.sql.used_columns import Names, without_unused
+from penstock.sql.analyze.type_choices import state_text, unnested_text
+from penstock.sql.analyze.used_columns import Names, without_unused
 
 _OLD_STATE: Final = ", and its state belongs to the old SQL"
 _CONF: Final = {

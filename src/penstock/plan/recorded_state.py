@@ -1,9 +1,9 @@
 """Whether a query that ran before has kept state, by the record of it."""
 
 from penstock.manifest.model import KeyedStep, QuerySpec, Step
-from penstock.sql.dialects import SPARK
-from penstock.sql.query import Problem, parse
-from penstock.sql.shape import stateful_constructs
+from penstock.sql.analyze.statefulness import stateful_constructs
+from penstock.sql.parse.dialects import SPARK
+from penstock.sql.parse.query import Problem, parse
 
 
 def keeps_state(query: QuerySpec) -> bool:

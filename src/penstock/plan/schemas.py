@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from penstock.clients.clusters import Clusters
-from penstock.clients.schema_registry import Registry
-from penstock.clients.schema_text import columns_of
+from penstock.clients.registry.client import Registry
+from penstock.clients.registry.columns import columns_of
 from penstock.errors import Diagnostic
 from penstock.manifest.model import Manifest, SchemaSpec
 from penstock.plan.steps import PutSchema

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from penstock.clients.letters import NOTHING as NO_LETTERS
-from penstock.clients.letters import Delivered, Letter
+from penstock.clients.dead_letters.model import NOTHING as NO_LETTERS
+from penstock.clients.dead_letters.model import Delivered, Letter
 from penstock.errors import ServiceError
 from penstock.manifest.model import QuerySpec
 from penstock.plan.damage import Damage, find_damage

@@ -8,7 +8,7 @@ from penstock.manifest.input_columns import declared_columns, only_operators_kee
 from penstock.manifest.model import Input, Manifest, QuerySpec
 from penstock.plan.state import Deployed
 from penstock.plan.state_origin import InputColumns, StateOrigin
-from penstock.sql.wide_types import field_of, wide_name
+from penstock.sql.types.int256 import field_of, wide_name
 
 _NUMBERS: Final = frozenset({"INT", "BIGINT", "FLOAT", "DOUBLE"})
 """Numbers of Avro, of which a later version of a schema may make others."""

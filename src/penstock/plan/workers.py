@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from penstock.clients.clusters import Clusters
-from penstock.clients.connect import ConnectorState
+from penstock.clients.kafka_connect import ConnectorState
 from penstock.errors import Diagnostic
 from penstock.manifest.model import ConnectorSpec, Manifest
 from penstock.plan.steps import ChangeConnector, ConnectorStep, CreateConnector, DeleteConnector, RestartConnector

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 from pydantic import SecretStr
 
-from penstock.clients.clickhouse.server import ClickHouse, ClickHouseSink, ClickHouseSource
+from penstock.clients.clickhouse.client import ClickHouse, ClickHouseSink, ClickHouseSource
 from penstock.clients.clusters import Cluster, Clusters
-from penstock.clients.http import apart
-from penstock.clients.kafka.cluster import KafkaCluster
-from penstock.clients.kafka.schema_book import SchemaBook
+from penstock.clients.http.auth import apart
+from penstock.clients.kafka.connection import KafkaCluster
 from penstock.clients.postgres.server import PostgresServer
-from penstock.clients.schema_registry import Registry
+from penstock.clients.registry.client import Registry
+from penstock.clients.registry.schema_cache import SchemaBook
 from penstock.settings import (
     ClickHouseSinkSettings,
     ClickHouseSourceSettings,

@@ -16,7 +16,7 @@ from penstock.project.marking import pieces_of, prepared
 from penstock.project.secrets import is_secret
 from penstock.project.template import Piece, Reference, Rendered, TemplateProblem, secret_problem, unset_problem
 from penstock.project.variables import Environ
-from penstock.sql.dialects import quoted
+from penstock.sql.parse.dialects import quoted
 
 _MODEL: Final = "<model>"
 _MACROS: Final = "<macros>"

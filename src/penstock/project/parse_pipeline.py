@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from penstock.clients.folders import LONGEST, folder_of
+from penstock.clients.files.path_names import LONGEST, folder_of
 from penstock.config import one_line
 from penstock.connectors import registry
 from penstock.connectors.contract import Connector, Sink, Source

@@ -7,13 +7,13 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, AliasChoices, BeforeValidator, Field, SecretStr, model_validator
 
 from penstock.clients.clusters import EMBEDDED, Cluster, Clusters
-from penstock.clients.connect import Connect
-from penstock.clients.gateway import DEFAULT_CLUSTER
-from penstock.clients.gateway import Gateway as GatewayClient
-from penstock.clients.http import apart
-from penstock.clients.kafka.cluster import KafkaCluster
-from penstock.clients.kafka.schema_book import SchemaBook
-from penstock.clients.schema_registry import Registry
+from penstock.clients.conduktor import DEFAULT_CLUSTER
+from penstock.clients.conduktor import Gateway as GatewayClient
+from penstock.clients.http.auth import apart
+from penstock.clients.kafka.connection import KafkaCluster
+from penstock.clients.kafka_connect import Connect
+from penstock.clients.registry.client import Registry
+from penstock.clients.registry.schema_cache import SchemaBook
 from penstock.config import Frozen, Whole
 
 

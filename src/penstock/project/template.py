@@ -15,7 +15,7 @@ from penstock.project.documents import TextFile
 from penstock.project.secrets import SECRET_HINT, is_secret
 from penstock.project.variables import REFERENCE, Environ, substituted, unset_hint
 from penstock.project.variables import references as variables_in
-from penstock.sql.dialects import quoted
+from penstock.sql.parse.dialects import quoted
 
 if TYPE_CHECKING:
     from penstock.project.jinja import Sandbox

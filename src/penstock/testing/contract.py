@@ -17,10 +17,10 @@ from typing import Any, Final, Protocol
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from penstock.clients.batches import BatchRef
+from penstock.clients.files.batch_directory import BatchRef
 from penstock.connectors.contract import Sink
 from penstock.errors import PenstockError, QueryFailed
-from penstock.runtime.failures import SPARK_ERRORS, failure_in_python
+from penstock.runtime.spark.errors import SPARK_ERRORS, failure_in_python
 from penstock.testing.lines import LINES, OF_A_PROCESS, OF_VALUES
 from penstock.testing.values import VALUES, same, schema_of
 

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from penstock.cli.line import check, compiled, planned
 from penstock.keyed.operators import OP
 from penstock.manifest.model import Input, Manifest, QuerySpec
-from penstock.runtime.beats import beat
-from penstock.runtime.progress import QueryProgress
-from penstock.runtime.start import start
+from penstock.runtime.batch.progress import QueryProgress
+from penstock.runtime.query.watermark_heartbeat import beat
+from penstock.runtime.run.start import start
+from penstock.workflow.stages import check, compiled, planned
 
 _ANY_LONG: Final = 10**15
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from penstock.clients.clickhouse.reading import Reading
+from penstock.clients.clickhouse.paging import Reading
 from penstock.errors import conveying
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import Final, Literal, TypeAlias
 
 import pyarrow as pa
 
-from penstock.clients.batches import BatchRef
+from penstock.clients.clickhouse.client import ClickHouse, name
 from penstock.clients.clickhouse.engines import plain, replacing
-from penstock.clients.clickhouse.server import ClickHouse, name
 from penstock.clients.clickhouse.types import column_type, kind_of, target
-from penstock.clients.notices import notice
+from penstock.clients.files.batch_directory import BatchRef
+from penstock.clients.warn_once import notice
 from penstock.errors import QueryFailed, ServiceError
 
 DELETED: Final = "is_deleted"

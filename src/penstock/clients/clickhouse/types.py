@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.clients.clickhouse.server import name
+from penstock.clients.clickhouse.client import name
 
 _SIMPLE: Final = {
     pa.bool_(): "UInt8",

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from penstock.clients.kafka.cluster import KafkaCluster
-from penstock.clients.kafka.conversation import SECONDS, Conversation, reason_of, results
-from penstock.clients.patience import wait_until
+from penstock.clients.http.poll import wait_until
+from penstock.clients.kafka.admin_client import SECONDS, Conversation, reason_of, results
+from penstock.clients.kafka.connection import KafkaCluster
 from penstock.errors import ServiceError
 
 if TYPE_CHECKING:

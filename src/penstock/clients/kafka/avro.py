@@ -7,8 +7,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.clients.kafka.records import VALUE, Decoded
-from penstock.clients.kafka.wire import (
+from penstock.clients.int256.avro import as_read, fields_of
+from penstock.clients.int256.derived import Made
+from penstock.clients.jvm.try_eval import tried
+from penstock.clients.kafka.confluent_wire import (
     HEAD,
     ZERO,
     asking_for_schema,
@@ -18,9 +20,7 @@ from penstock.clients.kafka.wire import (
     not_yet,
     nothing_of,
 )
-from penstock.clients.spark_expressions import tried
-from penstock.clients.wide.avro import as_read, fields_of
-from penstock.clients.wide.made import Made
+from penstock.clients.kafka.decode import VALUE, Decoded
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from io import BytesIO
 from itertools import repeat
 from typing import Any, Final
 
-from penstock.clients.kafka.wire import HEAD, ZERO
+from penstock.clients.kafka.confluent_wire import HEAD, ZERO
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _PER_SECOND: Final = {"timestamp-millis": 1_000, "timestamp-micros": 1_000_000}

@@ -6,7 +6,7 @@ from pydantic import AfterValidator, BeforeValidator
 
 from penstock.config import Spelled, each_once, unknown_word
 from penstock.keyed.operators import OP
-from penstock.sql.arrow_types import TYPE_NAMES, column_type, is_long_fraction
+from penstock.sql.types.arrow_types import TYPE_NAMES, column_type, is_long_fraction
 
 
 def known_format(*known: str) -> BeforeValidator:

@@ -82,9 +82,9 @@ class PostgresServer:
 
     def let_go(self) -> None:
         """Give up what this process waits for from the server; whoever waits gets an error."""
-        from penstock.clients.postgres import watching
+        from penstock.clients.postgres import liveness
 
-        watching.let_go(self)
+        liveness.let_go(self)
 
     def changed(self, said: Mapping[str, Any]) -> PostgresServer:
         """The server with other settings in place of its own."""
@@ -104,7 +104,7 @@ class PostgresServer:
         try:
             import psycopg
 
-            from penstock.clients.postgres import watching
+            from penstock.clients.postgres import liveness
         except ImportError as error:
             raise ServiceError(
                 "package-missing",
@@ -115,7 +115,7 @@ class PostgresServer:
         if replicating:
             options += " -c idle_in_transaction_session_timeout=0"
         try:
-            return watching.entered(
+            return liveness.entered(
                 self,
                 connect_timeout=self.patience_seconds,
                 application_name="penstock",

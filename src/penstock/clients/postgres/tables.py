@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from penstock.clients.wide.columns import wide_kind
+from penstock.clients.int256.columns import wide_kind
 from penstock.errors import ServiceError
-from penstock.sql.wide_decimals import SPARK_DIGITS, decimal_sizes
-from penstock.sql.wide_types import is_decimal
+from penstock.sql.types.int256 import is_decimal
+from penstock.sql.types.wide_decimals import SPARK_DIGITS, decimal_sizes
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType

@@ -4,7 +4,7 @@ A connector holds no connection and no state, and can be pickled. It imports pys
 methods only, so that checking a project starts no JVM.
 """
 
-from penstock.clients.column_names import ERROR, ORIGIN
+from penstock.clients.rows.reserved_columns import ERROR, ORIGIN
 from penstock.connectors.contract.common import Connector, Remark
 from penstock.connectors.contract.sink import NO_SERVICE, Sink, StreamSink, Written
 from penstock.connectors.contract.source import Source

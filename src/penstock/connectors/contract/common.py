@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from penstock.clients.clusters import Clusters
-from penstock.clients.jars import Package
+from penstock.clients.jvm.maven import Package
 from penstock.connectors.node import PipelineNode
 from penstock.settings import Settings
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from pydantic import Field
 
-from penstock.clients.batches import BatchRef
+from penstock.clients.files.batch_directory import BatchRef
 from penstock.config import OnError
 from penstock.connectors.contract.common import Connector
 from penstock.settings import Settings
-from penstock.sql.types import Columns
+from penstock.sql.types.columns import Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

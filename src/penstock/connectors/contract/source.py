@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from penstock.clients.batches import PartRead
+from penstock.clients.files.batch_directory import PartRead
 from penstock.config import OnError
 from penstock.connectors.contract.common import Connector
 from penstock.keyed.operators import ORDER
-from penstock.sql.types import Columns
+from penstock.sql.types.columns import Columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

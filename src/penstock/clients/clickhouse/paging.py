@@ -1,0 +1,249 @@
+"""Tables that are read, page by page along their first sorting key.
+
+Whatever a table has is asked for as a type that Spark has too, so that ClickHouse converts it. Of rows that replace
+each other the newest is read. A page is so many rows, or about a gigabyte. One that is too much for the server all the
+same is asked for in smaller parts; the page itself stays as it was planned.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Self
+
+import pyarrow as pa
+
+from penstock.clients.clickhouse.client import ClickHouse, TooMuch, name
+from penstock.clients.clickhouse.engines import Replacing, plain, replacing, unwrapped
+from penstock.clients.clickhouse.types import Kind, kind_of
+from penstock.errors import ServiceError, did_you_mean
+from penstock.keyed.operators import OP
+from penstock.sql.parse.dialects import quoted
+from penstock.sql.types.int256 import Wide
+
+_SAME: Final = {
+    "Bool": ("Bool", "BOOLEAN"),
+    "Int8": ("Int8", "TINYINT"),
+    "Int16": ("Int16", "SMALLINT"),
+    "Int32": ("Int32", "INT"),
+    "Int64": ("Int64", "BIGINT"),
+    "UInt8": ("Int16", "SMALLINT"),
+    "UInt16": ("Int32", "INT"),
+    "UInt32": ("Int64", "BIGINT"),
+    "UInt64": ("Decimal(20, 0)", "DECIMAL(20, 0)"),
+    "Float32": ("Float32", "FLOAT"),
+    "Float64": ("Float64", "DOUBLE"),
+    "Date": ("Date32", "DATE"),
+    "Date32": ("Date32", "DATE"),
+    "DateTime": ("DateTime64(6, 'UTC')", "TIMESTAMP"),
+    "DateTime64": ("DateTime64(6, 'UTC')", "TIMESTAMP"),
+}
+_TEXT: Final = ("String", "STRING")
+_WIDE: Final[Mapping[str, Wide]] = {"UInt256": "UINT256", "Int256": "INT256"}
+_WHOLE: Final = re.compile(r"U?Int\d+")
+_PAGE_BYTES: Final = 2**30
+_GIVEN_UP: Final[Mapping[str, str]] = {"cancel_http_readonly_queries_on_client_close": "1"}
+"""The server is not to go on with what nobody waits for any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What is read of a table, as SQL of ClickHouse and types of Spark."""
+
+    server: ClickHouse
+    table: str
+    sort_key: str
+    key_type: str
+    columns: tuple[tuple[str, str, str], ...]
+    """Name, expression, type of Spark."""
+    rows: str
+    """Where rows come from, with `{range}` in it."""
+    operation: str
+    filter: str | None
+    page_size: int
+    wide: tuple[tuple[str, Wide], ...] = ()
+    """The columns that come as texts of wide numbers."""
+    key: tuple[str, ...] = ()
+    """The columns that the table is sorted by; none if they are not all columns, or not all of them are read."""
+    keeps_one: bool = False
+    """Whether only the newest row of each sorting key is read."""
+    may_set: bool = False
+    """Whether the user may say how a question is treated."""
+
+    @property
+    def schema(self) -> str:
+        return ", ".join(f"{quoted(column)} {kind}" for column, _, kind in (*self.columns, (OP, "", "STRING")))
+
+    @property
+    def lowest(self) -> int:
+        """The lowest key that there can be."""
+        return 0 if self.key_type.startswith("U") else -(2 ** (_bits(self.key_type) - 1))
+
+    def ends(self) -> tuple[int, int] | None:
+        """The first key, and the one behind the last; None for a table without rows."""
+        key = self.sort_key
+        found = self.server.ask(f"SELECT toString(min({key})), toString(max({key})), count() FROM {name(self.table)}")
+        ((first, last, count),) = found
+        return (int(first), int(last) + 1) if int(count) else None
+
+    def page_end(self, begin: int, end: int) -> int:
+        """Where a page ends that begins at a key."""
+        return self._behind(self.page_size, begin, end)
+
+    def batches(self, begin: int, end: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The rows with keys from `begin` up to, and without, `end`.
+
+        Where that is too much to be answered at once, half as many rows are asked for, from there on, and again half as
+        many, down to those of one key.
+        """
+        most: int | None = None
+        while begin < end:
+            stop = end if most is None else self._behind(most, begin, end)
+            sql = f"{self._select(self._range(begin, stop))} FORMAT ArrowStream"
+            begun = False
+            try:
+                for batch in self.server.batches(sql, _GIVEN_UP if self.may_set else {}):
+                    begun = True
+                    if len(batch):
+                        yield from pa.Table.from_batches([batch]).cast(schema).to_batches()
+            except TooMuch:
+                most = None if begun else self._fewer(most, begin, stop)
+                if not most:
+                    raise
+            else:
+                begin = stop
+
+    def _behind(self, rows: int, begin: int, end: int) -> int:
+        """The key behind so many rows, or the end: never inside of a key."""
+        key, inside = self.sort_key, self._range(begin, end)
+        page = f"SELECT {key} AS k FROM {name(self.table)} WHERE {inside} ORDER BY {key} LIMIT {rows}"
+        ((last, count),) = self.server.ask(f"SELECT toString(max(k)), count() FROM ({page})")
+        return int(last) + 1 if int(count) == rows else end
+
+    def _fewer(self, most: int | None, begin: int, end: int) -> int:
+        """How many rows to ask for instead of these; 0 if it cannot be fewer."""
+        if end - begin == 1:
+            return 0
+        ((count,),) = self.server.ask(f"SELECT count() FROM {name(self.table)} WHERE {self._range(begin, end)}")
+        return min(int(count), most or int(count)) // 2
+
+    def tried(self) -> Self:
+        """The same, once ClickHouse has understood what it will be asked for."""
+        try:
+            self.server.do(f"{self._select('0')} FORMAT Null")
+        except ServiceError as error:
+            if error.code != "clickhouse-failed" or error.retriable:
+                raise
+            text = f"table `{self.table}` cannot be read like this: {error.message}"
+            raise ServiceError("table-mismatch", text, hint="see `filter`") from None
+        return self
+
+    def _select(self, condition: str) -> str:
+        chosen = [f"{expression} AS {name(column)}" for column, expression, _ in self.columns]
+        rows = self.rows.replace("{range}", condition)
+        if self.filter:  # inside: beside the columns that are chosen, it would be asked of what they are converted to
+            rows = f"SELECT * FROM ({rows}) AS t WHERE ({self.filter})"
+        return f"SELECT {', '.join(chosen)}, {self.operation} AS {name(OP)} FROM ({rows}) AS t"
+
+    def _range(self, begin: int, end: int) -> str:
+        """Numbers are written as values of the key's type: long ones would be taken for fractions otherwise."""
+        first, last = max(begin, self.lowest), min(end - 1, self.lowest + 2 ** _bits(self.key_type) - 1)
+        if first > last:
+            return "0"
+        key, kind = self.sort_key, self.key_type
+        return f"{key} >= CAST('{first}' AS {kind}) AND {key} <= CAST('{last}' AS {kind})"
+
+
+def reading(server: ClickHouse, table: str, columns: Sequence[str], filter: str | None, page_size: int) -> Reading:
+    """How a table is read. ServiceError if it is not there, or cannot be read page by page."""
+    place = {"database": server.database, "table": table}
+    found = server.ask(
+        "SELECT engine_full, sorting_key, ifNull(total_rows, 0), getSetting('readonly') FROM system.tables "
+        "WHERE database = {database:String} AND name = {table:String}",
+        **place,
+    )
+    if not found:
+        text = f"there is no table `{table}` in the database `{server.database}`"
+        raise ServiceError("table-mismatch", text, hint=f"see `{server.settings}__DATABASE`")
+    ((engine, sorting_key, total, readonly),) = found
+    described = server.ask(
+        "SELECT name, type, default_kind, data_uncompressed_bytes FROM system.columns "
+        "WHERE database = {database:String} AND table = {table:String} AND default_kind != 'EPHEMERAL'",
+        **place,
+    )
+    types = {column: kind for column, kind, _, _ in described}
+    sizes = {column: int(size) for column, _, _, size in described}
+    for column in columns:
+        if column not in types:
+            hint = did_you_mean(column, types, otherwise="there are")
+            raise ServiceError("table-mismatch", f"table `{table}` has no column `{column}`", hint=hint)
+    keys = tuple(part.strip() for part in unwrapped(sorting_key).split(",") if part.strip())
+    first = plain(keys[0]) if keys else ""
+    if not _WHOLE.fullmatch(types.get(first, "")):
+        text = f"table `{table}` is not sorted by a column of whole numbers first, so it cannot be read page by page"
+        hint = f"its sorting key is `{sorting_key}`" if keys else "it has no sorting key"
+        raise ServiceError("table-mismatch", text, hint=hint)
+    computed = [column for column, _, default, _ in described if default in ("MATERIALIZED", "ALIAS")]
+    chosen = columns or [column for column in types if column not in computed]
+    wire = [(column, *_wire(kind_of(types[column]))) for column in chosen if column != OP]
+    replaced = replacing(str(engine))
+    rows, operation = _newest(table, ", ".join(("*", *map(name, computed))), replaced, keys)
+    return Reading(
+        server=server,
+        table=table,
+        sort_key=name(first),
+        key_type=types[first],
+        columns=tuple((column, f"CAST({name(column)} AS {kind})", spark) for column, kind, spark in wire),
+        rows=rows,
+        operation=f"toString({name(OP)})" if OP in types else operation,
+        filter=filter,
+        page_size=_rows_of_a_page(sizes, chosen, int(total), page_size),
+        wide=tuple((c, _WIDE[word]) for c in chosen if (word := kind_of(types[c]).word) in _WIDE),
+        key=tuple(map(plain, keys)) if all(plain(part) in chosen for part in keys) else (),
+        keeps_one=replaced is not None,
+        may_set=int(readonly) != 1,
+    ).tried()
+
+
+def _rows_of_a_page(sizes: Mapping[str, int], chosen: Sequence[str], rows: int, most: int) -> int:
+    """So many at most that a page is not much more than a gigabyte, by what the columns of the table take on average.
+
+    A table so small that its parts have no files for columns has no sizes of them either.
+    """
+    read = sum(sizes[column] for column in chosen)
+    return max(1, min(most, _PAGE_BYTES * rows // read)) if read else most
+
+
+def _newest(table: str, columns: str, replaced: Replacing | None, keys: Sequence[str]) -> tuple[str, str]:
+    """The rows of a table, the newest of each key, and the operation that each of them is."""
+    all_of_them = f"SELECT {columns} FROM {name(table)} WHERE {{range}}"
+    if replaced is None:
+        return all_of_them, "'i'"
+    if not replaced.deleted:
+        return f"SELECT {columns} FROM {name(table)} FINAL WHERE {{range}}", "'i'"
+    by = ", ".join(keys)
+    # FINAL would leave out what is deleted. Of equal versions the one counts that was inserted last.
+    last = f"{by}, {replaced.version} DESC, _part_index DESC, _part_offset DESC"
+    return f"{all_of_them} ORDER BY {last} LIMIT 1 BY {by}", f"if({replaced.deleted} != 0, 'd', 'i')"
+
+
+def _bits(key_type: str) -> int:
+    return int(key_type.lstrip("UInt"))
+
+
+def _wire(kind: Kind) -> tuple[str, str]:
+    """The type to ask for, and the one of Spark that it arrives as."""
+    match kind.word:
+        case "Array":
+            ((wire, spark),) = map(_wire, kind.inner)
+            return f"Array({wire})", f"ARRAY<{spark}>"
+        case "Map":
+            (key, key_spark), (item, item_spark) = map(_wire, kind.inner)
+            return f"Map({key}, {item})", f"MAP<{key_spark}, {item_spark}>"
+        case "Tuple" if all(kind.names):
+            inner = list(zip(kind.names, map(_wire, kind.inner), strict=True))
+            wires = ", ".join(f"{name(label)} {wire}" for label, (wire, _) in inner)
+            return f"Tuple({wires})", f"STRUCT<{', '.join(f'{quoted(label)}: {spark}' for label, (_, spark) in inner)}>"
+    wire, spark = _SAME.get(kind.word, _TEXT)
+    if kind.word == "Decimal" and kind.numbers[0] <= 38:
+        wire = spark = f"DECIMAL({kind.numbers[0]}, {kind.numbers[1]})"
+    return (f"Nullable({wire})" if kind.nullable else wire), spark

@@ -1,0 +1,165 @@
+"""Conduktor's gateway, asked over its HTTP interface: aliases of topics, and interceptors that filter and mask."""
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http.client import HTTPException
+from typing import Any, Final
+from urllib.parse import quote
+
+from penstock.clients.http.auth import credentials, message_of
+from penstock.clients.http.poll import wait_until
+from penstock.errors import ServiceError
+
+TIMEOUT_SECS: Final = 10.0
+PATIENCE_SECS: Final = 30.0
+API: Final = "gateway/v2"
+DEFAULT_CLUSTER: Final = "passthrough"
+"""The virtual cluster of everything that names none."""
+_REFUSED: Final = (400, 404, 409)
+
+
+@dataclass(frozen=True, slots=True)
+class Interceptor:
+    """What becomes of records on their way to a consumer. The one with the lowest priority goes first."""
+
+    plugin: str
+    priority: int
+    config: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a virtual cluster has: the topic behind each alias, and interceptors that are for everybody, by name."""
+
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    interceptors: Mapping[str, Interceptor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """One gateway, and the virtual cluster of it that is ours. Whatever goes wrong is a ServiceError that names it."""
+
+    url: str
+    username: str
+    password: str = field(repr=False)
+    cluster: str = DEFAULT_CLUSTER
+
+    def served(self, cluster: str) -> Served:
+        try:
+            aliases = [_about(alias) for alias in self._ask("GET", "/alias-topic")]
+            interceptors = [_about(found) for found in self._ask("GET", "/interceptor")]
+            return Served(
+                {m["name"]: s["physicalName"] for m, s in aliases if (m.get("vCluster") or DEFAULT_CLUSTER) == cluster},
+                {
+                    m["name"]: Interceptor(s["pluginClass"], s["priority"], s["config"])
+                    for m, s in interceptors
+                    if _plain(m.get("scope") or {}) == {"vCluster": cluster}
+                },
+            )
+        except (KeyError, TypeError, AttributeError) as error:
+            text = f"what answers at {self.url} is no gateway of the version 3 or later"
+            raise ServiceError("gateway-failed", text, hint="see `runtime.conduktor.gateway.admin_url`") from error
+
+    def problems(self, name: str, physical: str, interceptors: Mapping[str, Interceptor]) -> list[str]:
+        """What the gateway has to say against a virtual topic. Nothing is changed by asking."""
+        asked = [("/interceptor", self._interceptor(named, wanted)) for named, wanted in interceptors.items()]
+        asked.append(("/alias-topic", self._alias(name, physical)))
+        said = [self._refusal(path, body) for path, body in asked]
+        return [f"{body['metadata']['name']}: {why}" for (_, body), why in zip(asked, said, strict=True) if why]
+
+    def put(self, name: str, physical: str, interceptors: Mapping[str, Interceptor]) -> None:
+        """Make a virtual topic, or change it, and wait until it shows.
+
+        What comes last on the way of a record is made first: nobody is to read what is not filtered or masked yet.
+        """
+        for named, wanted in sorted(interceptors.items(), key=lambda entry: -entry[1].priority):
+            self._ask("PUT", "/interceptor", self._interceptor(named, wanted))
+        self._ask("PUT", "/alias-topic", self._alias(name, physical))
+        wait_until(lambda: self._shows(name, physical, interceptors), PATIENCE_SECS)
+
+    def delete(self, cluster: str, name: str | None, interceptors: list[str]) -> None:
+        """Take an alias and interceptors away, in this order, and wait until they are gone. Those gone will do."""
+        if name is not None:
+            self._ask("DELETE", "/alias-topic", {"name": name, "vCluster": cluster}, absent_is_fine=True)
+        for named in interceptors:
+            path = f"/interceptor/{quote(named, safe='')}"
+            self._ask("DELETE", path, _scope(cluster), absent_is_fine=True)
+        wait_until(lambda: self._is_gone(cluster, name, interceptors), PATIENCE_SECS)
+
+    def _shows(self, name: str, physical: str, interceptors: Mapping[str, Interceptor]) -> bool:
+        there = self.served(self.cluster)
+        return there.aliases.get(name) == physical and interceptors.items() <= there.interceptors.items()
+
+    def _is_gone(self, cluster: str, name: str | None, interceptors: list[str]) -> bool:
+        there = self.served(cluster)
+        return name not in there.aliases and there.interceptors.keys().isdisjoint(interceptors)
+
+    def _alias(self, name: str, physical: str) -> dict[str, Any]:
+        return _resource("AliasTopic", {"name": name, "vCluster": self.cluster}, {"physicalName": physical})
+
+    def _interceptor(self, name: str, wanted: Interceptor) -> dict[str, Any]:
+        spec = {"pluginClass": wanted.plugin, "priority": wanted.priority, "config": dict(wanted.config)}
+        return _resource("Interceptor", {"name": name, "scope": _scope(self.cluster)}, spec)
+
+    def _refusal(self, path: str, body: Mapping[str, Any]) -> str | None:
+        try:
+            self._send("PUT", f"{path}?dryMode=true", body)
+        except urllib.error.HTTPError as error:
+            with error:
+                if error.code in _REFUSED:
+                    return message_of(error)
+                raise self._failed(error) from None
+        return None
+
+    def _ask(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, *, absent_is_fine: bool = False
+    ) -> Any:
+        try:
+            return self._send(method, path, body)
+        except urllib.error.HTTPError as error:
+            with error:
+                if error.code == 404 and absent_is_fine:
+                    return None
+                raise self._failed(error) from None
+
+    def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
+        kind = "application/json"
+        headers = {"Accept": kind, "Content-Type": kind, **credentials(self.username, self.password)}
+        data = None if body is None else json.dumps(body).encode()
+        try:
+            url = f"{self.url.rstrip('/')}/{API}{path}"
+            request = urllib.request.Request(url, data, headers, method=method)
+            with urllib.request.urlopen(request, timeout=TIMEOUT_SECS) as answer:
+                return json.loads(answer.read() or b"null")
+        except urllib.error.HTTPError:
+            raise
+        except (OSError, ValueError, HTTPException) as error:
+            text = f"the gateway at {self.url} does not answer: {getattr(error, 'reason', error)}"
+            hint = "see `runtime.conduktor.gateway.admin_url`"
+            raise ServiceError("unreachable", text, hint=hint, retriable=True) from error
+
+    def _failed(self, error: urllib.error.HTTPError) -> ServiceError:
+        text = f"the gateway at {self.url} answers {error.code}: {message_of(error)}"
+        unknown = error.code in (401, 403)
+        hint = "see the user and the password in `runtime.conduktor.gateway`" if unknown else None
+        return ServiceError("gateway-failed", text, hint=hint, retriable=error.code >= 500)
+
+
+def _resource(kind: str, metadata: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {"kind": kind, "apiVersion": API, "metadata": dict(metadata), "spec": dict(spec)}
+
+
+def _scope(cluster: str) -> dict[str, str]:
+    """For everybody in a virtual cluster. It is always said: gateways before 3.11 delete nothing without it."""
+    return {"vCluster": cluster}
+
+
+def _about(resource: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    return resource["metadata"], resource["spec"]
+
+
+def _plain(scope: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in scope.items() if value is not None}

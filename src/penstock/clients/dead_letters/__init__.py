@@ -1,0 +1,1 @@
+"""Dead letters as files and as Kafka records."""

@@ -1,0 +1,41 @@
+"""Letters in topics of Kafka: key and value as they were, everything else in headers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from penstock.clients.dead_letters.model import FIELDS, HEADER, OWNER, WITHHELD, Letter
+from penstock.clients.files.parquet import text_of
+from penstock.clients.kafka.admin import KafkaAdmin
+from penstock.clients.kafka.connection import KafkaCluster
+
+
+def in_topics(cluster: KafkaCluster, names: Iterable[str]) -> Iterator[Letter]:
+    """The letters of topics for errors that are there, in order."""
+    admin = KafkaAdmin(cluster)
+    there = admin.topics().keys() & set(names)
+    ids = {name: state.id for name, state in admin.described(there).items()}
+    return (_letter(message, ids.get(message.topic())) for message in admin.records(there))
+
+
+def _letter(message: Any, topic_id: str | None) -> Letter:
+    headers = tuple((name, value) for name, value in message.headers() or () if not name.startswith(HEADER))
+    place = (message.topic(), str(message.partition()), message.offset())
+    return Letter(*place, _about(message), message.key(), message.value(), headers, topic_id)
+
+
+def _about(message: Any) -> dict[str, Any]:
+    """What its headers say. Those of the letter stand first: others of the same names are the record's own."""
+    headers = {
+        name.removeprefix(HEADER): value.decode(errors="replace")
+        for name, value in reversed(message.headers() or ())
+        if name.startswith(HEADER) and value is not None
+    }
+    about: dict[str, Any] = {name: headers.get(name) for name in (*FIELDS, OWNER, WITHHELD)}
+    numbers = {name: _number(about[name]) for name in ("partition", "offset")}
+    return {**about, **numbers, "key": text_of(message.key()), "value": text_of(message.value())}
+
+
+def _number(text: str | None) -> int | None:
+    return int(text) if text is not None and text.isdecimal() else None

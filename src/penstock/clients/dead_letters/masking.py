@@ -1,0 +1,86 @@
+"""Dead letters and errors without the values of masked and classified columns."""
+
+import json
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from penstock.clients.dead_letters.masked_answers import WITHHELD_TEXT, cover_answer
+from penstock.clients.dead_letters.model import REFUSED, WITHHELD, Letter
+from penstock.clients.kafka.decode import FAULTS
+
+COVER: Final = "***"
+BY_PLACE: Final = "place"
+"""It stands in its topic, at its partition and offset."""
+BY_DIGEST: Final = "sha256:"
+"""It is the row of its topic with this digest."""
+NAMED: Final = r"^([^'\"]*?\[[A-Z][A-Z0-9_.]+\])"
+"""A text up to the name that Spark has for an error."""
+OWN_WORDS: Final = r"^(?:it cannot be computed: |The message is [0-9]+ bytes when serialized )"
+"""How texts of ours about a row that fails begin, and Kafka's about one that is too large."""
+ABOUT_ROWS: Final = frozenset({REFUSED, "row-failed"})
+"""Codes of dead letters whose texts others wrote, who may quote the row in any form."""
+SCRUBBED: Final = (
+    (r"(?s)'.*'", f"'{COVER}'"),
+    (r'(?s)".*"', f'"{COVER}"'),
+    (r"(?s)\{.*\}", f"{{{COVER}}}"),
+    (r"(?s)=\(.*\)", f"=({COVER})"),
+    (r"(?s)contains \(.*\)", f"contains ({COVER})"),
+)
+"""Where texts of other systems quote values, from the first mark to the last: a value may have marks itself."""
+MISFIT: Final = r"(?s)^(`[^`]+`: )`.*`( is not a .*)$"
+"""What is said of a field that does not fit its column, around the value."""
+_UNREAD: Final = r"(?s)^(.*? cannot (?:be read|take part): )(.*)$"
+"""What stops a query at a record, before the reason."""
+
+
+def cover_text(text: str) -> str:
+    """What went wrong, without the values that it quotes. Of Spark's texts, the name of the error stays."""
+    if (answer := cover_answer(text)) is not None:
+        return answer
+    if (found := re.match(NAMED, text)) is not None:
+        return f"{found[1]} {WITHHELD_TEXT}"
+    for pattern, cover in SCRUBBED:
+        text = re.sub(pattern, cover, text)
+    return text
+
+
+def cover_reason(code: str, text: str, reasons: Mapping[str, str] = FAULTS) -> str:
+    """Why a record cannot be used, without values. Of our own reasons, which field does not fit stays."""
+    if code not in reasons:
+        covered = cover_text(text)
+        is_known = code not in ABOUT_ROWS or WITHHELD_TEXT in covered or re.match(OWN_WORDS, text)
+        return covered if is_known else WITHHELD_TEXT
+    before, reason = found.groups() if (found := re.match(_UNREAD, text)) else ("", text)
+    misfit = re.match(MISFIT, reason)
+    return before + (f"{misfit[1]}`{COVER}`{misfit[2]}" if misfit else reasons[code])
+
+
+def cover_letter(letter: Letter, names: Collection[str]) -> Letter:
+    """A dead letter as it may be shown; `names` are the columns that are covered, folded."""
+    if not names or letter.about.get(WITHHELD) is not None:
+        return letter
+    value = cover_value(letter.value, names)
+    message = cover_reason(letter.code, str(letter.about["message"] or ""))
+    about = {**letter.about, "key": None, "value": value, "message": message}
+    return replace(letter, about=about, key=None, value=None if value is None else value.encode(), headers=())
+
+
+def cover_value(value: bytes | None, names: Collection[str]) -> str | None:
+    """A record that is a JSON object, without the values of some fields at any depth; None if it is none."""
+    try:
+        found = json.loads((value or b"").decode())
+    except ValueError:
+        return None
+    return json.dumps(_covered(found, names), ensure_ascii=False) if isinstance(found, dict) else None
+
+
+def _covered(value: Any, names: Collection[str]) -> Any:
+    match value:
+        case dict():
+            return {key: COVER if key.casefold() in names else _covered(inner, names) for key, inner in value.items()}
+        case list():
+            return [_covered(inner, names) for inner in value]
+        case _:
+            return value

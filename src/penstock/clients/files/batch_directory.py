@@ -1,0 +1,135 @@
+"""Batches as directories: each appears whole or not at all, and a replayed one is recognised.
+
+A batch is written into a hidden directory and then renamed into place, which a local file system does in one step.
+The directory carries a note of what it was made from (`_batch.json`; readers pass over names that start with `_`), so
+the ledger of what was written lives where the rows do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import zlib
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from penstock.clients.files import parquet
+from penstock.clients.files.formats import Format
+from penstock.errors import QueryFailed, ServiceError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+NOTE: Final = "_batch.json"
+STAGING: Final = "_staging"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRef:
+    """Which batch of which query this is, and for which of its outputs. It is what makes a replay harmless.
+
+    Batch numbers start again with a new checkpoint, so the checkpoint's own id belongs to the name; and a checkpoint
+    restored from a copy can plan other input under an old number, so the offsets do too.
+    """
+
+    query: str
+    output: str
+    checkpoint_id: str
+    batch_id: int
+    offsets: tuple[str, ...]
+
+    @property
+    def directory(self) -> str:
+        return f"{self.checkpoint_id}-{self.batch_id:012d}-{zlib.crc32(self.output.encode()):08x}"
+
+
+@dataclass(frozen=True, slots=True)
+class PartRead:
+    """What one reader read in a batch: files, by their addresses, or all that lies between two positions.
+
+    Positions are in the reader's own words. Before the first batch there may be none.
+    """
+
+    files: tuple[str, ...] = ()
+    before: str | None = None
+    after: str | None = None
+
+
+def counted(batch: DataFrame) -> tuple[DataFrame, Callable[[], int]]:
+    """The batch, and how many rows the first action over it saw: counting costs no second pass."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as f
+
+    observation = Observation()
+    return batch.observe(observation, f.count(f.lit(1)).alias("rows")), lambda: int(observation.get["rows"])
+
+
+def publish(root: Path, ref: BatchRef, batch: DataFrame, file_format: Format) -> int:
+    """Write the batch as a directory below `root`, unless an earlier try of the same batch already has.
+
+    Returns the number of rows written. A batch without rows leaves nothing behind. One that was written before is
+    worked through all the same: operators with state must come to where they were.
+    """
+    final = root / ref.directory
+    staging = root / STAGING / ref.directory
+    try:
+        if final.exists():
+            refuse_other_input((final / NOTE).read_text(encoding="utf-8"), ref, final)
+            batch.write.format("noop").mode("append").save()
+            return 0
+        shutil.rmtree(staging, ignore_errors=True)
+        staging.parent.mkdir(parents=True, exist_ok=True)
+        rows = _write(batch, staging, file_format)
+        if rows == 0:
+            shutil.rmtree(staging)
+            return 0
+        (staging / NOTE).write_text(json.dumps(asdict(ref)), encoding="utf-8")
+        os.replace(staging, final)
+        return rows
+    except OSError as error:
+        raise ServiceError("not-writable", f"cannot write to {root}: {error.strerror or error}") from error
+
+
+def remove_batches(root: Path) -> None:
+    """Delete every batch below `root`, and what is left of unfinished ones. Other files stay."""
+    try:
+        for note in root.glob(f"*/{NOTE}"):
+            gone = root / STAGING / note.parent.name
+            gone.parent.mkdir(exist_ok=True)
+            shutil.rmtree(gone, ignore_errors=True)
+            os.replace(note.parent, gone)  # in one step: nobody reads half a batch
+        shutil.rmtree(root / STAGING, ignore_errors=True)
+    except OSError as error:
+        raise ServiceError("not-writable", f"cannot empty {root}: {error.strerror or error}") from error
+
+
+def _write(batch: DataFrame, directory: Path, file_format: Format) -> int:
+    """Write the files and say how many rows they hold. Parquet files know it themselves, which costs Spark nothing."""
+    if file_format.name == "parquet":
+        _save(batch, directory, file_format)
+        return parquet.row_count(directory)
+    rows, count = counted(batch)
+    _save(rows, directory, file_format)
+    return count()
+
+
+def _save(rows: DataFrame, directory: Path, file_format: Format) -> None:
+    rows.write.format(file_format.name).options(**file_format.write_options).save(str(directory))
+
+
+def refuse_other_input(note: str, ref: BatchRef, final: Path | str) -> None:
+    """Refuse a batch whose directory has a note of the same number with other offsets."""
+    try:
+        offsets = json.loads(note)["offsets"]
+    except (ValueError, KeyError, TypeError):
+        text = f"{final}/{NOTE} is unreadable: it says what batch {ref.batch_id} of `{ref.query}` was made from"
+        raise QueryFailed("batch-note-damaged", text, hint="`penstock doctor --repair` writes it again") from None
+    if offsets != list(ref.offsets):
+        raise QueryFailed(
+            "batch-conflict",
+            f"batch {ref.batch_id} of `{ref.query}` was written before from other input ({final})",
+            hint=f"its checkpoint was restored from an older copy: `penstock run --allow-rebuild {ref.query}`",
+        )

@@ -1,0 +1,27 @@
+"""Rows as lines of CSV, which have nothing but single values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.errors import QueryFailed
+from penstock.sql.parse.dialects import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def flat(rows: DataFrame) -> DataFrame:
+    """The rows, whose columns are single values; those that are always null are texts. QueryFailed if one is not."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import ArrayType, MapType, NullType, StructType
+
+    for field in rows.schema:
+        if isinstance(field.dataType, ArrayType | MapType | StructType):
+            text = f"CSV cannot have the column `{field.name}`: it is {field.dataType.simpleString()}"
+            raise QueryFailed("column-type", text, hint="write JSON or Parquet, or leave it out in a transform")
+    void = {field.name for field in rows.schema if isinstance(field.dataType, NullType)}
+    if not void:
+        return rows
+    texts = {name: f.col(quoted(name)).cast("string").alias(name) for name in void}
+    return rows.select(*(texts.get(name, f.col(quoted(name))) for name in rows.columns))

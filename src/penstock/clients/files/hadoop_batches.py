@@ -1,0 +1,105 @@
+"""Files of any file system that Hadoop knows: a local one, HDFS, an object store. Batches are directories there.
+
+Object stores cannot rename in one step. So a batch is written where it stays, under a name of its own: one that is done
+again writes over what the first try has left. The note is written last; without it, readers can tell that a batch is
+not whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+from penstock.clients.files.batch_directory import NOTE, BatchRef, counted, refuse_other_input
+from penstock.clients.files.formats import Format, literal
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def publish(root: str, ref: BatchRef, batch: DataFrame, file_format: Format, settings: Mapping[str, str]) -> int:
+    """Write the batch as a directory below `root`, unless it is there. `settings` are those of the file system.
+
+    Returns the number of rows written. A batch without rows leaves nothing behind.
+    """
+    final = f"{root.rstrip('/')}/{ref.directory}"
+    files = _Files(batch.sparkSession, settings)
+    if before := files.text(f"{final}/{NOTE}"):  # HDFS has an empty one where writing it was interrupted
+        refuse_other_input(before, ref, final)
+        batch.write.format("noop").mode("append").save()
+        return 0
+    rows, count = counted(batch)
+    rows.write.format(file_format.name).options(**file_format.write_options, **settings).mode("overwrite").save(final)
+    written = count()
+    if written:
+        files.write(f"{final}/{NOTE}", json.dumps(asdict(ref)))
+    else:
+        files.delete(final)
+    return written
+
+
+def files_under(spark: SparkSession, root: str, file_format: Format) -> list[str]:
+    """The data files below a directory, by their paths below it, without what Spark would pass over.
+
+    That of a file is empty. Nothing is found where nothing is.
+    """
+    files = _Files(spark, {})
+    if not files.exists(root):
+        return []
+    if files.is_file(root):
+        return [""]
+    options = {"recursiveFileLookup": "true", "pathGlobFilter": file_format.glob}
+    found = spark.read.format("text").options(**options).load(literal(root)).inputFiles()
+    base = urlsplit(root).path.rstrip("/") + "/"
+    return sorted(unquote(urlsplit(address).path).removeprefix(base) for address in found)
+
+
+def is_file(spark: SparkSession, place: str) -> bool:
+    return _Files(spark, {}).is_file(place)
+
+
+class _Files:
+    """Hadoop's view of a file system."""
+
+    def __init__(self, session: SparkSession, settings: Mapping[str, str]) -> None:
+        jvm: Any = session._jvm
+        self._jvm = jvm
+        self._conf = jvm.org.apache.hadoop.conf.Configuration(session._jsc.hadoopConfiguration())
+        for key, value in settings.items():
+            self._conf.set(key, value)
+
+    def text(self, path: str) -> str | None:
+        """What a file holds, if it is there."""
+        files, place = self._at(path)
+        if not files.exists(place):
+            return None
+        stream = files.open(place)
+        try:
+            return bytes(self._jvm.org.apache.commons.io.IOUtils.toByteArray(stream)).decode()
+        finally:
+            stream.close()
+
+    def exists(self, path: str) -> bool:
+        files, place = self._at(path)
+        return bool(files.exists(place))
+
+    def is_file(self, path: str) -> bool:
+        files, place = self._at(path)
+        return bool(files.exists(place) and files.getFileStatus(place).isFile())
+
+    def write(self, path: str, text: str) -> None:
+        files, place = self._at(path)
+        stream = files.create(place, True)
+        stream.write(bytearray(text.encode()))
+        stream.close()
+
+    def delete(self, path: str) -> None:
+        files, place = self._at(path)
+        files.delete(place, True)
+
+    def _at(self, path: str) -> tuple[Any, Any]:
+        place = self._jvm.org.apache.hadoop.fs.Path(path)
+        return place.getFileSystem(self._conf), place

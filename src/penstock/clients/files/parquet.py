@@ -1,0 +1,141 @@
+"""Parquet files without Spark: their columns, and their first rows."""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Collection, Iterable, Sequence
+from datetime import UTC, date, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import ServiceError
+from penstock.sql.types.columns import Column, Columns, spark_type
+
+
+def columns(file: Path) -> Columns | None:
+    """What the file's footer declares; None if there is no telling."""
+    from pyarrow import ArrowException
+    from pyarrow.parquet import read_schema
+
+    try:
+        schema = read_schema(file)
+    except (ArrowException, OSError):
+        return None
+    return tuple(Column(field.name, _spark_name(str(field.type))) for field in schema)
+
+
+def row_count(directory: Path) -> int:
+    """How many rows the footers of the files in a directory tell of."""
+    from pyarrow.parquet import read_metadata
+
+    return sum(read_metadata(file).num_rows for file in directory.glob("*.parquet"))
+
+
+def first_rows(files: Iterable[Path], limit: int, as_bytes: Collection[str] = ()) -> list[dict[str, Any]]:
+    """The first rows of the files as values that JSON knows, and decimals, in the form that Spark gives them.
+
+    They have the columns of all files that are read and of the newest one, which may have more. Texts in the columns
+    `as_bytes` are given as bytes: they may be anything.
+    """
+    from pyarrow import ArrowException
+    from pyarrow.parquet import ParquetFile
+
+    def rows() -> Iterable[dict[str, Any]]:
+        for file in every:
+            try:  # Spark writes times of 96 bits, which do not fit into nanoseconds
+                with ParquetFile(file, coerce_int96_timestamp_unit="us") as parquet:
+                    names.update(dict.fromkeys(parquet.schema_arrow.names))
+                    for batch in parquet.iter_batches(batch_size=limit):
+                        yield from _rows_of(batch, as_bytes)
+            except (ArrowException, OSError) as error:
+                raise ServiceError("file-unreadable", f"{file} cannot be read as Parquet: {error}") from error
+
+    every, names = list(files), dict[str, None]()
+    found = [
+        {name: _json_value(value, name in as_bytes) for name, value in row.items()} for row in islice(rows(), limit)
+    ]
+    names.update(dict.fromkeys(_newest_names(every)))
+    return [{name: row.get(name) for name in names} for row in found]
+
+
+def _newest_names(files: Sequence[Path]) -> list[str]:
+    from pyarrow import ArrowException
+    from pyarrow.parquet import read_schema
+
+    try:
+        newest = max(files, key=lambda file: file.stat().st_mtime_ns, default=None)
+        return [] if newest is None else list(read_schema(newest).names)
+    except (ArrowException, OSError):
+        return []
+
+
+def _rows_of(batch: Any, as_bytes: Collection[str]) -> Iterable[dict[str, Any]]:
+    """The rows of a batch of Arrow. Texts that are not UTF-8 are shown in base 64, times beyond Python's as numbers."""
+    import pyarrow
+
+    for place, field in enumerate(batch.schema):
+        if field.name in as_bytes and pyarrow.types.is_string(field.type):
+            batch = batch.set_column(place, field.name, batch.column(place).cast(pyarrow.binary()))
+    try:
+        return list(batch.to_pylist(maps_as_pydicts="strict"))
+    except (ValueError, OverflowError):
+        columns = {field.name: _values(batch.column(place)) for place, field in enumerate(batch.schema)}
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _values(column: Any) -> list[Any]:
+    import pyarrow
+
+    try:
+        return list(column.to_pylist(maps_as_pydicts="strict"))
+    except (ValueError, OverflowError):
+        if pyarrow.types.is_string(column.type):
+            return list(map(text_of, column.cast(pyarrow.binary()).to_pylist()))
+        if pyarrow.types.is_temporal(column.type):
+            wide = pyarrow.int32() if pyarrow.types.is_date32(column.type) else pyarrow.int64()
+            return list(column.cast(wide).to_pylist())
+        return [f"{value}" if value.is_valid else None for value in column]
+
+
+def text_of(data: bytes | None) -> str | None:
+    """Bytes as text where they are text, else in base 64."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return "base64:" + base64.b64encode(data).decode()
+
+
+def _json_value(value: Any, plain: bool = False) -> Any:
+    if plain:
+        return value
+    match value:
+        case datetime():  # without a zone it is UTC: Spark's own form of timestamps carries none
+            in_utc = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+            return in_utc.isoformat(timespec="microseconds").replace("+00:00", "Z")
+        case date():
+            return value.isoformat()
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+        case bytes():
+            return base64.b64encode(value).decode()
+        case list():
+            return [_json_value(item) for item in value]
+        case dict():
+            return {str(key): _json_value(item) for key, item in value.items()}
+        case _:
+            return value
+
+
+def _spark_name(arrow_type: str) -> str | None:
+    plain = {"int64": "BIGINT", "int32": "INT", "int16": "SMALLINT", "int8": "TINYINT", "bool": "BOOLEAN"}
+    if arrow_type.startswith("timestamp"):
+        return "TIMESTAMP"
+    if arrow_type.startswith("date"):
+        return "DATE"
+    if arrow_type.startswith("decimal128"):
+        return spark_type(arrow_type.replace("decimal128", "DECIMAL"))
+    return plain.get(arrow_type) or spark_type(arrow_type)

@@ -1,0 +1,264 @@
+"""The columns of files, as Spark finds them: those of all files together, also where files differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sqlglot import exp
+
+from penstock.clients.files.formats import FORMATS, Format
+from penstock.clients.files.text_columns import csv_schema, json_schema
+from penstock.clients.rows.reserved_columns import by_case, same_names, wrong_names
+from penstock.errors import ServiceError
+from penstock.keyed.operators import OP
+from penstock.sql.types.columns import data_type
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrameReader, SparkSession
+    from pyspark.sql.types import DataType, StructType
+
+_WIDER: Final = {
+    "tinyint": ("smallint", "int", "bigint", "double"),
+    "smallint": ("int", "bigint", "double"),
+    "int": ("bigint", "double"),
+    "float": ("double",),
+}
+"""What Spark can read a type of a file as, without losing anything."""
+RENAMING: Final = "give it another name in the files"
+"""The way out where a column has a name that cannot be used."""
+
+
+def columns_in(
+    spark: SparkSession,
+    file_format: Format,
+    root: str,
+    files: Sequence[str],
+    options: Mapping[str, str],
+    wanted: Mapping[str, str],
+) -> StructType:
+    """The columns of the files below `root`. What cannot be read tells nothing; there must be something that can.
+
+    `wanted` has columns and the types that they may be of as well, if values are no more than text.
+    """
+    from pyspark.sql.types import StructType
+
+    lenient = {"inferSchema": "true", "ignoreCorruptFiles": "true", "mode": "DROPMALFORMED", "mergeSchema": "true"}
+    if file_format.name in ("json", "csv"):  # in Parquet and Avro, Spark finds columns again in either case
+        spark = by_case(spark)
+    reader = spark.read.format(file_format.name).options(**{**options, **lenient})
+    with _names_told_apart(root):
+        match file_format.name:
+            case "avro":
+                found = [one for file in files if (one := _of_one(reader, file)) is not None]
+                schema = reduce(widened, found) if found else None
+            case "parquet":
+                schema = _of_parquet(reader, root, files)
+            case "json":
+                exact = any(data_type(kind).this is exp.DataType.Type.DECIMAL for kind in wanted.values())
+                lines = spark.read.format("text").options(**{**options, **lenient}).load(root)
+                own = json_schema(lines, {"prefersDecimal": str(exact).lower()}, root)
+                keys = [field for field in lines.schema if field.name != "value"]
+                named = {field.name for field in keys}
+                schema = _typed(StructType([*(field for field in own if field.name not in named), *keys]), wanted)
+            case "csv":
+                schema = reader.load(root).schema
+                plain = spark.read.format("csv").options(**{**options, **lenient, "inferSchema": "false"})
+                if len(files) > 1 and plain.load(files[0]).columns != schema.names:
+                    schema = reader.load(files[0]).schema  # Spark has taken the header of another file
+                _check_header(reader, schema.names, files[0])
+                texts = [
+                    name.lower() for name, kind in wanted.items() if data_type(kind).this is exp.DataType.Type.TEXT
+                ]
+                schema = _typed(csv_schema(reader, root, schema, texts), wanted)
+    if schema is None or not schema.names:
+        text = f"none of the files at path {root} can be read as {file_format.name}"
+        raise ServiceError("schema-unknown", text, hint="put a whole file there: columns are found in the files")
+    for inner in _structs(schema):
+        if wrong := same_names(inner.names, f"a struct in files at path {root}", RENAMING):
+            raise wrong
+    return schema
+
+
+def _structs(kind: DataType) -> Iterator[StructType]:
+    """The structs inside of a type."""
+    from pyspark.sql.types import ArrayType, MapType, StructType
+
+    inside: list[DataType] = []
+    match kind:
+        case StructType():
+            inside = [field.dataType for field in kind]
+        case ArrayType():
+            inside = [kind.elementType]
+        case MapType():
+            inside = [kind.keyType, kind.valueType]
+    for inner in inside:
+        if isinstance(inner, StructType):
+            yield inner
+        yield from _structs(inner)
+
+
+@contextmanager
+def _names_told_apart(root: str) -> Iterator[None]:
+    """Say in our words that a column is there twice."""
+    from pyspark.errors import AnalysisException
+
+    try:
+        yield
+    except AnalysisException as error:
+        if error.getCondition() != "COLUMN_ALREADY_EXISTS":
+            raise
+        twice = (error.getMessageParameters() or {})["columnName"]
+        text = f"files at path {root} cannot have two columns {twice}, in whatever case"
+        raise ServiceError("column-names", text, hint=RENAMING) from None
+
+
+def check_columns(columns: StructType, path: str, taken: Collection[str], elsewhere: Collection[str]) -> None:
+    """Raise an error where rows cannot have the columns of the files at a path.
+
+    `taken` are names that their rows need; some column must be none of those that come from `elsewhere`.
+    """
+    if wrong := wrong_names(columns.names, f"files at path {path}", RENAMING, taken):
+        raise wrong
+    if set(elsewhere).issuperset(columns.names):
+        text = f"files at path {path} have no columns beside those of their directories"
+        raise ServiceError("schema-unknown", text, hint="call directories and columns by different names")
+    if OP in columns.names and columns[OP].dataType.simpleString() != "string":
+        text = f"`{OP}` of the files at path {path} is {columns[OP].dataType.simpleString()}, and no string"
+        raise ServiceError("schema-unknown", text, hint="its values are `i`, `u` and `d`")
+
+
+def with_header(spark: SparkSession, path: str, file: str, declared: StructType, keys: Collection[str]) -> StructType:
+    """The columns of CSV files, by the header of one of them: those that are declared with their types, others as text.
+
+    Columns that directories are named by come last.
+    """
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    reader = by_case(spark).read.format("csv").options(**{**FORMATS["csv"].read_options, "inferSchema": "false"})
+    found = reader.load(file).schema
+    _check_header(reader, found.names, file)
+    types = {field.name.lower(): field for field in declared}
+    header = [types.pop(name.lower(), StructField(name, StringType())) for name in found.names if name not in keys]
+    beside = [field for field in types.values() if field.name in keys]
+    if missing := [field.name for field in types.values() if field.name not in keys]:
+        text = f"`schema` has a column `{missing[0]}`, and the files at path {path} have none in their header"
+        raise ServiceError("schema-unknown", text, hint=f"they have {', '.join(found.names)}")
+    return StructType([*header, *beside])
+
+
+def _check_header(reader: DataFrameReader, names: Sequence[str], file: str) -> None:
+    """Spark gives columns that have no name, or one that comes twice, names that end with their place."""
+    if not any(name.endswith(str(place)) for place, name in enumerate(names)):
+        return
+    header = reader.options(header="false", inferSchema="false").load(file).head()
+    written = [name or "" for name in header or ()]
+    if "" in written:
+        text = f"column {written.index('') + 1} of {file} has no name"
+        raise ServiceError("column-names", text, hint="give it one in the first line")
+    if wrong := same_names(written, file, RENAMING):
+        raise wrong
+
+
+def _typed(found: StructType, wanted: Mapping[str, str]) -> StructType:
+    """Columns of text, which have types only by what values look like: what is to be text, or a number with a fraction
+    and looks like a whole one, is read as such."""
+    from pyspark.sql.types import DoubleType, FloatType, NumericType, StringType, StructField, StructType
+
+    types = {name.lower(): kind for name, kind in wanted.items()}
+
+    def typed(field: StructField) -> DataType:
+        match field.name.lower() in types and data_type(types[field.name.lower()]).this:
+            case exp.DataType.Type.TEXT:
+                return StringType()
+            case exp.DataType.Type.FLOAT if isinstance(field.dataType, NumericType):
+                return FloatType()
+            case exp.DataType.Type.DOUBLE if isinstance(field.dataType, NumericType):
+                return DoubleType()
+            case _:
+                return field.dataType
+
+    return StructType([StructField(field.name, typed(field)) for field in found])
+
+
+def _of_one(reader: DataFrameReader, file: str) -> StructType | None:
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import AnalysisException
+
+    try:
+        return reader.load(file).schema
+    except (AnalysisException, Py4JJavaError) as error:  # it cannot be read, which whoever reads its rows will say
+        if isinstance(error, AnalysisException) and error.getCondition() == "COLUMN_ALREADY_EXISTS":
+            raise
+        return None
+
+
+def _of_parquet(reader: DataFrameReader, root: str, files: Sequence[str]) -> StructType | None:
+    """Spark puts columns together, but not types that differ: files are then halved until they agree."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import AnalysisException
+
+    def of(some: Sequence[str], at: str | None = None) -> StructType | None:
+        try:
+            return reader.load(at or list(some)).schema
+        except AnalysisException as error:
+            if error.getCondition() != "UNABLE_TO_INFER_SCHEMA":
+                raise
+            return None
+        except Py4JJavaError as error:
+            if "CANNOT_MERGE_SCHEMAS" not in str(error) or len(some) < 2:
+                raise
+        middle = len(some) // 2
+        halves = [schema for schema in (of(some[:middle]), of(some[middle:])) if schema is not None]
+        return reduce(widened, halves) if halves else None
+
+    return of(files, root)
+
+
+def note(path: Path, columns: StructType) -> None:
+    """Write columns down, for `noted`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    staged = path.with_suffix(".new")
+    staged.write_text(columns.json(), encoding="utf-8")
+    staged.replace(path)
+
+
+def noted(path: Path) -> StructType | None:
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else None
+
+
+def widened(one: StructType, other: StructType) -> StructType:
+    """The columns of both, each of the type that takes the values of both. Any column may be missing in a file."""
+    from pyspark.sql.types import StructField, StructType
+
+    later = {field.name: field for field in other}
+    both = [
+        StructField(field.name, _wider(field.name, field.dataType, later[field.name].dataType))
+        if field.name in later
+        else StructField(field.name, field.dataType)
+        for field in one
+    ]
+    known = set(one.names)
+    return StructType([*both, *(StructField(field.name, field.dataType) for field in other if field.name not in known)])
+
+
+def _wider(name: str, one: DataType, other: DataType) -> DataType:
+    from pyspark.sql.types import StructType
+
+    if one == other:
+        return one
+    if isinstance(one, StructType) and isinstance(other, StructType):
+        return widened(one, other)
+    told, said = one.simpleString(), other.simpleString()
+    if said in _WIDER.get(told, ()):
+        return other
+    if told in _WIDER.get(said, ()):
+        return one
+    text = f"the column `{name}` is {told} in some files and {said} in others, and none of them takes both"
+    raise ServiceError("schema-unknown", text, hint="give files with other types a path, and a source, of their own")

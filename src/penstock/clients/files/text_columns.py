@@ -1,0 +1,146 @@
+"""The columns of lines of JSON and records of CSV, found in their values: one bad value makes no column a text.
+
+A column has the type of nearly all of its values. Rows with others become dead letters, and a notice says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.clients.jvm.strict_json import checked_json, json_sorts
+from penstock.clients.warn_once import notice
+from penstock.sql.parse.dialects import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, DataFrameReader
+    from pyspark.sql.types import DataType, StructType
+
+_LOOKED_AT: Final = 100_000
+"""How many lines are looked at for values that differ from the others."""
+_FEWEST: Final = 10
+"""Among fewer values nobody can tell which of them are odd."""
+_NEARLY_ALL: Final = 0.9
+_MOST_SHAPES: Final = 10_000
+_CORRUPT: Final = "_unreadable"
+_WORDS: Final = {
+    "NUMBER": "numbers",
+    "STRING": "texts",
+    "BOOLEAN": "true or false",
+    "OBJECT": "objects",
+    "ARRAY": "lists",
+}
+
+
+def json_schema(lines: DataFrame, options: Mapping[str, str], path: str) -> StructType:
+    """The columns of the objects in the column `value`. All are looked at; those that are not sound tell nothing."""
+    from pyspark.sql import functions as f
+
+    line = f.col("value").cast("binary")
+    odd = _odd_sorts(lines, line, path)
+    sound = lines
+    if odd:
+        sorts = json_sorts(line)
+        unlike = [
+            f.get_json_object(sorts, f"$['{name}']").isin(sorted(minor))
+            for name, minor in odd.items()
+            if "'" not in name
+        ]
+        for condition in unlike:
+            sound = sound.where(~f.coalesce(condition, f.lit(False)))
+    texts = sound.select(checked_json(line, "").alias("text")).where("text IS NOT NULL")
+    return texts_schema(texts, options)
+
+
+def texts_schema(texts: DataFrame, options: Mapping[str, str]) -> StructType:
+    """The columns of objects that are JSON, as Spark finds them."""
+    from pyspark.sql.types import StructType
+
+    spark = texts.sparkSession
+    jvm: Any = spark._jvm
+    as_texts = getattr(texts._jdf, "as")  # a word of Python's own
+    reader = spark.read.options(**{**options, "columnNameOfCorruptRecord": _CORRUPT})
+    found = reader._jreader.json(as_texts(jvm.org.apache.spark.sql.Encoders.STRING())).schema()
+    schema = StructType.fromJson(json.loads(found.json()))
+    return StructType([field for field in schema if field.name != _CORRUPT])
+
+
+def _odd_sorts(lines: DataFrame, line: Column, path: str) -> dict[str, set[str]]:
+    """By key, the sorts of values that only a few objects have."""
+    from pyspark.sql import functions as f
+
+    first = lines.limit(_LOOKED_AT).select(json_sorts(line).alias("sorts"))
+    shapes = first.where("sorts IS NOT NULL").groupBy("sorts").agg(f.count("*").alias("count"))
+    found = shapes.limit(_MOST_SHAPES + 1).collect()
+    if len(found) > _MOST_SHAPES:
+        return {}
+    counts: dict[str, Counter[str]] = {}
+    for row in found:
+        for name, sort in json.loads(row["sorts"]).items():
+            if sort != "NULL":
+                counts.setdefault(name, Counter())[sort] += row["count"]
+    odd: dict[str, set[str]] = {}
+    for name, sorts in counts.items():
+        (common, many), total = sorts.most_common(1)[0], sorts.total()
+        if len(sorts) > 1 and _is_nearly_all(many, total):
+            odd[name] = set(sorts) - {common}
+            _tell(name, path, f"as {_WORDS.get(common, common)}", many, total)
+    return odd
+
+
+def csv_schema(reader: DataFrameReader, root: str, found: StructType, texts: Iterable[str]) -> StructType:
+    """The columns of CSV files as Spark has found them, but with the type of nearly all values where that is one.
+
+    `texts` are columns that are to be texts, in lower case.
+    """
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    taken = set(texts)
+    open_ = [
+        field.name for field in found if isinstance(field.dataType, StringType) and field.name.lower() not in taken
+    ]
+    if not open_:
+        return found
+    rows = reader.options(header="true", inferSchema="false").load(root).limit(_LOOKED_AT)
+    asked = [f.count(quoted(name)).alias(f"{place}") for place, name in enumerate(open_)]
+    for place, name in enumerate(open_):
+        asked += [f.count_if(fits).alias(f"{place} {kind}") for kind, fits in _candidates(f.col(quoted(name))).items()]
+    (counted,) = rows.agg(*asked).collect()
+    types: dict[str, DataType] = {}
+    for place, name in enumerate(open_):
+        total = counted[f"{place}"]
+        for kind in _candidates(f.lit("")):
+            many = counted[f"{place} {kind}"]
+            if many < total and _is_nearly_all(many, total):
+                types[name] = StructType.fromDDL(f"x {kind}")["x"].dataType  # type: ignore[index]
+                _tell(name, root, f"as {kind}", many, total)
+                break
+    return StructType([StructField(field.name, types.get(field.name, field.dataType)) for field in found])
+
+
+def _candidates(text: Column) -> dict[str, Column]:
+    """By type, whether a text is a value of it."""
+    from pyspark.sql import functions as f
+
+    day = text.rlike(r"^\d{4}-\d{1,2}-\d{1,2}$")
+    time = text.rlike(r"^\d{4}-\d{1,2}-\d{1,2}[ T]")
+    return {
+        "BIGINT": text.rlike(r"^[+-]?\d+$") & text.try_cast("BIGINT").isNotNull(),
+        "DOUBLE": text.rlike(r"^[+-]?[\d.]+([eE][+-]?\d+)?$") & text.try_cast("DOUBLE").isNotNull(),
+        "DATE": day & text.try_cast("DATE").isNotNull(),
+        "TIMESTAMP": (day | time) & f.try_to_timestamp(text).isNotNull(),
+    }
+
+
+def _is_nearly_all(many: int, total: int) -> bool:
+    return total >= _FEWEST and many >= _NEARLY_ALL * total
+
+
+def _tell(name: str, path: str, how: str, many: int, total: int) -> None:
+    notice(
+        f"the column `{name}` at path {path} is read {how}: {many:,} of {total:,} values are. "
+        "Lines with others are dead letters; declare the column to read them otherwise."
+    )

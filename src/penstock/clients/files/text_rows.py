@@ -1,0 +1,273 @@
+"""Lines of JSON and records of CSV as rows, each by itself: what cannot be a row is marked, and has a file and a line.
+
+JSON files are read as lines of text, and decoded as values of Kafka are: Spark's own reader of JSON would stop at the
+first bad line, or turn what does not fit into nulls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.clients.files.formats import JSON_OPTIONS, Format
+from penstock.clients.jvm.strict_json import json_fault, json_row, line_counted
+from penstock.clients.rows.reserved_columns import ERROR, ORIGIN
+from penstock.sql.parse.dialects import quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType, StructField, StructType
+
+TEXT_FORMATS: Final = frozenset({"json", "csv"})
+LINE: Final = "_unreadable_line"
+"""The column that has what a record of CSV was, where no row can be made of it."""
+TEXT: Final = "value"
+"""The column that has a line of JSON."""
+_DECODED: Final = "_decoded"
+_PLACE: Final = "_line"
+_SMALLEST: Final = -(2**31)
+_REPLACEMENT: Final = "\ufffd"
+"""What Spark's reader of CSV puts in place of bytes that are not UTF-8."""
+_WITH_TEXT: Final = f"startswith({TEXT}, '{{') OR trim(BOTH ' \t\r' FROM {TEXT}) <> ''"
+_IN_THE_FILE: Final = (
+    "concat(', in ', regexp_replace(url_decode(replace(input_file_name(), '+', '%2B')), '^file:/*', '/'))"
+)
+"""Expressions are handed to Spark as text where that can be: each call to the JVM costs time at every start."""
+_UNFIT: Final = "field-mismatch: a field does not fit the type of its column"
+_UNLIKE: Final = "not-csv: its line does not have the columns of the file"
+_FIRST, _BEYOND = "0001-01-01", "+10000-01-01"
+
+
+def reader_name(form: Format) -> str:
+    """Spark's reader for files of a format."""
+    return "text" if form.name == "json" else form.name
+
+
+def reader_options(form: Format) -> dict[str, str]:
+    if form.name == "json":
+        return {}
+    marked = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": LINE} if form.name == "csv" else {}
+    return {**form.read_options, **marked}
+
+
+def reader_schema(form: Format, columns: StructType, keys: Collection[str] = ()) -> StructType:
+    """What Spark's reader is told of files with these columns; `keys` are those that directories have the values of."""
+    from pyspark.sql.types import DecimalType, StringType, StructField, StructType
+
+    if form.name == "json":
+        line = StructField(TEXT, StringType())
+        return StructType([line, *(field for field in columns if field.name in keys)])
+    if form.name != "csv":
+        return columns
+
+    def as_read(field: StructField) -> StructField:  # Spark would round decimals
+        is_decimal = isinstance(field.dataType, DecimalType) and field.name not in keys
+        return StructField(field.name, StringType() if is_decimal else field.dataType)
+
+    return StructType([*map(as_read, columns), StructField(LINE, StringType())])
+
+
+def rows_read(
+    table: DataFrame,
+    form: Format,
+    columns: StructType,
+    kept: Mapping[str, Column] | None = None,
+    keys: Collection[str] = (),
+    in_files: StructType | None = None,
+) -> DataFrame:
+    """The rows of what a reader gives, with what is wrong with each in `ERROR`, and with these columns beside.
+
+    A fault tells the file as well, where no column does. `in_files` has all columns of CSV files, if not all are read.
+    """
+    from pyspark.sql import functions as f
+
+    beside = [column.alias(name) for name, column in (kept or {}).items()]
+    told = ORIGIN in (kept or {})
+    if form.name == "json":
+        return _of_lines(table, columns, beside, keys, told=told)
+    if form.name == "csv":
+        return _of_records(table, columns, in_files or columns, beside, told=told)
+    return table.select(*map(quoted, columns.names), f.lit(None).cast("string").alias(ERROR), *beside)
+
+
+def sound_rows(rows: DataFrame) -> DataFrame:
+    """The rows of files that could be made, without what is wrong with the others."""
+    from pyspark.sql import functions as f
+
+    return rows.where(f.col(ERROR).isNull()).drop(ERROR) if ERROR in rows.columns else rows
+
+
+def _of_lines(
+    table: DataFrame, columns: StructType, beside: list[Column], keys: Collection[str], *, told: bool
+) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    line = f.col(TEXT).cast("binary")
+    schema = _ddl([field for field in columns if field.name not in keys])
+    fault = f.when(f.col(_DECODED).isNull(), _in_file(f.coalesce(json_fault(line, schema), f.lit(_UNFIT)), told=told))
+    values = [quoted(name) if name in keys else f"{_DECODED}.{quoted(name)}" for name in columns.names]
+    lines = table.where(_WITH_TEXT).withColumn(_DECODED, json_row(line, schema))
+    every = [f"{_DECODED}.*"] if values and not keys else values
+    return lines.select(*every, fault.alias(ERROR), *beside)
+
+
+def _in_file(fault: Column, *, told: bool) -> Column:
+    """A fault, with the name of the file that is being read."""
+    from pyspark.sql import functions as f
+
+    return fault if told else f.concat(fault, f.expr(_IN_THE_FILE))
+
+
+def _of_records(
+    table: DataFrame, columns: StructType, in_files: StructType, beside: list[Column], *, told: bool
+) -> DataFrame:
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import DateType, DecimalType, StringType, TimestampType
+
+    def value(field: StructField) -> Column:
+        column = f.col(quoted(field.name))
+        return _decimal(column, field.dataType) if isinstance(field.dataType, DecimalType) else column
+
+    # Spark looks only at values that are asked for, so that all are; the condition always holds.
+    asked = f.hash(f.lit(0), *(quoted(field.name) for field in columns if not _is_nested(field))) >= _SMALLEST
+    wrong = f.col(LINE).isNotNull() & asked
+    fault = f.when(wrong, f.coalesce(_csv_mismatch(in_files), f.lit(_UNLIKE)))
+    for field in columns:
+        column = f.col(quoted(field.name))
+        match field.dataType:
+            case StringType():
+                fault = fault.when(column.contains(_REPLACEMENT), f.lit(f"not-text: `{field.name}` is not UTF-8"))
+            case DecimalType() as kind:
+                rounded = column.isNotNull() & _decimal(column, kind).isNull()
+                fault = fault.when(rounded, _mismatch(field, column))
+            case TimestampType() | DateType():
+                outside = (column < f.lit(_FIRST).cast(field.dataType)) | (column >= _beyond(field.dataType))
+                fault = fault.when(outside, _mismatch(field, column.cast("string")))
+    marked = f.when(fault.isNotNull(), _in_file(fault, told=told)).alias(ERROR)
+    return table.select(*(value(field).alias(field.name) for field in columns), marked, *beside)
+
+
+def _is_nested(field: StructField) -> bool:
+    """Whether a column is of a type that no record of CSV can have. Topics with one may still have JSON files."""
+    from pyspark.sql.types import ArrayType, MapType, StructType, VariantType
+
+    return isinstance(field.dataType, ArrayType | MapType | StructType | VariantType)
+
+
+def _beyond(kind: DataType) -> Column:
+    from pyspark.sql import functions as f
+
+    return f.lit(_BEYOND).cast(kind)
+
+
+def _decimal(text: Column, kind: Any) -> Column:
+    """A text as a decimal, null where it is none, or would be rounded."""
+    from pyspark.sql import functions as f
+
+    plain = f.replace(f.trim(text), f.lit(","))
+    exact = plain.rlike(rf"^[+-]?\d*(\.\d{{0,{kind.scale}}}0*)?$")
+    widest = f"DECIMAL(38, {38 - (kind.precision - kind.scale)})"
+    with_exponent = plain.rlike("[eE]") & (plain.try_cast(widest) == plain.try_cast(kind))
+    return f.when(exact | with_exponent, plain.try_cast(kind))
+
+
+def _csv_mismatch(columns: StructType) -> Column:
+    """Which value of a record does not fit its column, where the record has as many values as there are columns."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StringType
+
+    texts = ", ".join(f"c{place} STRING" for place in range(len(columns)))
+    parts = f.from_csv(f.col(LINE), texts, {"escape": '"'})
+    reasons = [
+        f.when(part.isNotNull() & part.try_cast(field.dataType).isNull(), _mismatch(field, part))
+        for place, field in enumerate(columns)
+        if not isinstance(field.dataType, StringType) and not _is_nested(field)
+        for part in [parts[f"c{place}"]]
+    ]
+    return f.coalesce(f.lit(None).cast("string"), *reasons)
+
+
+def _mismatch(field: StructField, text: Column) -> Column:
+    from pyspark.sql import functions as f
+
+    kind = field.dataType.simpleString().upper()
+    return f.concat(f.lit(f"field-mismatch: `{field.name}`: `"), f.substring(text, 1, 60), f.lit(f"` is not a {kind}"))
+
+
+def numbered(table: DataFrame, form: Format) -> DataFrame:
+    """What a reader gives, with the line at which each row stands in its file, for `origin_of`.
+
+    That needs a session that reads whole files (`read_whole_files`). A record of CSV that has several lines counts as
+    one, and the header is the first. Of Parquet it is the number of the row.
+    """
+    from pyspark.sql import functions as f
+
+    file = f.col("_metadata.file_path")
+    match form.name:
+        case "json":
+            place = line_counted(file, 0)
+        case "csv":
+            place = line_counted(file, 1)
+        case "parquet":
+            place = f.col("_metadata.row_index") + 1
+        case _:
+            place = f.lit(None).cast("bigint")
+    return table.withColumn(_PLACE, place)
+
+
+def file_read() -> Column:
+    """The file that a row stood in, by its address as people write it."""
+    from pyspark.sql import functions as f
+
+    return f.url_decode(f.replace(f.col("_metadata.file_path"), f.lit("+"), f.lit("%2B")))
+
+
+def origin_of(form: Format, columns: StructType, file: Column | None = None) -> Column:
+    """Where a row of a file stood, and what it was: a line of JSON as it is, anything else as JSON, if it is a row.
+
+    The file is named by its address, or by what is said of it.
+    """
+    from pyspark.sql import functions as f
+
+    row = f.col(TEXT) if form.name == "json" else f.to_json(f.struct(*map(quoted, columns.names)), JSON_OPTIONS)
+    return f.struct(
+        (file_read() if file is None else file).alias("topic"),
+        f.lit(None).cast("int").alias("partition"),
+        f.col(_PLACE).alias("offset"),
+        f.col("_metadata.file_modification_time").alias("timestamp"),
+        f.lit(None).cast("string").alias("key"),
+        (f.coalesce(f.col(LINE), row) if form.name == "csv" else row).alias("value"),
+    )
+
+
+def read_whole_files(spark: SparkSession) -> None:
+    """Let a session read each file as a whole, and several by one task, so that lines can be counted."""
+    spark.conf.set("spark.sql.files.maxPartitionBytes", str(2**62))
+    spark.conf.set("spark.sql.files.openCostInBytes", str(2**40))
+
+
+def rows_of_records(
+    records: DataFrame, form: Format, columns: StructType, in_files: StructType | None = None
+) -> DataFrame:
+    """The rows of dead letters: JSON objects, or records of CSV as they stood in their file."""
+    from pyspark.sql import functions as f
+
+    schema = _ddl((in_files or columns).fields)
+    read = json_row(f.col("value"), schema)
+    fault = f.coalesce(json_fault(f.col("value"), schema), f.lit(_UNFIT))
+    if form.name == "csv" and not any(map(_is_nested, columns)):
+        options = {"columnNameOfCorruptRecord": LINE, "escape": '"', "mode": "PERMISSIVE"}
+        is_object = f.col("value").cast("string").startswith("{")
+        record = f.from_csv(f.col("value").cast("string"), f"{schema}, {LINE} STRING", options)
+        fitting = f.when(record[LINE].isNull(), record.dropFields(LINE))
+        read = f.when(is_object, read).otherwise(fitting)
+        fault = f.when(is_object, fault).otherwise(f.lit(_UNLIKE))
+    found = records.withColumns({_DECODED: read, ORIGIN: f.struct(*records.columns)})
+    values = [f.col(f"{_DECODED}.{quoted(name)}").alias(name) for name in columns.names]
+    return found.select(*values, f.when(f.col(_DECODED).isNull(), fault).alias(ERROR), ORIGIN)
+
+
+def _ddl(fields: Collection[StructField]) -> str:
+    from pyspark.sql.types import StructType
+
+    return StructType(list(fields)).toDDL()

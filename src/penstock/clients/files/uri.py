@@ -1,0 +1,78 @@
+"""Where files are: a path of this machine, or an address that Hadoop knows."""
+
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import BeforeValidator, Field
+
+from penstock.clients.jvm.maven import Package
+
+SCHEMES: Final = ("s3", "s3a", "gs", "hdfs", "file")
+_ADDRESS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://(.*)", re.DOTALL)
+_SDK: Final = "2.35.4"
+"""The release of Amazon's library that Hadoop 3.5 is made with. Parts that Hadoop asks for are 18 MB; all are 600."""
+
+
+def _known(value: object) -> object:
+    text = str(value) if isinstance(value, Path) else value
+    if isinstance(text, str) and "\0" in text:
+        raise ValueError("a path has no NUL character")
+    found = _ADDRESS.match(text) if isinstance(text, str) else None
+    if found and found[1].lower() not in SCHEMES:
+        raise ValueError(f"unsupported scheme `{found[1]}`; there are {', '.join(SCHEMES)}")
+    return text
+
+
+Place = Annotated[str, BeforeValidator(_known), Field(min_length=1)]
+"""A path, or an address of a known scheme."""
+
+
+def scheme(place: str) -> str | None:
+    """The scheme of an address; None of a path."""
+    found = _ADDRESS.match(place)
+    return found[1].lower() if found else None
+
+
+def local(place: str) -> Path | None:
+    """The path, if it is one of this machine."""
+    if place.lower().startswith("file://"):
+        return Path(place[len("file://") :])
+    return None if scheme(place) else Path(place)
+
+
+def for_hadoop(place: str) -> str:
+    """The address as Hadoop has it: what is in S3 has another name there."""
+    return re.sub("^s3://", "s3a://", place, flags=re.IGNORECASE)
+
+
+def rooted(place: str, root: Path) -> str:
+    """The place; a relative path begins at `root`."""
+    path = local(place)
+    return for_hadoop(place) if path is None else str(root / path)
+
+
+def packages(place: str) -> tuple[Package, ...]:
+    """What Hadoop needs to read and write there, beside what comes with PySpark."""
+    match scheme(place):
+        case "s3" | "s3a":
+            parts = ("s3", "s3-transfer-manager", "sts", "apache-client")
+            return (
+                Package("org.apache.hadoop", "hadoop-aws", _hadoop(), alone=True),
+                *(Package("software.amazon.awssdk", part, _SDK) for part in parts),
+                Package("software.amazon.s3.analyticsaccelerator", "analyticsaccelerator-s3", "1.3.1", alone=True),
+            )
+        case "gs":
+            return (Package("org.apache.hadoop", "hadoop-gcp", _hadoop(), alone=True),)
+        case _:
+            return ()
+
+
+def _hadoop() -> str:
+    """The release of the Hadoop that comes with PySpark."""
+    spark = find_spec("pyspark")
+    folders = list(spark.submodule_search_locations or ()) if spark is not None else []
+    names = [path.name for folder in folders for path in Path(folder, "jars").glob("hadoop-client-api-*.jar")]
+    found = re.search(r"-(\d+\.\d+\.\d+)\.jar$", names[0]) if names else None
+    return found[1] if found else "3.5.0"

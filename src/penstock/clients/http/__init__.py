@@ -1,0 +1,1 @@
+"""HTTP requests: authentication, retries, and rows sent from executors."""

@@ -1,0 +1,113 @@
+"""Wide numbers in schemas of Avro: decimals of more digits than Spark has, and what is read in their place."""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from penstock.sql.types.avro_types import SIGNED
+from penstock.sql.types.int256 import FIELDS, Wide, maker_of, wide_name
+from penstock.sql.types.wide_decimals import SPARK_DIGITS, decimal_kind
+
+_SIGNED_DIGITS: Final = 76
+"""Up to so many digits, every number has room in 256 bits with a sign. More of them mean one without."""
+_WIDTH: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class WideDecimal:
+    """How a decimal is carried: as a wide number made by a function, or as text of so many digits behind the point."""
+
+    function: str
+    kind: Wide | None = None
+    scale: int | None = None
+
+    @property
+    def type(self) -> str:
+        return self.kind or "STRING"
+
+
+def wide_decimal(schema: Any) -> WideDecimal | None:
+    """How values of a type are carried, if Spark has no decimal for them."""
+    match schema:
+        case list():
+            inner = [part for part in schema if part != "null"]
+            return wide_decimal(inner[0]) if len(inner) == 1 else None
+        case {"logicalType": str(word), "type": "bytes" | "fixed" | "string"} if (kind := wide_name(word)) is not None:
+            return WideDecimal(maker_of(kind), kind)
+        case {"logicalType": "decimal", "precision": int(digits)} if digits > SPARK_DIGITS:
+            scale = schema.get("scale", 0)
+            if scale:
+                kind = decimal_kind(digits, scale)
+                return WideDecimal("penstock_decimal_text" if kind is None else "penstock_dec_from_bytes", kind, scale)
+            return _whole(schema, digits)
+        case {"type": dict() | list() as inner}:
+            return wide_decimal(inner)
+        case _:
+            return None
+
+
+def _whole(schema: dict[str, Any], digits: int) -> WideDecimal:
+    said = wide_name(str(schema.get(SIGNED, "")))
+    kind: Wide = said or ("INT256" if digits <= _SIGNED_DIGITS else "UINT256")
+    if kind == "UINT256" and schema.get("type") == "fixed" and schema.get("size") == _WIDTH:
+        return WideDecimal("penstock_to_u256", kind)  # all of the bits are digits
+    return WideDecimal(f"penstock_{FIELDS[kind]}_from_bytes", kind)
+
+
+def fields_of(schema: str, within: tuple[str, ...] = ()) -> dict[str, WideDecimal]:
+    """The fields of a record that are carried otherwise, or of a record in one of its fields."""
+    records: dict[str, Any] = {}
+    _collect(json.loads(schema), records)
+    found = _record(json.loads(schema), records)
+    for name in within:
+        fields = {field["name"]: field["type"] for field in found.get("fields", ())}
+        if (inner := _record(fields.get(name), records)).get("fields"):
+            found = inner
+            break
+    carried = {field["name"]: wide_decimal(field["type"]) for field in found.get("fields", ())}
+    return {name: how for name, how in carried.items() if how is not None}
+
+
+def as_read(schema: str) -> str:
+    """A schema whose values Spark can read: decimals of too many digits are bytes."""
+    return json.dumps(_plain(json.loads(schema)))
+
+
+def _plain(schema: Any) -> Any:
+    match schema:
+        case list():
+            return [_plain(part) for part in schema]
+        case {"logicalType": "decimal", "precision": int(digits)} if digits > SPARK_DIGITS:
+            return {key: part for key, part in schema.items() if key not in ("logicalType", "precision", "scale")}
+        case dict():
+            within = ("type", "items", "values", "fields")
+            return {key: _plain(part) if key in within else part for key, part in schema.items()}
+        case _:
+            return schema
+
+
+def _record(schema: Any, records: dict[str, Any]) -> dict[str, Any]:
+    match schema:
+        case list():
+            inner = [part for part in schema if part != "null"]
+            return _record(inner[0], records) if len(inner) == 1 else {}
+        case {"type": "record"}:
+            return dict(schema)
+        case {"type": dict() | list() as inner}:
+            return _record(inner, records)
+        case str():
+            return dict(records.get(schema.rpartition(".")[2], {}))
+        case _:
+            return {}
+
+
+def _collect(schema: Any, records: dict[str, Any]) -> None:
+    match schema:
+        case list():
+            for part in schema:
+                _collect(part, records)
+        case dict():
+            if schema.get("type") == "record":
+                records[str(schema.get("name", "")).rpartition(".")[2]] = schema
+            for key in ("type", "items", "values", "fields"):
+                _collect(schema.get(key), records)

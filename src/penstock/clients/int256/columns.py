@@ -1,0 +1,101 @@
+"""Columns of Spark that are wide numbers: found by their type, made of other values, and turned into text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from penstock.clients.int256.register import know_wide_numbers
+from penstock.sql.parse.dialects import quoted
+from penstock.sql.types.int256 import FIELDS, MARKS, Wide, field_of, is_decimal, maker_of, wide_name
+from penstock.sql.types.wide_decimals import decimal_sizes
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+
+def has_wide_numbers(frame: DataFrame) -> bool:
+    """Whether there are any in the columns of a frame, or inside of them."""
+    told: str = frame._jdf.schema().catalogString()
+    return any(mark in told for mark in MARKS)
+
+
+def wide_kind(kind: DataType) -> Wide | None:
+    return wide_name(kind.simpleString()) if kind.typeName() == "struct" else None
+
+
+def wide_columns(schema: StructType) -> dict[str, Wide]:
+    """The columns that are wide numbers."""
+    return {field.name: kind for field in schema if (kind := wide_kind(field.dataType)) is not None}
+
+
+def as_number(raw: Column, kind: Wide) -> Column:
+    """The bytes of a wide number as Spark holds it."""
+    from pyspark.sql import functions as f
+
+    return f.when(raw.isNotNull(), f.struct(raw.alias(field_of(kind))))
+
+
+def as_text(value: Column, kind: Wide) -> Column:
+    """The digits of a wide number."""
+    from pyspark.sql import functions as f
+
+    return f.call_function(f"penstock_{FIELDS.get(kind, 'dec')}_text", value[field_of(kind)], *_scale(kind))
+
+
+def as_decimal_bytes(value: Column, kind: Wide) -> Column:
+    """A wide number as a decimal of Avro has it."""
+    from pyspark.sql import functions as f
+
+    return f.call_function(f"penstock_{FIELDS.get(kind, 'dec')}_bytes", value[field_of(kind)], *_scale(kind))
+
+
+def _scale(kind: Wide) -> tuple[Column, ...]:
+    from pyspark.sql import functions as f
+
+    return (f.lit(decimal_sizes(kind)[1]),) if is_decimal(kind) else ()
+
+
+def of_texts(frame: DataFrame, kinds: Mapping[str, Wide]) -> DataFrame:
+    """The frame with wide numbers in place of these columns, which are their texts."""
+    from pyspark.sql import functions as f
+
+    if not kinds:
+        return frame
+    know_wide_numbers(frame.sparkSession)
+    made = {name: as_number(f.call_function(maker_of(kind), f.col(quoted(name))), kind) for name, kind in kinds.items()}
+    return frame.withColumns(made)
+
+
+def with_texts(frame: DataFrame) -> DataFrame:
+    """The frame with all wide numbers as decimal text, also those inside of other values."""
+    if not has_wide_numbers(frame):
+        return frame
+    know_wide_numbers(frame.sparkSession)
+    return frame.select(*(text_of(frame, name) for name in frame.columns))
+
+
+def text_of(frame: DataFrame, name: str) -> Column:
+    """A column of a frame with its wide numbers as text."""
+    from pyspark.sql import functions as f
+
+    return _texts(f.col(quoted(name)), frame.schema[name].dataType).alias(name)
+
+
+def _texts(value: Column, kind: Any) -> Column:
+    from pyspark.sql import functions as f
+
+    if not any(mark in kind.simpleString() for mark in MARKS):
+        return value
+    if (wide := wide_kind(kind)) is not None:
+        return as_text(value, wide)
+    match kind.typeName():
+        case "array":
+            return f.transform(value, lambda item: _texts(item, kind.elementType))
+        case "map":
+            return f.transform_values(value, lambda _, item: _texts(item, kind.valueType))
+        case "struct":
+            fields = [_texts(value[field.name], field.dataType).alias(field.name) for field in kind]
+            return f.when(value.isNotNull(), f.struct(*fields))
+    return value

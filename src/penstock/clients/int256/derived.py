@@ -1,0 +1,34 @@
+"""Columns that Spark has no type for, made of what was read in their place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from penstock.clients.int256.columns import as_number
+from penstock.clients.jvm.try_eval import tried
+from penstock.sql.types.int256 import Wide, maker_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A column that is made by a function of what was read, and the kind of wide number that it is."""
+
+    function: str
+    kind: Wide | None = None
+    scale: int | None = None
+
+    def of(self, read: Column) -> Column:
+        """The column; null for what it cannot be made of."""
+        from pyspark.sql import functions as f
+
+        more = () if self.scale is None else (f.lit(self.scale),)
+        raw = tried(f.call_function(self.function, read, *more))
+        return raw if self.kind is None else as_number(raw, self.kind)
+
+    def of_key(self, text: Column) -> Column:
+        """The column of a row that is gone, of which only the key is known."""
+        return text if self.kind is None else Made(maker_of(self.kind), self.kind).of(text)

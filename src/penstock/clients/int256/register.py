@@ -1,0 +1,16 @@
+"""The functions over wide numbers, made known to sessions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from penstock.clients.jvm.compile_java import know
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def know_wide_numbers(session: SparkSession) -> None:
+    """Make the functions known to a session, on all machines of its cluster, unless they are."""
+    know(session, "penstock.clients.int256", "WideNumbers", "penstock_to_u256")
+    know(session, "penstock.clients.int256", "WideDecimals", "penstock_to_dec")

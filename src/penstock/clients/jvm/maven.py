@@ -1,0 +1,229 @@
+"""Packages of the JVM: found in Maven repositories by the Ivy that comes with Spark, and kept in a cache of our own.
+
+No Maven is needed, and no Spark session. What was found once is remembered, so a later start asks nobody.
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+from xml.etree import ElementTree
+from xml.sax.saxutils import quoteattr
+
+from penstock.clients.jvm.java import find_java
+from penstock.errors import ServiceError
+
+_SECONDS: Final = 900
+_PATTERN: Final = "[organisation]_[artifact]-[revision](-[classifier]).[ext]"
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """A package by its coordinates. `alone` leaves out what it depends on.
+
+    With `or_older`, the newest release of the same major version will do that is not newer than the version.
+    """
+
+    group: str
+    artifact: str
+    version: str
+    classifier: str | None = None
+    extension: str = "jar"
+    alone: bool = False
+    or_older: bool = False
+
+    def __str__(self) -> str:
+        return ":".join(filter(None, (self.group, self.artifact, self.version, self.classifier)))
+
+
+def fetch(packages: Sequence[Package], cache: Path | None = None) -> list[Path]:
+    """The files of the packages and, unless they are alone, of all that they depend on."""
+    home = cache or cache_home()
+    known = home / "sets" / f"{_digest(packages)}.json"
+    if (files := _remembered(known)) is not None:
+        return files
+    with _alone(home):
+        if (files := _remembered(known)) is not None:
+            return files
+        target = home / "files" / known.stem
+        _resolve(packages, home, target)
+        files = sorted(path for path in target.iterdir() if not path.name.startswith("."))
+        known.parent.mkdir(parents=True, exist_ok=True)
+        staged = known.with_suffix(f".{os.getpid()}")
+        staged.write_text(json.dumps([str(path.relative_to(home)) for path in files]), encoding="utf-8")
+        staged.replace(known)
+        return files
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """Wait until nobody else fetches: two Ivys on one cache that is empty find nothing."""
+    home.mkdir(parents=True, exist_ok=True)
+    with (home / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def is_fetched(packages: Sequence[Package], cache: Path | None = None) -> bool:
+    """Whether the packages are here already."""
+    return _remembered((cache or cache_home()) / "sets" / f"{_digest(packages)}.json") is not None
+
+
+def unpacked(package: Package, cache: Path | None = None) -> Path:
+    """The directory with what is in a package that is an archive."""
+    (archive,) = fetch([package], cache)
+    target = archive.parent / ".unpacked"
+    if not target.is_dir():
+        staged = archive.parent / f".unpacking.{os.getpid()}"
+        with tarfile.open(archive) as content:
+            content.extractall(staged, filter="data")
+        with suppress(OSError):  # somebody else was quicker
+            staged.rename(target)
+        shutil.rmtree(staged, ignore_errors=True)
+    return target
+
+
+def cache_home() -> Path:
+    """Where packages are kept: `PENSTOCK_CACHE`, or the cache directory of the user."""
+    if chosen := os.environ.get("PENSTOCK_CACHE"):
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "penstock"
+
+
+def _digest(packages: Sequence[Package]) -> str:
+    names = "\n".join(f"{package} {package.extension} {package.alone} {package.or_older}" for package in packages)
+    return hashlib.sha256(names.encode()).hexdigest()[:16]
+
+
+def _remembered(known: Path) -> list[Path] | None:
+    try:
+        files = [known.parent.parent / name for name in json.loads(known.read_text(encoding="utf-8"))]
+    except (OSError, ValueError):
+        return None
+    return files if files and all(path.is_file() for path in files) else None
+
+
+def _resolve(packages: Sequence[Package], home: Path, target: Path) -> None:
+    target.mkdir(parents=True, exist_ok=True)
+    java = find_java().home / "bin" / "java"
+    with tempfile.TemporaryDirectory() as folder:
+        wanted, settings = Path(folder) / "ivy.xml", Path(folder) / "ivysettings.xml"
+        wanted.write_text(_module(packages), encoding="utf-8")
+        settings.write_text(_settings(packages), encoding="utf-8")
+        command = [
+            *(str(java), "-cp", str(_ivy()), "org.apache.ivy.Main", "-settings", str(settings)),
+            *("-cache", str(home / "ivy"), "-ivy", str(wanted), "-confs", "default"),
+            *("-retrieve", f"{target}/{_PATTERN}"),
+        ]
+        try:
+            ended = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            raise _unreachable(packages, f"nothing came within {_SECONDS} s") from error
+    missing = _missing(ended.stdout)
+    if missing or ended.returncode != 0:
+        lines = [line.strip() for line in (ended.stdout + ended.stderr).splitlines() if line.strip()]
+        raise _unreachable(packages, f"not found: {', '.join(missing)}" if missing else lines[-1] if lines else "")
+
+
+def _missing(told: str) -> list[str]:
+    """The packages that Ivy says it did not find, as coordinates."""
+    found = [line.strip(" :\t") for line in told.splitlines() if line.strip().startswith("::")]
+    names = [line.removesuffix(": not found") for line in found if line.endswith(": not found")]
+    return [name.replace("#", ":").replace(";", ":") for name in dict.fromkeys(names)]
+
+
+def _unreachable(packages: Sequence[Package], why: str) -> ServiceError:
+    names = ", ".join(map(str, packages[:5])) + (" …" if len(packages) > 5 else "")
+    hint = (
+        "is the network there? Behind a mirror, name it in ~/.m2/settings.xml, or give an Ivy settings file in "
+        "PENSTOCK_IVY_SETTINGS"
+    )
+    return ServiceError("jar-missing", f"packages cannot be fetched ({names}): {why}", hint=hint, retriable=True)
+
+
+def _ivy() -> Path:
+    """Ivy, among the libraries of the Spark that is installed."""
+    spark = find_spec("pyspark")
+    folders = list(spark.submodule_search_locations or ()) if spark is not None else []
+    found = [path for folder in folders for path in Path(folder, "jars").glob("ivy-*.jar")]
+    if not found:
+        raise ServiceError("package-missing", "pyspark is not installed with its libraries", hint="pip install pyspark")
+    return found[0]
+
+
+def _module(packages: Sequence[Package]) -> str:
+    lines = []
+    for package in packages:
+        what = f"org={quoteattr(package.group)} name={quoteattr(package.artifact)} rev={quoteattr(_revision(package))}"
+        transitive = "false" if package.alone else "true"
+        part = "" if package.classifier is None else f" m:classifier={quoteattr(package.classifier)}"
+        kind = quoteattr(package.extension)
+        file = f"<artifact name={quoteattr(package.artifact)} type={kind} ext={kind}{part}/>"
+        inner = file if package.classifier or package.extension != "jar" else ""
+        lines.append(f'<dependency {what} conf="default->default" transitive="{transitive}">{inner}</dependency>')
+    return (
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+        '<info organisation="penstock" module="own"/><configurations><conf name="default"/></configurations>'
+        f"<dependencies>{''.join(lines)}</dependencies></ivy-module>"
+    )
+
+
+def _revision(package: Package) -> str:
+    """The version as Ivy is to look for it: one name for every set of versions that will do."""
+    return f"not-after-{package.version}" if package.or_older else package.version
+
+
+def _settings(packages: Sequence[Package]) -> str:
+    """Settings of Ivy: where to look, which the user may have said, and what our names for versions mean."""
+    chosen = os.environ.get("PENSTOCK_IVY_SETTINGS")
+    matches = "".join(
+        f'<match revision="{_revision(package)}" pattern="{_not_after(package.version)}" matcher="regexp"/>'
+        for package in {package.version: package for package in packages if package.or_older}.values()
+    )
+    matchers = f'<version-matchers usedefaults="true"><pattern-vm>{matches}</pattern-vm></version-matchers>'
+    return f"<ivysettings>{_resolvers(chosen)}{matchers if matches else ''}</ivysettings>"
+
+
+def _resolvers(chosen: str | None) -> str:
+    if chosen:
+        return f"<include file={quoteattr(str(Path(chosen).absolute()))}/>"
+    root = _mirror()
+    at = f" root={quoteattr(root)}" if root else ""
+    return (
+        '<settings defaultResolver="central"/><resolvers>'
+        f'<ibiblio name="central" m2compatible="true" usepoms="true"{at}/></resolvers>'
+    )
+
+
+def _not_after(version: str) -> str:
+    """A pattern of the releases of a major version up to this one: `4.2.0` takes 4.1.7, but no 4.2.1 and no preview."""
+    major, minor, patch = (int(part) for part in version.split("."))
+    older = "|".join(str(number) for number in range(minor))
+    latest = "|".join(str(number) for number in range(patch + 1))
+    either = [rf"{minor}\.({latest})", *([rf"({older})\.\d+"] if older else [])]
+    return rf"{major}\.({'|'.join(either)})"
+
+
+def _mirror() -> str | None:
+    """The address that stands for Maven Central in the user's Maven settings, if there is one."""
+    file = Path.home() / ".m2" / "settings.xml"
+    try:
+        tree = ElementTree.parse(file).getroot()
+    except (OSError, ElementTree.ParseError):
+        return None
+    for node in tree.iter():
+        if node.tag.rpartition("}")[2] == "mirror":
+            told = {child.tag.rpartition("}")[2]: (child.text or "").strip() for child in node}
+            if told.get("url") and {"*", "central", "external:*"} & set(told.get("mirrorOf", "").split(",")):
+                return told["url"]
+    return None

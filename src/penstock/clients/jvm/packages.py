@@ -1,0 +1,26 @@
+"""Packages that belong to Spark but do not come with PySpark."""
+
+from importlib.metadata import version
+from typing import Final
+
+from penstock.clients.jvm.maven import Package
+
+
+def _of_spark(artifact: str) -> Package:
+    """A package of the Spark that is installed. Not every one is published for every release."""
+    release = ".".join(version("pyspark").split(".")[:3])
+    return Package("org.apache.spark", f"{artifact}_2.13", release, alone=True, or_older=True)
+
+
+AVRO: Final = (_of_spark("spark-avro"),)
+"""Reading and writing files of Avro."""
+KAFKA: Final = (
+    _of_spark("spark-sql-kafka-0-10"),
+    _of_spark("spark-token-provider-kafka-0-10"),
+    *AVRO,
+    Package("org.apache.kafka", "kafka-clients", "3.9.2", alone=True),
+    Package("org.apache.commons", "commons-pool2", "2.13.1", alone=True),
+)
+"""Reading and writing Kafka, and Avro with it."""
+POSTGRES: Final = (Package("org.postgresql", "postgresql", "42.7.11", alone=True),)
+"""Reading tables of PostgreSQL."""

@@ -1,0 +1,39 @@
+"""The functions over single rows, made known to sessions whose SQL calls them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from penstock.clients.jvm.compile_java import know
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PACKAGE: Final = "penstock.clients.jvm.udfs"
+_CLASSES: Final = {
+    "RowDigests": frozenset({"keccak256", "xxhash"}),
+    "RowJson": frozenset(
+        {
+            "clickhouse_tuples", "is_json", "json", "json_array", "json_exists", "json_object", "json_query",
+            "json_quote", "json_unquote", "json_value",
+        }
+    ),
+    "RowOperators": frozenset({"divide", "entries", "mean", "type_of"}),
+    "RowTexts": frozenset(
+        {
+            "conv_base", "decimal", "from_base58", "hex_to_byte", "instr", "regexp_count", "regexp_extract",
+            "regexp_extract_all", "regexp_instr", "regexp_match", "regexp_replace", "reverse_bytes", "url_decode",
+        }
+    ),
+}  # fmt: skip
+"""The classes and their functions, whose names begin with `penstock_row_`."""
+_CALLED: Final = re.compile(r"\bpenstock_row_(\w+)", re.IGNORECASE)
+
+
+def know_row_functions(session: SparkSession, sql: str) -> None:
+    """Make those known to a session, on all machines of its cluster, that this SQL calls."""
+    called = {name.lower() for name in _CALLED.findall(sql)}
+    for name, functions in _CLASSES.items():
+        if called & functions:
+            know(session, _PACKAGE, name, f"penstock_row_{min(functions)}")

@@ -1,0 +1,135 @@
+"""How a broker is talked to: clients that take any setting, patience where it helps, and one kind of error."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from penstock.clients.extras import require
+from penstock.clients.kafka.connection import KafkaCluster
+from penstock.errors import ServiceError
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
+
+Client = TypeVar("Client")
+Asked = TypeVar("Asked")
+Answer = TypeVar("Answer")
+SECONDS: Final = 10
+"""How long a broker may take to answer."""
+
+
+class Conversation:
+    """With one cluster. Whatever goes wrong is a ServiceError that names the servers."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self.cluster = cluster
+        self._complaint: KafkaError | None = None
+        self._let_complaints_arrive: Callable[[], object] = lambda: None
+        require("confluent_kafka", extra="kafka")
+        from confluent_kafka.admin import AdminClient
+
+        self.admin = self.client(AdminClient, {})
+        self._let_complaints_arrive = lambda: self.admin.poll(0)
+
+    def client(self, kind: Callable[[dict[str, Any]], Client], own: Mapping[str, Any]) -> Client:
+        """A client without those settings that only Java's client knows."""
+        from confluent_kafka import KafkaException
+
+        settings = {
+            **self.cluster.for_librdkafka(),
+            **own,
+            "error_cb": self._complain,
+            "log_level": 0,
+            "socket.connection.setup.timeout.ms": SECONDS * 1000,
+        }
+        while True:
+            try:
+                return kind(settings)
+            except KafkaException as error:
+                unknown = _unknown_setting(error, settings)
+                if unknown is None:
+                    raise self.failed("cannot be asked", error) from error
+                del settings[unknown]
+
+    def _complain(self, error: KafkaError) -> None:
+        """Keep the reason why a connection fails: what waits for it only hears that time is up."""
+        from confluent_kafka import KafkaError
+
+        if self._complaint is None or self._complaint.code() in (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT):
+            self._complaint = error
+
+    def patiently(self, ask: Callable[[], Answer], said: str) -> Answer:
+        """Ask again for a while where that may help. A broker that turns us away is not asked again."""
+        from confluent_kafka import KafkaException
+
+        ends = time.monotonic() + SECONDS
+        while True:
+            try:
+                return ask()
+            except KafkaException as error:
+                failure = self.failed(said, error)
+                if not failure.retriable or time.monotonic() > ends:
+                    raise failure from error
+                time.sleep(0.1)
+
+    def result(self, future: Any, said: str) -> Any:
+        from confluent_kafka import KafkaException
+
+        try:
+            return future.result()
+        except KafkaException as error:
+            raise self.failed(said, error) from error
+
+    def failed(self, said: str, error: Exception) -> ServiceError:
+        from confluent_kafka import KafkaError
+
+        passing = (
+            KafkaError.NOT_COORDINATOR,
+            KafkaError.COORDINATOR_NOT_AVAILABLE,
+            KafkaError.NOT_LEADER_FOR_PARTITION,
+            KafkaError.LEADER_NOT_AVAILABLE,
+        )
+        reason = reason_of(error)
+        if reason.code() in (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._ALL_BROKERS_DOWN):
+            self._let_complaints_arrive()
+            reason = self._complaint or reason
+        text = f"Kafka at {self.cluster.servers} {said}: {reason.str()}"
+        match reason.code():
+            case KafkaError._AUTHENTICATION | KafkaError.SASL_AUTHENTICATION_FAILED:
+                return ServiceError("kafka-refused", text, hint="see the user and the password of the cluster")
+            case KafkaError._SSL:
+                return ServiceError("kafka-refused", text, hint="see the certificates of the cluster")
+            case (
+                KafkaError.TOPIC_AUTHORIZATION_FAILED
+                | KafkaError.CLUSTER_AUTHORIZATION_FAILED
+                | KafkaError.GROUP_AUTHORIZATION_FAILED
+            ):
+                return ServiceError("kafka-refused", text, hint="the user may not do that")
+            case KafkaError._TRANSPORT | KafkaError._TIMED_OUT | KafkaError._ALL_BROKERS_DOWN | KafkaError._RESOLVE:
+                return ServiceError("unreachable", text, hint="is the broker there?", retriable=True)
+            case _:
+                retriable = bool(reason.retriable()) or reason.code() in passing
+                return ServiceError("kafka-failed", text, retriable=retriable)
+
+
+def results(answers: Mapping[Asked, Future[Answer]]) -> dict[Asked, Answer]:
+    """What was promised for each thing that was asked for, as soon as all of it is there."""
+    return {asked: future.result() for asked, future in answers.items()}
+
+
+def reason_of(error: Exception) -> KafkaError:
+    reason: KafkaError = error.args[0]
+    return reason
+
+
+def _unknown_setting(error: Exception, settings: Mapping[str, Any]) -> str | None:
+    """The setting that the client says it does not know."""
+    from confluent_kafka import KafkaError
+
+    reason = reason_of(error)
+    if reason.code() != KafkaError._INVALID_ARG or "No such configuration property" not in reason.str():
+        return None
+    return next((name for name in settings if f'"{name}"' in reason.str()), None)

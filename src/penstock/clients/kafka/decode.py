@@ -1,0 +1,250 @@
+"""Records of Kafka as rows, in the words of Spark: decoded on the JVM, and what cannot be is marked, not lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.clients.files.text_columns import texts_schema
+from penstock.clients.int256.derived import Made
+from penstock.clients.int256.register import know_wide_numbers
+from penstock.clients.jvm.strict_json import checked_json, json_fault, json_row
+from penstock.clients.jvm.try_eval import tried
+from penstock.clients.kafka.confluent_wire import Writers
+from penstock.clients.kafka.tombstone_keys import UNREADABLE, key_read
+from penstock.clients.rows.reserved_columns import wrong_names
+from penstock.keyed.operators import OP, ORDER
+from penstock.sql.parse.dialects import quoted
+from penstock.sql.types.int256 import maker_of, wide_name
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+OPERATION_HEADER: Final = "dbz.op"
+"""The header that says whether a record is an insert, an update or a delete."""
+OPERATIONS: Final[Mapping[str, str]] = {"r": "i", "c": "i", "i": "i", "u": "u", "d": "d"}
+METADATA: Final[Mapping[str, str]] = {
+    "__kafka_partition": "partition",
+    "__kafka_offset": "offset",
+    "__kafka_timestamp": "timestamp",
+}
+"""The columns of `include_metadata`, and what they are made from."""
+METADATA_TYPES: Final = dict(zip(METADATA, ("INT", "BIGINT", "TIMESTAMP"), strict=True))
+RENAMING: Final = (
+    "leave it out: of JSON, `schema` names the columns that are read; of Avro, those count that SQL asks for"
+)
+"""The way out where a column has a name that cannot be used."""
+VALUE: Final = "_decoded"
+"""The column that has a value while rows are made of it."""
+ENVELOPE: Final = "_envelope"
+"""The column that has what a value stands in, where it does."""
+ROW_AT: Final = ("after", "before")
+"""Where the row is in that."""
+
+FAULTS: Final[Mapping[str, str]] = {
+    "not-text": "its value is not text in UTF-8",
+    "not-json": "its value is not a JSON object",
+    "not-csv": "its line does not have the columns of the file, or a value does not fit the type of its column",
+    "duplicate-key": "a key stands in one JSON object twice",
+    "field-mismatch": "a field does not fit the type of its column",
+    "no-value": "it has no value, and no key that tells which row is deleted",
+    UNREADABLE: "it has no value, and its key cannot be read as the primary key of a row",
+    "no-row": "its envelope has no row for what it says has happened",
+    "unknown-operation": f"its header `{OPERATION_HEADER}`, or its `op`, is none of r, c, u, d",
+    "not-avro": "its value does not begin as one that a schema registry knows",
+    "schema-id-unknown": "the schema registry does not know its schema",
+    "avro-unreadable": "its bytes do not fit its schema",
+}
+"""Why a record cannot be a row, by code. A fault is a code alone, or a code, `: ` and a reason that says more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """A value as a struct of columns, whether that is plainly sound, and else what is wrong: one of `FAULTS`, or null.
+
+    Most records are sound, and nothing more should be asked of them. Where values stand in an envelope, that is decoded
+    first, and says what has happened to the row.
+    """
+
+    value: Column
+    sound: Column
+    fault: Column
+    envelope: Column | None = None
+    operation: Column | None = None
+    made: Mapping[str, Made] = field(default_factory=dict)
+    """The columns that are made of what a value has under their name."""
+    absent: Column | None = None
+    """Whether the value says that there is none."""
+
+
+def json_value(columns: Mapping[str, str]) -> Decoded:
+    """JSON objects. A field that is not there is null; one that does not fit its type is a fault."""
+    return _json(_fields(columns), VALUE, _made_of_text(columns))
+
+
+def json_in_envelope(columns: Mapping[str, str]) -> Decoded:
+    """JSON objects as Debezium wraps them, with their schema or without."""
+    row = f"STRUCT<{_fields(columns)}>"
+    schema = f"before {row}, after {row}, op STRING"
+    return out_of_envelope(_json(schema, ENVELOPE, _made_of_text(columns), envelope=True))
+
+
+def out_of_envelope(whole: Decoded) -> Decoded:
+    """The row in an envelope that is found in `ENVELOPE`: before a delete, and after anything else."""
+    from pyspark.sql import functions as f
+
+    said = f.col(f"{ENVELOPE}.op")
+    operation = _known_operation(said)
+    value = f.when(said == "d", f.col(f"{ENVELOPE}.before")).otherwise(f.col(f"{ENVELOPE}.after"))
+    sound = whole.sound & f.col(VALUE).isNotNull() & operation.isNotNull()
+    fault = f.coalesce(
+        whole.fault,
+        f.when(said.isNotNull() & operation.isNull(), "unknown-operation").when(f.col(VALUE).isNull(), "no-row"),
+    )
+    return Decoded(value, sound, fault, whole.value, f.coalesce(operation, f.lit("i")), whole.made, whole.absent)
+
+
+def _fields(columns: Mapping[str, str]) -> str:
+    """The columns as they are read: wide numbers as text, of which they are made."""
+    return ", ".join(
+        f"{quoted(name)} {kind if wide_name(kind) is None else 'STRING'}" for name, kind in columns.items()
+    )
+
+
+def _made_of_text(columns: Mapping[str, str]) -> dict[str, Made]:
+    kinds = {name: kind for name, text in columns.items() if (kind := wide_name(text)) is not None}
+    return {name: Made(maker_of(kind), kind) for name, kind in kinds.items()}
+
+
+def _json(schema: str, at: str, made: Mapping[str, Made], *, envelope: bool = False) -> Decoded:
+    """A value as a struct that is found in the column `at`. What a schema registry has put before it is passed over."""
+    from pyspark.sql import functions as f
+
+    value = json_row(f.col("value"), schema, registry=True, envelope=envelope)
+    fault = f.coalesce(json_fault(f.col("value"), schema, registry=True, envelope=envelope), f.lit("field-mismatch"))
+    return Decoded(value, f.col(at).isNotNull(), f.when(f.col(at).isNull(), fault), made=made)
+
+
+def raw_value() -> Decoded:
+    """The bytes themselves, as the one column `value`."""
+    from pyspark.sql import functions as f
+
+    return Decoded(f.struct(f.col("value").alias("value")), f.lit(False), f.lit(None).cast("string"))
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What rows are made of beside the columns of the value."""
+
+    key: Sequence[str] = ()
+    operation: bool = False
+    metadata: bool = False
+    key_schemas: Writers | None = None
+    """Those of keys in Avro; None if they cannot be asked for."""
+    topic: str = ""
+    """Where they come from."""
+
+    @property
+    def taken(self) -> frozenset[str]:
+        """The names that columns of the value cannot have."""
+        return frozenset(METADATA if self.metadata else ())
+
+
+def json_columns(records: DataFrame) -> dict[str, str]:
+    """The columns of JSON objects, as Spark finds them; it looks at all of them that are sound."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StructField, StructType
+
+    texts = records.select(checked_json(f.col("value"), "", registry=True).alias("text")).where("text IS NOT NULL")
+    return {
+        field.name: StructType([StructField("x", field.dataType)]).toDDL().removeprefix("x ")
+        for field in texts_schema(texts, {})
+    }
+
+
+def rows(records: DataFrame, decoded: Decoded, shape: Shape, fault: str, kept: Sequence[str] = ()) -> DataFrame:
+    """The rows of records, with what is wrong with each in the column `fault`, and with these columns of theirs."""
+    from pyspark.sql import functions as f
+
+    if decoded.envelope is not None:
+        records = records.withColumn(ENVELOPE, decoded.envelope)
+    fields: Any = records.select(decoded.value.alias(VALUE)).schema[0].dataType
+    said = _operation() if decoded.operation is None else decoded.operation
+    types = {field.name: field.dataType for field in fields}
+    if wrong_ones := wrong_names(types, f"topic `{shape.topic}`", RENAMING, shape.taken):
+        raise wrong_ones
+    made = {name: how for name, how in decoded.made.items() if name in types}
+    gone = f.col("value").isNull() | (f.length("value") == 0)
+    if decoded.absent is not None:
+        gone = gone | decoded.absent
+    deletes = bool(shape.key) and shape.operation
+    keys: Mapping[str, Column] = {}
+    without_value = f.when(gone, "no-value")
+    if deletes:
+        identifying = {name: kind for part in shape.key for name, kind in types.items() if name.lower() == part.lower()}
+        key = key_read(identifying if len(identifying) == len(shape.key) else {}, made, shape.key_schemas)
+        without_value = f.when(gone & f.col("key").isNull(), "no-value").when(gone, key.fault)
+        keys = key.columns
+    wrong = f.when(~decoded.sound, without_value.when(~gone, decoded.fault))
+    if shape.operation and decoded.operation is None:
+        wrong = f.coalesce(wrong, f.when(said.isNull(), "unknown-operation"))
+    if made:
+        know_wide_numbers(records.sparkSession)
+
+    def column(name: str) -> Column:
+        read = f.col(f"{VALUE}.{quoted(name)}")
+        found = made[name].of(read) if name in made else read
+        return (f.when(gone, keys[name]).otherwise(found) if name in keys else found).alias(name)
+
+    columns = [column(name) for name in types]
+    for name, how in made.items():
+        read = f.col(f"{VALUE}.{quoted(name)}")
+        wrong = f.coalesce(wrong, f.when(~gone & read.isNotNull() & how.of(read).isNull(), "field-mismatch"))
+    if shape.operation and OP not in types:
+        columns.append((f.when(gone, "d").otherwise(said) if deletes else said).alias(OP))
+    if shape.metadata:
+        columns += [f.col(of).alias(name) for name, of in METADATA.items()]
+    return records.withColumn(VALUE, decoded.value).select(*columns, wrong.alias(fault), *kept)
+
+
+def placed(records: DataFrame, condition: str) -> DataFrame:
+    """The records whose place and time meet a condition. Where it cannot be told, they stay."""
+    from pyspark.sql import functions as f
+
+    found = records.withColumns({name: f.col(of) for name, of in METADATA.items()})
+    return found.where(f.coalesce(tried(f.expr(condition)), f.lit(True))).drop(*METADATA)
+
+
+def _operation() -> Column:
+    """What the header says of a record: an insert without one, null if it is no word that we know."""
+    from pyspark.sql import functions as f
+
+    said = f.filter("headers", lambda header: header["key"] == OPERATION_HEADER)
+    word = f.try_element_at(said, f.lit(-1))["value"].cast("string")
+    return f.when(word.isNull(), "i").otherwise(_known_operation(word))
+
+
+def _known_operation(word: Column) -> Column:
+    from pyspark.sql import functions as f
+
+    known = f.create_map(*(f.lit(part) for pair in OPERATIONS.items() for part in pair))
+    return f.try_element_at(known, word)
+
+
+def with_origin(records: DataFrame, name: str) -> DataFrame:
+    """The records with all that they are in one more column."""
+    from pyspark.sql import functions as f
+
+    headers = ["headers"] if "headers" in records.columns else []
+    whole = f.struct("topic", "partition", "offset", "timestamp", "key", "value", *headers)
+    return records.withColumn(name, whole)
+
+
+def in_order(records: DataFrame) -> DataFrame:
+    """The records with the columns of `ORDER`: by partition, and in it by offset."""
+    from pyspark.sql import functions as f
+
+    partition = f.concat_ws("/", f.col("topic"), f.lpad(f.col("partition").cast("string"), 9, "0"))
+    places = (f.lit(0).cast("bigint"), partition, f.col("offset"), f.lit(0).cast("bigint"))
+    return records.withColumns(dict(zip(ORDER, places, strict=True)))

@@ -1,0 +1,181 @@
+"""Keys of records that have no value, as the columns of the row that is gone: text, JSON, or Avro of a registry.
+
+A wrong key would delete another row. So whatever is not surely the primary key is none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.clients.int256.avro import as_read, fields_of
+from penstock.clients.int256.derived import Made
+from penstock.clients.jvm.strict_json import checked_json
+from penstock.clients.jvm.try_eval import tried
+from penstock.clients.kafka.confluent_wire import (
+    HEAD,
+    ZERO,
+    Writers,
+    asking_for_schema,
+    begins_with,
+    head,
+    never_null,
+    not_yet,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+    from pyspark.sql.types import DataType
+
+UNREADABLE: Final = "key-unreadable"
+_SIMPLE: Final = frozenset({"string", "bytes", "int", "long", "float", "double", "boolean"})
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRead:
+    """The columns that a key tells, by name, null where it does not, and what is wrong with it: a code, or null."""
+
+    columns: Mapping[str, Column]
+    fault: Column
+
+
+def key_read(types: Mapping[str, DataType], made: Mapping[str, Made], schemas: Writers | None) -> KeyRead:
+    """The columns of a key, whose types are given in its order. A row that has not got them all has no key.
+
+    Without `schemas`, keys of a registry cannot be read. With them, a key whose schema is new stops the query.
+    """
+    from pyspark.sql import functions as f
+
+    if not types:
+        return KeyRead({}, f.lit(UNREADABLE))
+    known = Writers({}) if schemas is None else schemas
+    of_registry = f.substring("key", 1, 1) == f.lit(ZERO)
+    texts, fields = _texts(list(types)), _fields(list(types), known)
+    columns = {
+        name: f.when(of_registry, _in_avro(name, kind, made.get(name), fields)).otherwise(
+            _as_column(texts[name], kind, made.get(name))
+        )
+        for name, kind in types.items()
+    }
+    fault = f.when(reduce(or_, (column.isNull() for column in columns.values())), UNREADABLE)
+    if schemas is not None:
+        told = begins_with("key", [*known.writers, *known.unknown])
+        fault = f.when(of_registry & (f.length("key") > HEAD) & ~told, asking_for_schema("key")).otherwise(fault)
+        fault = f.when(not_yet("key", known.since), UNREADABLE).otherwise(fault) if known.since else fault
+    return KeyRead(columns, fault)
+
+
+def _as_column(text: Column, kind: DataType, made: Made | None) -> Column:
+    """A text as a column of this type, null if it is none. Spark would pass over what is no letter around a number."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import ArrayType, BinaryType, MapType, StringType, StructType
+
+    if made is not None:
+        return f.when(f.is_valid_utf8(text), made.of_key(text))
+    if isinstance(kind, BinaryType):
+        return text.cast(kind)
+    if isinstance(kind, ArrayType | MapType | StructType):
+        return f.lit(None).cast(kind)
+    if isinstance(kind, StringType):
+        return f.when(f.is_valid_utf8(text), text)
+    return f.when(f.is_valid_utf8(text) & ~text.rlike(r"\p{Cntrl}"), tried(text.cast(kind)))
+
+
+def _texts(names: Sequence[str]) -> dict[str, Column]:
+    """The parts of a key as text: fields of a JSON object, a JSON string, or what stands between colons."""
+    from pyspark.sql import functions as f
+
+    text = f.col("key").cast("string")
+    payload = f.get_json_object(text, "$.payload")
+    within = f.when(payload.startswith("{"), payload).otherwise(text)
+    fields = {name: f.get_json_object(within, f"$['{name}']") for name in names}
+    parts = f.split(text, ":", len(names))
+    plain = {name: f.try_element_at(parts, f.lit(place + 1)) for place, name in enumerate(names)}
+    if len(names) == 1:
+        (name,) = names
+        alone = f.when(f.get_json_object(text, "$.schema").isNotNull() & ~payload.startswith("{"), payload)
+        in_quotes = text.startswith('"') & text.endswith('"') & (f.length(text) > 1)
+        fields = {name: f.coalesce(fields[name], alone)}
+        plain = {name: f.coalesce(f.when(in_quotes, f.get_json_object(text, "$")), text)}
+    is_object, is_one = text.startswith("{"), checked_json(f.col("key"), "").isNotNull()
+    return {name: f.when(is_object, f.when(is_one, fields[name])).otherwise(plain[name]) for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """What a key of one schema has for a column, and how it is carried where Spark has no type for it."""
+
+    begins: Column
+    read: Column
+    carried: Made | None
+
+
+def _fields(names: Sequence[str], schemas: Writers) -> dict[str, list[_Field]]:
+    """By column, what the keys of each schema have for it: a field of that name, or the only one is the whole key."""
+    from pyspark.sql import functions as f
+    from pyspark.sql.avro.functions import from_avro
+
+    found: dict[str, list[_Field]] = {name: [] for name in names}
+    body = f.expr(f"substring(key, {HEAD + 1})")
+    for number, writer in schemas.writers.items():
+        begins = f.substring("key", 1, HEAD) == f.lit(head(number))
+        root = json.loads(never_null(writer))
+        wanted = _wanted(root, names)
+        if wanted is None:
+            continue
+        options = {"mode": "FAILFAST", "avroSchema": as_read(json.dumps(wanted))}
+        whole = tried(from_avro(body, writer, options))
+        if not isinstance(wanted, dict) or wanted.get("type") != "record":
+            found[names[0]].append(_Field(begins, whole, None))
+            continue
+        carried = fields_of(json.dumps(wanted))
+        for field in wanted["fields"]:
+            name = next(name for name in names if name.lower() == field["name"].lower())
+            how = carried.get(field["name"])
+            made = None if how is None else Made(how.function, how.kind, how.scale)
+            found[name].append(_Field(begins, whole[field["name"]], made))
+    return found
+
+
+def _wanted(root: Any, names: Sequence[str]) -> Any | None:
+    """What of a key's schema is read: the fields of the primary key, or all of it. None if that is not there."""
+    if isinstance(root, dict) and root.get("type") == "record":
+        lower = [name.lower() for name in names]
+        fields = [field for field in root["fields"] if field["name"].lower() in lower and _is_simple(field["type"])]
+        return {**root, "fields": fields} if len(fields) == len(names) else None
+    return root if len(names) == 1 and _is_simple(root) else None
+
+
+def _is_simple(schema: Any) -> bool:
+    """Whether values are single ones, and the type is written out in full."""
+    match schema:
+        case str():
+            return schema in _SIMPLE
+        case list():
+            return len(schema) == 2 and "null" in schema and all(part == "null" or _is_simple(part) for part in schema)
+        case {"type": "fixed" | "enum"}:
+            return True
+        case {"type": inner}:
+            return _is_simple(inner)
+        case _:
+            return False
+
+
+def _in_avro(name: str, kind: DataType, made: Made | None, fields: Mapping[str, Sequence[_Field]]) -> Column:
+    """A column out of Avro, each key by its own schema."""
+    from pyspark.sql import functions as f
+
+    column = f.lit(None)
+    for field in fields[name]:
+        if field.carried is None:
+            value = _as_column(field.read.cast("string"), kind, made)
+        elif made is not None and made.kind == field.carried.kind:
+            value = field.carried.of(field.read)
+        else:
+            continue
+        column = f.when(field.begins, value).otherwise(column)
+    return column

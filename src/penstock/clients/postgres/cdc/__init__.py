@@ -1,0 +1,1 @@
+"""Changes out of PostgreSQL: publications, slots, snapshots, and the messages of pgoutput."""

@@ -1,0 +1,155 @@
+"""The changes of a table between two places of the server's log, as rows.
+
+A slot can be read from the same place again and again until the place is confirmed, so a batch that is done again has
+the same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from penstock.clients.postgres.cdc import replication_slots
+from penstock.clients.postgres.cdc.pgoutput import Reader, Relation, Rows, Truncated
+from penstock.clients.postgres.cdc.published_table import Followed, columns_now, full_identity
+from penstock.clients.postgres.cdc.text_decoding import column
+from penstock.clients.postgres.tables import quoted
+from penstock.errors import ServiceError
+
+if TYPE_CHECKING:
+    from penstock.clients.postgres.server import Database
+
+_SETTINGS: Final = (
+    "SET datestyle = ISO; SET intervalstyle = postgres; SET bytea_output = hex; SET extra_float_digits = 1;"
+    "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET row_security = off"
+)
+"""How values are written out; that there is time for it; and that rows which a policy hides are an error."""
+_CURSOR: Final = "penstock_changes"
+_AT_ONCE_BYTES: Final = 4_000_000
+_FIRST_ROWS: Final = 500
+_MOST_ROWS: Final = 20_000
+
+
+def batches(followed: Followed, begin: int, end: int, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The changes that were committed from `begin` on and before `end`, in their order, a few at a time."""
+    with followed.server.connected() as db:
+        prepare(db)
+        watch = _Watch(db, followed)
+        schema_name, table = followed.table.schema, followed.table.name
+        reader = Reader(schema_name, table, begin, end, followed.key, watch.heard, with_old=followed.with_old)
+        for messages in _messages(db, followed, begin, end):
+            for found in reader.read(messages):
+                if isinstance(found, Truncated):
+                    watch.truncated()
+                else:
+                    yield _batch(followed, found, schema)
+
+
+def prepare(db: Database) -> None:
+    """Let a connection write out all rows, as they are understood here."""
+    db.execute(_SETTINGS)
+
+
+def _messages(db: Database, followed: Followed, begin: int, end: int) -> Iterator[list[bytes]]:
+    """What the slot has. The server keeps it until it is fetched, on its disk if it is much."""
+    asked = (followed.slot, replication_slots.lsn_text(end), None, quoted(followed.publication))
+
+    def first() -> list[bytes]:
+        with db.transaction():
+            replication_slots.check(db, followed, begin)
+            db.execute(f"DECLARE {_CURSOR} NO SCROLL CURSOR FOR SELECT data FROM {replication_slots.PEEK}", asked)
+            return _fetched(db, _FIRST_ROWS)
+
+    with db.transaction():
+        messages = replication_slots.patiently(followed, first)
+        while messages:
+            yield messages
+            width = max(1, sum(map(len, messages)) // len(messages))
+            messages = _fetched(db, max(10, min(_MOST_ROWS, _AT_ONCE_BYTES // width)))
+        replication_slots.check(db, followed, begin)
+
+
+def _fetched(db: Database, count: int) -> list[bytes]:
+    rows = db.execute(f"FETCH {count} FROM {_CURSOR}", binary=True).fetchall()
+    return [data for (data,) in rows]
+
+
+def _batch(followed: Followed, rows: Rows, schema: pa.Schema) -> pa.RecordBatch:
+    if left := [name for name in rows.lacking if name in followed.names]:
+        text = (
+            f"an update of {followed.table} comes without its value of {', '.join(left)}, which did not change "
+            "and is kept apart from its row (TOAST)"
+        )
+        hint = (
+            f"{full_identity(followed.table)}; then `--allow-rebuild` with the name of the query reads everything again"
+        )
+        raise ServiceError("change-unusable", text, hint=hint)
+    if rows.without_old:
+        text = f"an update of {followed.table} comes without the row that it replaces"
+        hint = (
+            f"{full_identity(followed.table)}; then `--allow-rebuild` with the name of the query reads everything again"
+        )
+        raise ServiceError("change-unusable", text, hint=hint)
+    count = len(rows.operations)
+    columns = [
+        column(wanted.name, wanted.spoken, rows.columns[wanted.name], schema.field(wanted.name).type)
+        if wanted.name in rows.columns
+        else pa.nulls(count, schema.field(wanted.name).type)
+        for wanted in followed.columns
+    ]
+    return pa.RecordBatch.from_arrays([*columns, rows.operations], schema=schema)
+
+
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    """Looks whether the table is still the one that is read."""
+
+    db: Database
+    followed: Followed
+
+    def heard(self, relation: Relation) -> None:
+        """Go on if the table was another one before, and stop if it is another one now.
+
+        A column that was not there yet is null. A column that had another name before cannot be told from that.
+        """
+        expected = {column.name: column.type for column in self.followed.columns}
+        told = dict(zip(relation.columns, relation.types, strict=True))
+        if not self.followed.are_all:
+            told = {name: kind for name, kind in told.items() if name in expected}
+        if told == expected:
+            return
+        now = columns_now(self.db, self.followed.table)
+        if not self.followed.are_all:
+            now = {name: kind for name, kind in now.items() if name in expected}
+        if now != expected:
+            text = f"{self.followed.table} has changed: {_difference(expected, now)}"
+            raise ServiceError("schema-changed", text, hint="start again: rows have the new columns then")
+        unknown, missing = told.keys() - expected.keys(), expected.keys() - told.keys()
+        if unknown and missing:
+            text = (
+                f"changes of {self.followed.table} have {', '.join(sorted(unknown))}, and the table has "
+                f"{', '.join(sorted(missing))} now: a column may have got another name"
+            )
+            hint = "`--allow-rebuild` with the name of the query reads everything again"
+            raise ServiceError("schema-changed", text, hint=hint)
+
+    def truncated(self) -> None:
+        if not self.followed.passes_truncate:
+            text = f"{self.followed.table} was truncated: its rows are gone, and nobody told which"
+            hint = (
+                "empty what was written from it, and begin again with `--allow-rebuild`; "
+                "`on_truncate: skip` goes on and leaves those rows"
+            )
+            raise ServiceError("change-unusable", text, hint=hint)
+
+
+def _difference(before: dict[str, tuple[int, int]], now: dict[str, tuple[int, int]]) -> str:
+    said: Sequence[tuple[str, set[str]]] = (
+        ("it has a new column", now.keys() - before.keys()),
+        ("it has no longer the column", before.keys() - now.keys()),
+        ("another type has", {name for name in before.keys() & now.keys() if before[name] != now[name]}),
+    )
+    return "; ".join(f"{words} {', '.join(sorted(names))}" for words, names in said if names)

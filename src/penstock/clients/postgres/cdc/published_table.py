@@ -1,0 +1,209 @@
+"""A table that is followed: which of it is read, as what, and by what its rows are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from penstock.clients.postgres.cdc.text_decoding import spark_type
+from penstock.clients.postgres.server import PostgresServer
+from penstock.clients.postgres.tables import TableName, listed
+from penstock.errors import ServiceError, did_you_mean
+from penstock.keyed.operators import OP
+from penstock.sql.parse.dialects import quoted
+
+if TYPE_CHECKING:
+    from penstock.clients.postgres.server import Database
+
+_KINDS: Final = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "p": "a partitioned table"}
+_COLUMNS: Final = """
+    WITH RECURSIVE typed AS (
+        SELECT attnum, attname::text AS name, atttypid AS of, atttypmod AS modifier, attgenerated <> '' AS generated,
+               atttypid::bigint AS number, atttypmod AS declared
+        FROM pg_attribute WHERE attrelid = %s AND attnum > 0 AND NOT attisdropped
+        UNION ALL
+        SELECT attnum, name, typbasetype, typtypmod, generated, number, declared
+        FROM typed JOIN pg_type ON pg_type.oid = of WHERE typtype = 'd'
+    )
+    SELECT name, format_type(of, modifier), generated, number, declared
+    FROM typed JOIN pg_type ON pg_type.oid = of WHERE typtype <> 'd' ORDER BY attnum
+"""
+"""A column of a domain has the type that the domain is of."""
+_IDENTITY: Final = """
+    SELECT array_agg(attname::text ORDER BY attnum) FROM pg_index
+    JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY((indkey::int2[])[0:indnkeyatts - 1])
+    WHERE indrelid = %s AND CASE WHEN %s THEN indisreplident ELSE indisprimary END
+"""
+_ALLOWED: Final = """
+    SELECT bool_or(rolsuper OR rolreplication) FROM pg_roles
+    WHERE rolname = current_user OR (rolname = 'rds_replication' AND pg_has_role(oid, 'MEMBER'))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """A column, its type in Spark, and that in the database: a number, and what modifies it."""
+
+    name: str
+    spoken: str
+    type: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """What is followed, and how."""
+
+    server: PostgresServer
+    table: TableName
+    columns: tuple[TableColumn, ...]
+    key: tuple[str, ...]
+    """What a row is known by; nothing if by all its values."""
+    are_all: bool
+    """Whether these are all columns that the table is to have."""
+    slot: str
+    publication: str
+    keeps_slot: bool
+    """Whether a slot that is there is somebody's, and not one that was left."""
+    with_rows: bool
+    """Whether rows that are there come first."""
+    passes_truncate: bool
+    most_rows: int
+    with_old: bool = False
+    """Whether the row as it was comes before every update, as one that is deleted."""
+    makes_publication: bool = True
+    """Whether the publication is made if it is not there."""
+    directory: Path | None = field(default=None)
+    """Where it may keep what it must remember."""
+
+    @property
+    def schema(self) -> str:
+        kinds = [*((column.name, column.spoken) for column in self.columns), (OP, "STRING")]
+        return ", ".join(f"{quoted(name)} {kind}" for name, kind in kinds)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """Which columns of a table are read, whether they are all, and what its rows are known by."""
+
+    columns: tuple[TableColumn, ...]
+    are_all: bool
+    key: tuple[str, ...]
+
+
+def described(
+    server: PostgresServer,
+    table: TableName,
+    columns: Sequence[str],
+    as_text: Sequence[str],
+    key: Sequence[str],
+    *,
+    with_old: bool = False,
+) -> Described:
+    """What the server has. ServiceError if its changes cannot be followed, with what helps.
+
+    `with_old` is whether updates must come with the rows that they replace.
+    """
+    with server.connected() as db:
+        _check_server(db, server)
+        number, identity, has_large = _table(db, server, table)
+        every, generated = _columns(db, number)
+        there = {column.name: column for column in every}
+        for name in (*columns, *as_text):
+            if name in generated:
+                text = f"column `{name}` of {table} is computed by the database, which does not tell of its changes"
+                raise ServiceError("table-mismatch", text, hint="leave it out, and compute it in a transform")
+            if name not in there:
+                hint = did_you_mean(name, there, otherwise="there are")
+                raise ServiceError("table-mismatch", f"{table} has no column `{name}`", hint=hint)
+        chosen = [there[name] for name in columns] if columns else list(every)
+        if any(column.name == OP for column in chosen):
+            raise ServiceError("table-mismatch", f"{table} has a column `{OP}` of its own", hint="choose `columns`")
+        known_by = _key(db, number, table, identity, key)
+        if left := [name for name in known_by if name not in {column.name for column in chosen}]:
+            text = f"`columns` leaves out {', '.join(left)}, by which rows of {table} are known"
+            raise ServiceError("table-mismatch", text)
+        if has_large and identity != "f":
+            raise _needs_full(table)
+        if with_old and identity != "f":
+            text = f"`emit_update_before_row` needs the rows that updates replace, and {table} does not tell them"
+            raise ServiceError("replication-refused", text, hint=full_identity(table))
+        texts = [TableColumn(c.name, "STRING" if c.name in as_text else c.spoken, c.type) for c in chosen]
+        return Described(tuple(texts), not columns, known_by)
+
+
+def columns_now(db: Database, table: TableName) -> dict[str, tuple[int, int]]:
+    """The columns of a table that changes are told of, and their types."""
+    ((number,),) = db.execute("SELECT to_regclass(%s)::oid", (str(table),)).fetchall()
+    return {} if number is None else {column.name: column.type for column in _columns(db, number)[0]}
+
+
+def full_identity(table: TableName) -> str:
+    return f"ALTER TABLE {table} REPLICA IDENTITY FULL"
+
+
+def _needs_full(table: TableName) -> ServiceError:
+    text = (
+        f"{table} has values that PostgreSQL keeps apart from their rows (TOAST); "
+        "updates that do not change them would come without them"
+    )
+    return ServiceError("replication-refused", text, hint=full_identity(table))
+
+
+def _check_server(db: Database, server: PostgresServer) -> None:
+    ((level,),) = db.execute("SHOW wal_level").fetchall()
+    if level != "logical":
+        text = f"{server} does not note changes so that they can be followed: its `wal_level` is `{level}`"
+        hint = "ALTER SYSTEM SET wal_level = logical, and start the server again"
+        raise ServiceError("replication-refused", text, hint=hint)
+    if db.execute(_ALLOWED).fetchone() != (True,):
+        text = f"user `{server.user}` of {server} may not follow changes"
+        raise ServiceError("replication-refused", text, hint=f"ALTER ROLE {listed([server.user])} REPLICATION")
+
+
+def _table(db: Database, server: PostgresServer, table: TableName) -> tuple[int, str, bool]:
+    """The number of a table, its replica identity, and whether it has values that are kept apart."""
+    found = db.execute(
+        "SELECT oid::bigint, relkind::text, relpersistence::text, relreplident::text,"
+        " reltoastrelid <> 0 AND pg_relation_size(reltoastrelid) > 0 FROM pg_class WHERE oid = to_regclass(%s)",
+        (str(table),),
+    ).fetchone()
+    if found is None:
+        raise ServiceError("table-mismatch", f"{server} has no table {table}", hint="see `schema` and `table`")
+    number, kind, persistence, identity, has_large = found
+    if kind != "r":
+        hint = "follow its partitions, each as a source" if kind == "p" else None
+        text = f"{table} is {_KINDS.get(kind, 'no table')}, whose changes are not told of"
+        raise ServiceError("table-mismatch", text, hint=hint)
+    if persistence != "p":
+        text = f"{table} is not logged, so that its changes are noted nowhere"
+        raise ServiceError("table-mismatch", text, hint=f"ALTER TABLE {table} SET LOGGED")
+    return number, identity, has_large
+
+
+def _columns(db: Database, number: int) -> tuple[tuple[TableColumn, ...], set[str]]:
+    """The columns of a table, and the names of those that it computes."""
+    found: list[tuple[Any, ...]] = db.execute(_COLUMNS, (number,)).fetchall()
+    stored = [row for row in found if not row[2]]
+    columns = tuple(TableColumn(name, spark_type(spoken), (of, mod)) for name, spoken, _, of, mod in stored)
+    return columns, {row[0] for row in found if row[2]}
+
+
+def _key(db: Database, number: int, table: TableName, identity: str, declared: Sequence[str]) -> tuple[str, ...]:
+    """What a row is known by, in updates and deletes."""
+    ((found,),) = db.execute(_IDENTITY, (number, identity == "i")).fetchall()
+    if identity == "f":
+        return tuple(declared or found or ())
+    if identity == "n" or not found:
+        text = f"{table} has no primary key and no replica identity, so that nobody can tell which row is changed"
+        hint = f"ALTER TABLE {table} ADD PRIMARY KEY (…), or {full_identity(table)}"
+        raise ServiceError("replication-refused", text, hint=hint)
+    if left := [name for name in declared if name not in found]:
+        text = f"`primary_key` has {', '.join(left)}, and deletes of {table} tell no more than {', '.join(found)}"
+        raise ServiceError("replication-refused", text, hint=full_identity(table))
+    return tuple(found)

@@ -1,0 +1,202 @@
+"""The rows that a table has when it begins to be followed, kept as pages until all of them are handed on.
+
+They are read once, at the moment from which on the slot has every change. A page can be read again and again, so a run
+that ends in between goes on with the next one, and no row is read at two moments.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from penstock.clients.postgres.cdc import replication_slots
+from penstock.clients.postgres.cdc.change_rows import prepare
+from penstock.clients.postgres.cdc.published_table import Followed
+from penstock.clients.postgres.cdc.text_decoding import column
+from penstock.clients.postgres.tables import listed
+from penstock.errors import ServiceError
+
+if TYPE_CHECKING:
+    from psycopg import Copy
+
+    from penstock.clients.postgres.server import Database
+
+_NOTE: Final = "begin.json"
+_PAGES: Final = "pages"
+_BLOCK_BYTES: Final = 32_000_000
+"""The longest row that can be read."""
+_PAGE_BYTES: Final = 64_000_000
+_PAGES_OF_BATCH: Final = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """How a table began to be followed: by which slot, from where on, and how many pages of rows come before."""
+
+    slot: str
+    lsn: str
+    pages: int
+
+    @property
+    def first(self) -> dict[str, str]:
+        """Where the first batch begins."""
+        return {"page": "0"} if self.pages else {"lsn": self.lsn}
+
+    def after(self, page: int) -> dict[str, str]:
+        """Where the batch ends that begins with a page."""
+        last = page + _PAGES_OF_BATCH
+        return {"page": str(last)} if last < self.pages else {"lsn": self.lsn}
+
+
+def noted(directory: Path) -> Begun | None:
+    note = directory / _NOTE
+    return Begun(**json.loads(note.read_text(encoding="utf-8"))) if note.is_file() else None
+
+
+def begin(followed: Followed, schema: pa.Schema) -> Begun:
+    """Make what is needed to follow a table, and keep its rows. Done once, however often it is tried."""
+    directory = followed.directory
+    assert directory is not None
+    if found := noted(directory):
+        return found
+    pages = directory / _PAGES
+    shutil.rmtree(pages, ignore_errors=True)
+    try:
+        pages.mkdir(parents=True)
+        with followed.server.connected() as db:
+            published = replication_slots.publish(db, followed)
+            if followed.with_rows:
+                with replication_slots.begun(followed) as (lsn, image):
+                    count = _keep(db, followed, image, published.where, schema, pages)
+            else:
+                lsn, count = replication_slots.made(db, followed), 0
+        begun = Begun(followed.slot, replication_slots.lsn_text(lsn), count)
+        fresh = directory / f".{_NOTE}"
+        fresh.write_text(json.dumps(asdict(begun)), encoding="utf-8")
+        fresh.replace(directory / _NOTE)
+    except OSError as error:
+        raise ServiceError("not-writable", f"cannot keep rows in {directory}: {error.strerror}") from error
+    return begun
+
+
+def page_path(followed: Followed, page: int) -> Path:
+    assert followed.directory is not None
+    return followed.directory / _PAGES / f"{page:06d}.parquet"
+
+
+def page_rows(path: Path, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    from pyarrow.parquet import ParquetFile
+
+    with ParquetFile(path) as file:
+        for batch in file.iter_batches(10_000):
+            yield from pa.Table.from_batches([batch]).cast(schema).to_batches()
+
+
+def forget_pages(followed: Followed) -> None:
+    """Give back the room of pages that are all handed on."""
+    assert followed.directory is not None
+    with suppress(OSError):
+        shutil.rmtree(followed.directory / _PAGES)
+
+
+def rows_now(followed: Followed, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows that the table has."""
+    with followed.server.connected() as db:
+        yield from _rows(db, followed, None, schema)
+
+
+def _keep(db: Database, followed: Followed, image: str, where: str | None, schema: pa.Schema, pages: Path) -> int:
+    """Write the rows of an image of the database to pages; how many that were."""
+    with db.transaction():
+        db.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        db.execute(f"SET TRANSACTION SNAPSHOT '{image}'")
+        return _written(_rows(db, followed, where, schema), followed, schema, pages)
+
+
+def _written(batches: Iterator[pa.RecordBatch], followed: Followed, schema: pa.Schema, pages: Path) -> int:
+    from pyarrow.parquet import ParquetWriter
+
+    most = max(1, followed.most_rows // _PAGES_OF_BATCH)
+    count, rows, size, writer = 0, 0, 0, None
+    try:
+        for whole in batches:
+            for at in range(0, len(whole), most):
+                batch = whole.slice(at, most)
+                if writer is not None and (rows + len(batch) > most or size + batch.nbytes > _PAGE_BYTES):
+                    writer.close()
+                    writer = None
+                if writer is None:
+                    writer = ParquetWriter(page_path(followed, count), schema)
+                    count, rows, size = count + 1, 0, 0
+                writer.write_batch(batch)
+                rows, size = rows + len(batch), size + batch.nbytes
+    finally:
+        if writer is not None:
+            writer.close()
+    return count
+
+
+def _rows(db: Database, followed: Followed, where: str | None, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    from pyarrow import csv
+
+    prepare(db)
+    names = [str(at) for at in range(len(followed.columns))]
+    condition = f" WHERE {where}" if where else ""
+    select = f"SELECT {listed(followed.names)} FROM ONLY {followed.table}{condition}"
+    with db.cursor().copy(f"COPY ({select}) TO STDOUT (FORMAT csv, FORCE_QUOTE *)") as copy:
+        source = _Source(copy)
+        if source.is_empty:
+            return
+        reader = csv.open_csv(
+            pa.PythonFile(source, "r"),
+            csv.ReadOptions(column_names=names, block_size=_BLOCK_BYTES),
+            csv.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
+            csv.ConvertOptions(
+                column_types=dict.fromkeys(names, pa.binary()),
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+        for batch in reader:
+            yield _typed(followed, batch, schema)
+
+
+def _typed(followed: Followed, texts: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    columns = [
+        column(wanted.name, wanted.spoken, found, schema.field(wanted.name).type)
+        for wanted, found in zip(followed.columns, texts.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays([*columns, pa.repeat("i", len(texts))], schema=schema)
+
+
+class _Source(io.RawIOBase):
+    """What the server copies out, as a file."""
+
+    def __init__(self, copy: Copy) -> None:
+        self._lines: Iterator[Any] = iter(copy)
+        self._left = memoryview(b"".join(islice(self._lines, 1)))
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._left
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, into: Any) -> int:
+        if not self._left:
+            self._left = memoryview(b"".join(islice(self._lines, 2000)))
+        count = min(len(into), len(self._left))
+        into[:count] = self._left[:count]
+        self._left = self._left[count:]
+        return count

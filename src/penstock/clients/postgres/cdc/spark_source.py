@@ -1,0 +1,173 @@
+"""A table that is followed as a data source of Spark, whose checkpoint knows how far.
+
+An offset is a page of the rows that come first, or a place in the server's log. Spark asks for the next one only once
+the batch before is committed, so that is when the server is told that it may forget.
+"""
+# ruff: noqa: N802 - the names are Spark's
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from penstock.clients.postgres.cdc import change_rows, replication_slots, snapshots
+from penstock.clients.postgres.cdc.published_table import Followed
+from penstock.errors import conveying
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSource
+
+    from penstock.clients.postgres.server import Database
+
+_UNCONFIRMED_BYTES: Final = 16_000_000
+"""How much of the log may be kept for changes of other tables before a batch without rows lets it go."""
+
+
+class _Follower:
+    """Finds the next offset. It has the slot for itself as long as its connection lasts."""
+
+    def __init__(self, followed: Followed) -> None:
+        self._followed = followed
+        self._db: Database | None = None
+        self._nothing: tuple[int, int] | None = None
+
+    def next(self, start: dict[str, str], target: int | None) -> dict[str, str]:
+        if "page" in start:
+            return self._begun().after(int(start["page"]))
+        begin, db = replication_slots.lsn_of(start), self._entered()
+        with self._followed.server.in_our_words():
+            replication_slots.confirm(db, self._followed, begin)
+            there = replication_slots.flushed(db)
+            end = there if target is None else target
+            if end <= begin or self._nothing == (begin, end):
+                return start
+            replication_slots.published(db, self._followed)
+            ahead = replication_slots.ahead(db, self._followed, end)
+        if not ahead.changes and ahead.end == end and end - begin < _UNCONFIRMED_BYTES:
+            self._nothing = (begin, end)
+            return start
+        return {"lsn": replication_slots.lsn_text(ahead.end)}
+
+    def now(self) -> int:
+        """How far the server is."""
+        with self._followed.server.connected() as db:
+            return replication_slots.flushed(db)
+
+    def _begun(self) -> snapshots.Begun:
+        assert self._followed.directory is not None
+        begun = snapshots.noted(self._followed.directory)
+        assert begun is not None
+        return begun
+
+    def _entered(self) -> Database:
+        if self._db is None:
+            self._db = self._followed.server.entered()
+            with self._followed.server.in_our_words():
+                replication_slots.hold(self._db, self._followed)
+            snapshots.forget_pages(self._followed)
+        return self._db
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+
+
+def data_source(label: str, followed: Followed, within: tuple[str, str] | None = None) -> type[DataSource]:
+    """A class that Spark knows the table by: as a stream, or as the rows of one batch or of now.
+
+    What it needs is in it, and not in options, which Spark writes down.
+    """
+    from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+    from pyspark.sql.types import StructType
+
+    class Page(InputPartition):
+        def __init__(self, number: int) -> None:
+            self.number = number
+
+    class Span(InputPartition):
+        def __init__(self, begin: int, end: int) -> None:
+            self.begin, self.end = begin, end
+
+    class Now(InputPartition):
+        def __init__(self) -> None:
+            pass
+
+    def parts(start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
+        if "page" in start:
+            last = int(end["page"]) if "page" in end else _pages(followed)
+            return [Page(number) for number in range(int(start["page"]), last)]
+        return [Span(replication_slots.lsn_of(start), replication_slots.lsn_of(end))]
+
+    class Rows:
+        def __init__(self, schema: StructType) -> None:
+            self.schema = schema
+
+        def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+            arrow = to_arrow_schema(self.schema, timezone="UTC")
+            with conveying():
+                match partition:
+                    case Page(number=number):
+                        yield from snapshots.page_rows(snapshots.page_path(followed, number), arrow)
+                    case Span(begin=begin, end=end):
+                        yield from change_rows.batches(followed, begin, end, arrow)
+                    case _:
+                        yield from snapshots.rows_now(followed, arrow)
+
+    class Changes(Rows, DataSourceStreamReader, SupportsTriggerAvailableNow):
+        """First the rows that are there, then every change."""
+
+        target: int | None = None
+
+        def __init__(self, schema: StructType) -> None:
+            super().__init__(schema)
+            self.follower = _Follower(followed)
+
+        def initialOffset(self) -> dict[str, str]:
+            with conveying():
+                return snapshots.begin(followed, to_arrow_schema(self.schema, timezone="UTC")).first
+
+        def prepareForTriggerAvailableNow(self) -> None:
+            with conveying():
+                self.target = self.follower.now()
+
+        def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
+            with conveying():
+                return self.follower.next(start, self.target)
+
+        def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
+            return parts(start, end)
+
+        def stop(self) -> None:
+            self.follower.close()
+
+    class Whole(Rows, DataSourceReader):
+        def partitions(self) -> Sequence[InputPartition]:
+            return [Now()] if within is None else parts(*map(json.loads, within))
+
+    class TableSource(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return label
+
+        def schema(self) -> str:
+            return followed.schema
+
+        def streamReader(self, schema: StructType) -> Any:
+            return Changes(schema)
+
+        def reader(self, schema: StructType) -> Any:
+            return Whole(schema)
+
+    return TableSource
+
+
+def _pages(followed: Followed) -> int:
+    assert followed.directory is not None
+    begun = snapshots.noted(followed.directory)
+    assert begun is not None
+    return begun.pages

@@ -1,0 +1,193 @@
+"""A table of aggregates beside a table of rows, kept by triggers in the transaction that changes the rows."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from penstock.clients.postgres import tables
+from penstock.clients.postgres.sink.aggregate_triggers import Figure, Group, Trigger
+from penstock.clients.postgres.tables import TableName, listed, quoted
+from penstock.errors import ServiceError
+
+if TYPE_CHECKING:
+    from penstock.clients.postgres.server import Database
+
+SENTINEL: Final = "key"
+"""The column that stands for groups where there are none."""
+COUNTER: Final = "_penstock_rows"
+"""How many rows a group has, where no other column tells."""
+_NO_NULLS_TWICE: Final = 150000
+"""Since when an index can take one null for another."""
+_LONGEST: Final = 63
+_EVENTS: Final = (
+    ("INSERT", "trigger", "REFERENCING NEW TABLE AS new_table"),
+    ("UPDATE", "update_trigger", "REFERENCING OLD TABLE AS old_table NEW TABLE AS new_table"),
+    ("DELETE", "delete_trigger", "REFERENCING OLD TABLE AS old_table"),
+    ("TRUNCATE", "truncate_trigger", ""),
+)
+
+
+class _Found(NamedTuple):
+    """The function that is there, how many triggers call it, and how many of them are turned on."""
+
+    body: str
+    triggers: int
+    turned_on: int
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregation:
+    """What is kept in a table of aggregates."""
+
+    table: TableName
+    groups: tuple[Group, ...]
+    figures: tuple[Figure, ...]
+
+    def attach(self, db: Database, rows: TableName, row_types: Mapping[str, str]) -> None:
+        """Let the table follow the rows of another one from now on, unless it does. What is there is counted in."""
+        from psycopg import DataError
+
+        needed = self._needed(row_types)
+        if (there := tables.columns_of(db, self.table)) and needed.keys() <= there.keys():
+            found = self._found(db, rows)
+            if found == _Found(self._trigger(rows, row_types, there).body, len(_EVENTS), len(_EVENTS)):
+                return
+        try:
+            with db.transaction():
+                db.execute(tables.LOCK)
+                self._attach(db, rows, row_types, needed)
+        except DataError as error:
+            said = error.diag.message_primary
+            raise ServiceError("table-mismatch", f"{rows} has rows that cannot be aggregated: {said}") from error
+
+    def _attach(self, db: Database, rows: TableName, row_types: Mapping[str, str], needed: Mapping[str, str]) -> None:
+        db.execute(f"LOCK TABLE {rows} IN ACCESS EXCLUSIVE MODE")
+        found = self._found(db, rows)
+        if not tables.columns_of(db, self.table):
+            self._make(db, needed)
+        else:
+            self._check(db, needed)
+            if (found is None or not found.triggers) and _has_rows(db, self.table):
+                raise ServiceError(
+                    "table-mismatch",
+                    f"{self.table} has rows, and does not follow {rows} yet, so that nobody knows what they count",
+                    hint=f"TRUNCATE {self.table}, or name another table",
+                )
+        trigger = self._trigger(rows, row_types, tables.columns_of(db, self.table))
+        body = trigger.body.replace("'", "''")
+        function = rows.beside(self._named(rows, "fn"))
+        db.execute(
+            f"CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql"
+            f" SET enable_nestloop = on SET jit = off AS '{body}'"
+        )
+        for event, suffix, seen in _EVENTS:
+            name = quoted(self._named(rows, suffix))
+            db.execute(f"DROP TRIGGER IF EXISTS {name} ON {rows}")
+            db.execute(
+                f"CREATE TRIGGER {name} AFTER {event} ON {rows} {seen} FOR EACH STATEMENT EXECUTE FUNCTION {function}()"
+            )
+        db.execute(trigger.anew)
+
+    def _named(self, rows: TableName, suffix: str) -> str:
+        """The name of a function or a trigger. PostgreSQL would cut one that is too long, and take two for one."""
+        name = f"{rows.name}_to_{self.table.name}_{suffix}"
+        if len(name.encode()) <= _LONGEST:
+            return name
+        end = f"_{zlib.crc32(name.encode()):08x}_{suffix}"
+        return name.encode()[: _LONGEST - len(end)].decode(errors="ignore") + end
+
+    def _found(self, db: Database, rows: TableName) -> _Found | None:
+        function = rows.beside(self._named(rows, "fn"))
+        found = db.execute(
+            "SELECT prosrc, count(tgname), count(tgname) FILTER (WHERE tgenabled IN ('O', 'A'))"
+            " FROM pg_proc LEFT JOIN pg_trigger ON tgfoid = pg_proc.oid AND tgrelid = to_regclass(%s)"
+            " WHERE pg_proc.oid = to_regprocedure(%s) GROUP BY prosrc",
+            (str(rows), f"{function}()"),
+        ).fetchone()
+        return None if found is None else _Found(*found)
+
+    # Columns
+
+    @property
+    def _keys(self) -> tuple[Group, ...]:
+        return self.groups or (Group(SENTINEL, None, "text"),)
+
+    @property
+    def _counter(self) -> str | None:
+        """The column that tells how many rows a group has. What is not grouped stays also without rows."""
+        if not self.groups:
+            return None
+        counts = (figure.column for figure in self.figures if figure.kind == "count" and figure.source is None)
+        return next(counts, COUNTER)
+
+    @property
+    def _figures(self) -> tuple[Figure, ...]:
+        return self.figures + ((Figure(COUNTER, "count", None, "bigint"),) if self._counter == COUNTER else ())
+
+    def _needed(self, row_types: Mapping[str, str]) -> dict[str, str]:
+        """The columns of the table, with the types that were asked for, or else those of what they are made of."""
+        columns: list[Group | Figure] = [*self._keys, *self._figures]
+        for made in columns:
+            if made.source is not None and made.source not in row_types:
+                raise ServiceError(
+                    "table-mismatch",
+                    f"the rows have no column `{made.source}`, which `{made.column}` of {self.table} is made of",
+                    hint=f"they have {', '.join(f'`{name}`' for name in row_types)}; say another one with `from`",
+                )
+        return {made.column: made.type or row_types[made.source or ""] for made in columns}
+
+    def _trigger(self, rows: TableName, row_types: Mapping[str, str], types: Mapping[str, str]) -> Trigger:
+        return Trigger(rows, row_types, self.table, types, self._keys, self._figures, self._counter)
+
+    # The table
+
+    def _make(self, db: Database, needed: Mapping[str, str]) -> None:
+        zero = {figure.column for figure in self._figures if figure.adds_up}
+        each = [f"{quoted(n)} {kind}{' NOT NULL DEFAULT 0' if n in zero else ''}" for n, kind in needed.items()]
+        nulls = self.groups and db.info.server_version >= _NO_NULLS_TWICE
+        unique = "UNIQUE NULLS NOT DISTINCT" if nulls else "PRIMARY KEY"
+        db.execute(f"CREATE TABLE {self.table} ({', '.join(each)}, {unique} ({self._key_columns}))")
+
+    @property
+    def _key_columns(self) -> str:
+        return listed(group.column for group in self._keys)
+
+    def _check(self, db: Database, needed: Mapping[str, str]) -> None:
+        """Refuse a table that does not hold the aggregates."""
+        each = ", ".join(f"{quoted(name)} {kind}" for name, kind in needed.items())
+        db.execute(f"CREATE TEMPORARY TABLE penstock_wanted ({each}) ON COMMIT DROP")
+        wanted = tables.columns_of(db, TableName("pg_temp", "penstock_wanted"))
+        there = tables.columns_of(db, self.table)
+        tables.check_types(db, self.table, wanted, there)
+        if missing := {name: kind for name, kind in wanted.items() if name not in there}:
+            lacking = ", ".join(f"`{name}`" for name in missing)
+            hint = f"{tables.addition(self.table, missing)}; or drop the table: it is made anew from the rows"
+            raise ServiceError("table-mismatch", f"{self.table} has no column {lacking}", hint=hint)
+        names = [group.column for group in self._keys]
+        if not any(set(found) == set(names) for found in _unique(db, self.table)):
+            raise ServiceError(
+                "table-mismatch",
+                f"{self.table} may have two lines for a group of ({', '.join(names)})",
+                hint=f"drop the table: it is made anew from the rows; or ALTER TABLE {self.table}"
+                f" ADD UNIQUE NULLS NOT DISTINCT ({self._key_columns})",
+            )
+
+
+def _has_rows(db: Database, table: TableName) -> bool:
+    return db.execute(f"SELECT EXISTS (SELECT FROM {table})").fetchone() == (True,)
+
+
+def _unique(db: Database, table: TableName) -> list[list[str]]:
+    """The columns of each index in which no line stands twice, also not one with nulls."""
+    found = db.execute(
+        "SELECT array_agg(attname::text) FROM pg_index"
+        " JOIN pg_attribute ON attrelid = indrelid AND attnum = ANY(indkey)"
+        " WHERE indrelid = to_regclass(%s) AND indisunique AND indisvalid AND indpred IS NULL AND indexprs IS NULL"
+        " GROUP BY indexrelid"
+        " HAVING bool_and(attnotnull) OR bool_and(to_jsonb(pg_index) @> '{\"indnullsnotdistinct\": true}')",
+        (str(table),),
+    )
+    return [names for (names,) in found]

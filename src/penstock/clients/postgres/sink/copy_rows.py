@@ -1,0 +1,53 @@
+"""Rows as the lines of COPY, made by Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from penstock.clients.int256.columns import wide_kind
+from penstock.sql.parse.dialects import quoted
+from penstock.sql.types.int256 import FIELDS, field_of, is_decimal
+from penstock.sql.types.wide_decimals import decimal_sizes
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructField
+
+_BACKSLASH: Final = "chr(92)"
+"""Not as a literal: what a backslash means in one is a setting of Spark."""
+_ESCAPED: Final = ((_BACKSLASH, _BACKSLASH), ("chr(9)", "'t'"), ("chr(10)", "'n'"), ("chr(13)", "'r'"))
+_PLAIN: Final = (
+    "tinyint", "smallint", "int", "bigint", "float", "double", "boolean", "date", "timestamp", "decimal",
+)  # fmt: skip
+_NESTED: Final = ("struct", "array", "map", "variant")
+
+
+def line(fields: Sequence[StructField], more: Sequence[str] = ()) -> str:
+    """One line of COPY's text format for each row, as an expression of SQL: the fields, then texts that need no care.
+
+    As one text it reaches the JVM at once; function by function, that takes longer than a small batch.
+    """
+    *cells, last = [*(f"coalesce({_cell(field)}, concat({_BACKSLASH}, 'N'))" for field in fields), *more]
+    return f"concat_ws(chr(9), {', '.join([*cells, f'concat({last}, chr(10))'])})"
+
+
+def _cell(field: StructField) -> str:
+    value, kind = quoted(field.name), field.dataType.simpleString()
+    if (wide := wide_kind(field.dataType)) is not None:
+        scale = f", {decimal_sizes(wide)[1]}" if is_decimal(wide) else ""
+        return f"penstock_{FIELDS.get(wide, 'dec')}_text({value}.{field_of(wide)}{scale})"
+    if kind.startswith(_PLAIN):
+        return f"cast({value} AS string)"
+    if kind == "binary":
+        return f"concat({_BACKSLASH}, {_BACKSLASH}, 'x', hex({value}))"
+    return _escaped(
+        f"to_json({value}, map('ignoreNullFields', 'false'))"
+        if kind.startswith(_NESTED)
+        else f"cast({value} AS string)"
+    )
+
+
+def _escaped(text: str) -> str:
+    for character, letter in _ESCAPED:
+        text = f"replace({text}, {character}, concat({_BACKSLASH}, {letter}))"
+    return text

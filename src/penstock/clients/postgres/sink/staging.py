@@ -1,0 +1,250 @@
+"""Rows on their way into a table: each task copies its rows into a table beside it, once, however often it is tried.
+
+The table is not logged, so it is empty after a crash of the server. A second table says which parts have arrived, and
+is emptied with it. A task with few rows hands them to the driver, which copies them when it merges.
+"""
+
+from __future__ import annotations
+
+import secrets
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain
+from typing import TYPE_CHECKING, Final
+
+from penstock.clients.files.batch_directory import BatchRef
+from penstock.clients.int256.columns import wide_columns
+from penstock.clients.int256.register import know_wide_numbers
+from penstock.clients.postgres.server import PostgresServer
+from penstock.clients.postgres.sink.copy_rows import line
+from penstock.clients.postgres.tables import LOCK, TableName, columns_of, listed, quoted
+from penstock.errors import PenstockError, QueryFailed, ServiceError
+
+if TYPE_CHECKING:
+    from pyarrow import RecordBatch
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructField
+
+    from penstock.clients.postgres.server import Database
+
+ORDER: Final = "_penstock_order"
+GONE: Final = "_penstock_gone"
+TOKEN: Final = "_penstock_token"
+_OWN: Final = {ORDER: "bigint", GONE: "boolean", TOKEN: "bigint"}
+_REPORT: Final = (
+    "part INT, rows BIGINT, checksum BIGINT, lines BINARY, code STRING, message STRING, hint STRING, passing BOOLEAN"
+)
+_FEW: Final = 128 * 1024
+"""Up to how many bytes a task hands to the driver: to log in takes longer than to copy them."""
+_ROOM: Final = 2**20
+"""Up to how many bytes stay in the table, as rows of batches that are over: to empty it takes longer than to pass over
+them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """Rows on their way, all under one token: those that have arrived beside their table, and lines that will."""
+
+    table: TableName
+    token: int
+    rows: int
+    checksum: int
+    arrived: int
+    copy: str
+    lines: Mapping[int, bytes]
+    """By the number of the part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """The table beside another one, for the rows of one sink."""
+
+    table: TableName
+    columns: Mapping[str, str]
+    gone: str | None
+    """What says of a row that it is gone, in SQL. Nothing where none can be: a column more is more to read and sort."""
+
+    @staticmethod
+    def beside(target: TableName, ref: BatchRef, columns: Mapping[str, str], gone: str | None) -> Stage:
+        own = zlib.crc32(f"{ref.query}\n{ref.output}\n{ref.checkpoint_id}\n{target}".encode())
+        return Stage(target.beside(f"penstock_rows_{own:08x}"), columns, gone)
+
+    @property
+    def _own(self) -> dict[str, str]:
+        return {name: kind for name, kind in _OWN.items() if name != GONE or self.gone is not None}
+
+    @property
+    def parts(self) -> TableName:
+        return self.table.beside(self.table.name.replace("rows", "parts", 1))
+
+    def lay_out(self, db: Database) -> None:
+        """Make it, or make it anew if its columns are others."""
+        wanted = {**self.columns, **self._own}
+        if columns_of(db, self.table) == wanted and columns_of(db, self.parts):
+            return
+        with db.transaction():
+            db.execute(LOCK)
+            db.execute(
+                f"CREATE UNLOGGED TABLE IF NOT EXISTS {self.parts}"
+                " (token bigint, part int, rows bigint, checksum bigint, PRIMARY KEY (token, part))"
+            )
+            if columns_of(db, self.table) != wanted:
+                each = ", ".join(f"{quoted(name)} {kind}" for name, kind in wanted.items())
+                db.execute(f"TRUNCATE {self.parts}")
+                db.execute(f"DROP TABLE IF EXISTS {self.table}")
+                db.execute(f"CREATE UNLOGGED TABLE {self.table} ({each}) WITH (autovacuum_enabled = false)")
+
+    def fill(self, rows: DataFrame, server: PostgresServer, most_tasks: int | None = None) -> Staged:
+        """Copy rows there from where they are, or fetch them if they are few.
+
+        Rows are numbered before tasks are put together, so that their order stays whoever copies them.
+        """
+        token = secrets.randbits(62)
+        copier = Copier(server, self.copy(rows), self.parts.among_parameters, token)
+        lines = rows.selectExpr(f"{self._line(rows, token)} AS line")
+        lines = lines if most_tasks is None else lines.coalesce(most_tasks)
+        reports = lines.mapInArrow(copier, _REPORT).collect()
+        for report in reports:
+            if report["code"] == "rows-refused":
+                raise QueryFailed(report["code"], report["message"], hint=report["hint"])
+            if report["code"] is not None:
+                raise ServiceError(report["code"], report["message"], hint=report["hint"], retriable=report["passing"])
+        return Staged(
+            self.table,
+            token,
+            rows=sum(report["rows"] for report in reports),
+            checksum=sum(report["checksum"] for report in reports) % 2**62,
+            arrived=sum(report["rows"] for report in reports if report["lines"] is None),
+            copy=copier.copy,
+            lines={report["part"]: report["lines"] for report in reports if report["lines"]},
+        )
+
+    def numbered(self, rows: DataFrame, place: str) -> Iterator[tuple[int, bytes]]:
+        """Rows by the number in a column, as lines without the token and what follows it, in their order."""
+        lines = rows.selectExpr(place, f"{self._line(rows)} AS line")
+        return ((row[place], row["line"].encode()[:-1]) for row in lines.toLocalIterator())
+
+    def copy(self, rows: DataFrame) -> str:
+        """How lines of such rows get into it."""
+        names = listed([*(field.name for field in self._fields(rows)), *self._own])
+        return f"COPY {self.table} ({names}) FROM STDIN"
+
+    def _fields(self, rows: DataFrame) -> list[StructField]:
+        return [field for field in rows.schema if field.name in self.columns]
+
+    def _line(self, rows: DataFrame, token: int | None = None) -> str:
+        if wide_columns(rows.schema):
+            know_wide_numbers(rows.sparkSession)
+        texts = {ORDER: "monotonically_increasing_id()", GONE: self.gone, TOKEN: f"'{token}'"}
+        more = [f"cast({texts[name]} AS string)" for name in self._own if name != TOKEN or token is not None]
+        return line(self._fields(rows), more)
+
+    def complete(self, db: Database, staged: Staged) -> None:
+        """Copy what was fetched, in the transaction that is open. The rest must be there: a crash has emptied it.
+
+        A task that was given up must not come with a part from now on, nor have come with one that was fetched.
+        """
+        there, free = staged.arrived, len(staged.lines)
+        if there:
+            counted = f"SELECT coalesce(sum(rows), 0)::bigint FROM {self.parts.among_parameters} WHERE token = %s"
+            (there,) = db.execute(counted, (staged.token,)).fetchone() or (0,)
+        if staged.lines:
+            taken = (
+                f"INSERT INTO {self.parts.among_parameters} SELECT %s, unnest(%s::int[]), 0, 0 ON CONFLICT DO NOTHING"
+            )
+            free = db.execute(taken, (staged.token, list(staged.lines))).rowcount
+        if (there, free) != (staged.arrived, len(staged.lines)):
+            why = "PostgreSQL has started again in the middle of a batch, or a task was run twice"
+            raise ServiceError("unreachable", why, retriable=True)
+        if staged.lines:
+            with db.cursor() as cursor, cursor.copy(staged.copy) as copy:
+                for lines in staged.lines.values():
+                    copy.write(lines)
+
+    def empty(self, db: Database) -> None:
+        """Take out all rows, unless they are few. They can stay also if a task that was given up still writes: nobody
+        takes them for others."""
+        from psycopg.errors import LockNotAvailable
+
+        if db.execute("SELECT pg_table_size(to_regclass(%s)) > %s", (str(self.table), _ROOM)).fetchone() == (True,):
+            with suppress(LockNotAvailable):
+                db.execute(f"TRUNCATE {self.table}, {self.parts}")
+
+
+@dataclass(frozen=True, slots=True)
+class Copier:
+    """What runs on an executor: lines of COPY go from Spark to the server as they are.
+
+    Whoever comes first with a part of a token has it. A task that is tried a second time gives the batch up, which is
+    then done again: nobody can tell whether the first one saw all of its rows before Spark let go of it.
+    """
+
+    server: PostgresServer
+    copy: str
+    parts: str
+    token: int
+
+    def __call__(self, batches: Iterable[RecordBatch]) -> Iterator[RecordBatch]:
+        import pyarrow
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        part = 0 if context is None else context.partitionId()
+        remaining = iter(batches)
+        try:
+            report: tuple[object, ...] = (part, *self._delivered(part, remaining), None, None, None, None)
+        except PenstockError as error:
+            report = (part, 0, 0, None, error.code, error.message, error.hint, error.retriable)
+        for _ in remaining:
+            pass
+        kinds = (
+            *(pyarrow.int32(), pyarrow.int64(), pyarrow.int64(), pyarrow.binary()),
+            *(pyarrow.string(), pyarrow.string(), pyarrow.string(), pyarrow.bool_()),
+        )
+        names = [column.split()[0] for column in _REPORT.split(", ")]
+        arrays = [pyarrow.array([value], kind) for value, kind in zip(report, kinds, strict=True)]
+        yield pyarrow.RecordBatch.from_arrays(arrays, names)
+
+    def _delivered(self, part: int, batches: Iterator[RecordBatch]) -> tuple[int, int, bytes | None]:
+        """How many rows there are and a checksum of them, and the rows themselves if they are few."""
+        first: list[RecordBatch] = []
+        size = 0
+        for batch in batches:
+            first.append(batch)
+            size += len(_text(batch))
+            if size > _FEW:
+                return *self._copied(part, chain(first, batches)), None
+        lines = b"".join(map(_text, first))
+        return sum(batch.num_rows for batch in first), zlib.crc32(lines), lines
+
+    def _copied(self, part: int, batches: Iterable[RecordBatch]) -> tuple[int, int]:
+        with self.server.connected() as db, db.transaction():
+            begun = db.execute(
+                f"INSERT INTO {self.parts} VALUES (%s, %s, 0, 0) ON CONFLICT DO NOTHING", (self.token, part)
+            )
+            if begun.rowcount == 0:
+                raise ServiceError("unreachable", "a task of the batch was run twice", retriable=True)
+            rows, checksum = 0, 0
+            with db.cursor() as cursor, cursor.copy(self.copy) as copy:
+                for batch in batches:
+                    text = _text(batch)
+                    rows, checksum = rows + batch.num_rows, zlib.crc32(text, checksum)
+                    copy.write(text)
+            db.execute(
+                f"UPDATE {self.parts} SET rows = %s, checksum = %s WHERE (token, part) = (%s, %s)",
+                (rows, checksum, self.token, part),
+            )
+            return rows, checksum
+
+
+def _text(batch: RecordBatch) -> memoryview:
+    """The lines of a batch as Arrow has them: one behind the other."""
+    import pyarrow
+
+    lines = batch.column(0)
+    wide = pyarrow.types.is_large_string(lines.type)
+    _, offsets, data = lines.buffers()
+    places = memoryview(offsets).cast("q" if wide else "i")
+    return memoryview(data)[places[lines.offset] : places[lines.offset + len(lines)]]

@@ -1,0 +1,1 @@
+"""A schema registry: its client, its schemas as columns, and what it said, kept for a run."""

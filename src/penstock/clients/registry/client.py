@@ -1,0 +1,203 @@
+"""A schema registry with the interface of Confluent's: what a subject says about columns."""
+
+import json
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote
+
+from penstock.clients.http.auth import Address, apart, credentials, message_of
+from penstock.clients.registry.columns import columns_of, key_of
+from penstock.clients.registry.references import made_whole
+from penstock.errors import ServiceError
+from penstock.sql.types.columns import Columns
+
+TIMEOUT_SECS: Final = 5.0
+_PASSING: Final = (408, 429)
+"""Answers that may be others later, of those that are for who asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A schema as a registry has it, with the number by which records name it."""
+
+    number: int
+    text: str
+    kind: str = "AVRO"
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The columns of rows, None where their schema does not tell, and those of them that identify a row."""
+
+    columns: Columns | None
+    key: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """Where the registry answers, and as whom to ask. Of several addresses the first that answers is taken."""
+
+    urls: Sequence[str]
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    ca_location: str | None = None
+    said_in: str = "runtime.schema_registry"
+    """Where somebody can say all this."""
+
+    def rows(self, subject: str, version: int | str = "latest") -> Rows:
+        """What a subject's schema says of its rows.
+
+        A subject that is not there raises LookupError, a schema that is none ValueError, a registry that does not
+        answer ServiceError.
+        """
+        found = self._get(f"/subjects/{quote(subject, safe='')}/versions/{version}")
+        text, form = self._whole(found), str(found.get("schemaType") or "AVRO").lower()
+        return Rows(columns_of(text, form), key_of(text) if form == "avro" else ())
+
+    def versions(self, subject: str) -> dict[int, Registered]:
+        """Every schema that a subject has had. LookupError if there is no such subject."""
+        path = f"/subjects/{quote(subject, safe='')}/versions"
+        found = {int(version): self._get(f"{path}/{version}") for version in self._get(path)}
+        return {version: self._registered(int(told["id"]), told) for version, told in found.items()}
+
+    def schema(self, number: int) -> Registered:
+        """A schema by its number. LookupError if there is none, or the registry says that there never could be."""
+        return self._registered(number, self._ask(f"/schemas/ids/{number}", absent=(400, 404, 406, 422)))
+
+    def _registered(self, number: int, told: Mapping[str, Any]) -> Registered:
+        return Registered(number, self._whole(told), str(told.get("schemaType") or "AVRO"))
+
+    def register(self, subject: str, schema: str, kind: str = "AVRO") -> int:
+        """Make a schema the newest of a subject, unless it is there already; its number.
+
+        ValueError if the subject's compatibility forbids it.
+        """
+        path = f"/subjects/{quote(subject, safe='')}/versions"
+        return int(self._ask(path, {"schema": schema, "schemaType": kind})["id"])
+
+    def newest(self, subject: str) -> str | None:
+        """The newest schema of a subject; None if there is no such subject."""
+        try:
+            return str(self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")["schema"])
+        except LookupError:
+            return None
+
+    def latest(self, subject: str) -> Registered | None:
+        """The same with its number, and whole."""
+        try:
+            found = self._get(f"/subjects/{quote(subject, safe='')}/versions/latest")
+        except LookupError:
+            return None
+        return self._registered(int(found["id"]), found)
+
+    def compatibility(self, subject: str) -> str | None:
+        """Which changes a subject allows, if that is said of it by itself."""
+        try:
+            return str(self._get(f"/config/{quote(subject, safe='')}")["compatibilityLevel"])
+        except LookupError:
+            return None
+
+    def set_compatibility(self, subject: str, level: str) -> None:
+        self._ask(f"/config/{quote(subject, safe='')}", {"compatibility": level}, method="PUT")
+
+    def complaints(self, subject: str, schema: str, kind: str = "AVRO") -> tuple[str, ...]:
+        """What the registry has against a schema as the next one of a subject."""
+        path = f"/compatibility/subjects/{quote(subject, safe='')}/versions/latest?verbose=true"
+        try:
+            told = self._ask(path, {"schema": schema, "schemaType": kind})
+        except ValueError as error:
+            return (str(error),)
+        if told["is_compatible"]:
+            return ()
+        return tuple(map(str, told.get("messages") or ())) or ("the registry gives no reason",)
+
+    def _whole(self, told: Mapping[str, Any]) -> str:
+        """The text of a schema, with the types in it that it has from other subjects."""
+        others = self._referred(told) if str(told.get("schemaType") or "AVRO") == "AVRO" else {}
+        return made_whole(str(told["schema"]), others.values())
+
+    def _referred(self, told: Mapping[str, Any]) -> dict[tuple[str, int], str]:
+        """The schemas that one refers to, and those that they refer to, by subject and version."""
+        found: dict[tuple[str, int], str] = {}
+        left = list(told.get("references") or ())
+        while left:
+            reference = left.pop()
+            subject, version = str(reference["subject"]), int(reference["version"])
+            if (subject, version) not in found:
+                other = self._get(f"/subjects/{quote(subject, safe='')}/versions/{version}")
+                found[subject, version] = str(other["schema"])
+                left += other.get("references") or ()
+        return found
+
+    def _get(self, path: str) -> Any:
+        return self._ask(path)
+
+    def _ask(
+        self,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        method: str | None = None,
+        absent: Container[int] = (404,),
+    ) -> Any:
+        """`absent` are the answers that say that there is no such thing."""
+        failures: list[str] = []
+        data = None if body is None else json.dumps(body).encode()
+        for known in map(apart, self.urls):
+            url = known.url
+            trust = self._trust(url)
+            try:
+                request = urllib.request.Request(url.rstrip("/") + path, data, self._headers(known), method=method)
+                with urllib.request.urlopen(request, timeout=TIMEOUT_SECS, context=trust) as answer:
+                    return json.load(answer)
+            except urllib.error.HTTPError as error:
+                with error:
+                    if error.code in absent:
+                        raise LookupError(path) from None
+                    if error.code in (409, 422):
+                        raise ValueError(message_of(error)) from None
+                    if 400 <= error.code < 500 and error.code not in _PASSING:
+                        raise _refusal(url, error) from None
+                    failures.append(f"{url} answers {error.code}")
+            except (OSError, ValueError) as error:
+                reason = getattr(error, "reason", error)
+                if isinstance(reason, ssl.SSLError):
+                    text = f"the schema registry at {url} cannot be trusted: {reason}"
+                    hint = "see `runtime.schema_registry.ssl.ca_location`"
+                    raise ServiceError("registry-refused", text, hint=hint) from None
+                failures.append(f"{url} does not answer: {reason}")
+        text = f"the schema registry cannot be asked: {'; '.join(failures)}"
+        raise ServiceError("unreachable", text, hint=f"see `{self.said_in}`", retriable=True)
+
+    def _headers(self, known: Address) -> dict[str, str]:
+        kind = "application/vnd.schemaregistry.v1+json"
+        own = {"Accept": f"{kind}, application/json", "Content-Type": kind}
+        named = (known.username, known.password) if self.username is None else (self.username, self.password)
+        return {**own, **credentials(*named)}
+
+    def _trust(self, url: str) -> ssl.SSLContext | None:
+        if not url.startswith("https"):
+            return None
+        try:
+            return ssl.create_default_context(cafile=self.ca_location)
+        except ssl.SSLError as error:
+            text = f"{self.ca_location} has no certificate in PEM"
+            raise ServiceError("certificate-unreadable", text) from error
+        except OSError as error:
+            text = f"{self.ca_location} cannot be read: {error.strerror}"
+            raise ServiceError("certificate-unreadable", text) from error
+
+
+def _refusal(url: str, error: urllib.error.HTTPError) -> ServiceError:
+    """What is not asked again: it would be answered in the same way."""
+    if error.code in (401, 403):
+        hint = "see the user and the password of the registry"
+        text = f"the schema registry at {url} does not let us in: it answers {error.code}"
+    else:
+        hint = "is that the address of a schema registry?"
+        text = f"the schema registry at {url} does not take a question: it answers {error.code}: {message_of(error)}"
+    return ServiceError("registry-refused", text, hint=hint)

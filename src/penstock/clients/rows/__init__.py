@@ -1,0 +1,1 @@
+"""Columns and keys that rows of every connector share."""

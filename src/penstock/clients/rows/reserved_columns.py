@@ -1,0 +1,56 @@
+"""Names that columns of a source can have, and those that they cannot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from penstock.errors import ServiceError
+from penstock.keyed.operators import OP, ORDER
+from penstock.sql.types.columns import alike
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ERROR: Final = "_error"
+"""A column of a source's rows: why a row could not be made, as a code; null if it could."""
+ORIGIN: Final = "_origin"
+"""A column of rows that are read again: where they came from, as a struct of topic, partition, offset, …, value."""
+_OURS: Final = frozenset({ERROR, ORIGIN, *ORDER})
+
+
+def wrong_names(names: Iterable[str], whose: str, hint: str, ours: Iterable[str] = ()) -> ServiceError | None:
+    """What is wrong with names of columns: SQL takes two of them for one, or rows need one for something else.
+
+    `ours` are names that rows of this source need beside those that all rows do.
+    """
+    listed = list(names)
+    taken = {name.lower() for name in (*_OURS, *ours)}
+    if own := next((name for name in listed if name.lower() in taken), None):
+        text = f"{whose} cannot have a column `{own}`: rows carry something of their own under that name"
+        return ServiceError("column-names", text, hint=hint)
+    if operation := next((name for name in listed if name.lower() == OP and name != OP), None):
+        return ServiceError("column-names", f"`{operation}` of {whose} must be written `{OP}`", hint=hint)
+    return same_names(listed, whose, hint)
+
+
+def same_names(names: Iterable[str], whose: str, hint: str) -> ServiceError | None:
+    """What to say of names of which SQL takes two for one."""
+    match alike(names):
+        case None:
+            return None
+        case one, other if one == other:
+            return ServiceError("column-names", f"{whose} cannot have two columns `{one}`", hint=hint)
+        case one, other:
+            text = (
+                f"{whose} cannot have the columns `{one}` and `{other}`: SQL takes names for one if only case differs"
+            )
+            return ServiceError("column-names", text, hint=hint)
+
+
+def by_case(spark: SparkSession) -> SparkSession:
+    """A session that tells names apart by case, to find columns of text in: of two that are alike Spark would keep one,
+    and read values of the other as nulls."""
+    session = spark.newSession()
+    session.conf.set("spark.sql.caseSensitive", "true")
+    return session

@@ -1,0 +1,72 @@
+"""The rows of a batch as they are to be written: those that count of each key, and in which order."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from penstock.clients.int256.columns import with_texts
+from penstock.clients.rows.key_order import one_by_one
+from penstock.connectors.contract import Sink
+from penstock.keyed.operators import OP, ORDER, SIGN, WAS
+from penstock.manifest.model import Output
+from penstock.sql.parse.dialects import quoted
+
+
+def settled(rows: DataFrame, output: Output) -> DataFrame:
+    """The rows of a batch as they are to be written: at most one change for each key."""
+    if output.latest_by is not None:
+        return _latest(rows, output.latest_by)
+    return rows if output.fold is None else folded(rows, output.fold)
+
+
+def as_wanted(rows: DataFrame, output: Output, sink: Sink, *, spread: bool = False) -> DataFrame:
+    """The rows of a batch as a sink wants them. If they are `spread`, those of a key stand in several tasks."""
+    found = last_of_each(rows, sink.last_by) if sink.last_by else settled(rows, output)
+    if spread and sink.by_arrival:
+        found = one_by_one(found, sink.primary_key)
+    return found if sink.takes_wide else with_texts(found)
+
+
+def last_of_each(rows: DataFrame, key: Sequence[str]) -> DataFrame:
+    """The last row of each key. Rows of a batch are where they were read, and in that order, as long as nobody has
+    grouped or joined them."""
+    place = f.monotonically_increasing_id()
+    placed = rows.select(f.struct(*map(quoted, rows.columns)).alias("_row"), place.alias("_place"))
+    keys = [f.col(f"_row.{quoted(name)}").alias(f"_key_{at}") for at, name in enumerate(key)]
+    return placed.groupBy(*keys).agg(f.max_by("_row", "_place").alias("_row")).select("_row.*")
+
+
+def _latest(rows: DataFrame, key: Sequence[str]) -> DataFrame:
+    """The last change of each key. One that was inserted and is gone again was never there.
+
+    Without a key, whole rows come and go, in whatever order.
+    """
+    names = [quoted(name) for name in rows.columns if name not in (*ORDER, WAS)]
+    if not key:
+        return rows.select(*names)
+    order = f.struct(*ORDER)
+    last, first = f.max_by(f.struct(*names), order), f.min_by(f.col(WAS), order)
+    grouped = rows.groupBy(*map(quoted, key)).agg(last.alias("_row"), first.alias("_first"))
+    gone, came = f.col(f"_row.{OP}") == "d", f.col("_first") == "i"
+    operation = f.when(gone & came, None).when(gone, "d").when(came, "i").otherwise("u")
+    kept = [name for name in names if name != quoted(OP)]
+    found = grouped.select(*(f.col(f"_row.{name}") for name in kept), operation.alias(OP))
+    return found.where(f.col(OP).isNotNull())
+
+
+def folded(rows: DataFrame, key: Sequence[str]) -> DataFrame:
+    """Rows that come and go in a batch, as changes: one for each key, or of whole rows if there is no key."""
+    names = [quoted(name) for name in rows.columns if name != SIGN]
+    if not key:
+        net = rows.groupBy(*names).agg(f.sum(SIGN).alias(SIGN)).where(f.col(SIGN) != 0)
+        operation = f.when(f.col(SIGN) < 0, "d").otherwise("i").alias(OP)
+        each = f.explode(f.array_repeat(operation, f.abs(f.col(SIGN)).cast("int"))).alias(OP)
+        return net.select(*names, each)
+    grouped = rows.groupBy(*map(quoted, key)).agg(
+        f.max_by(f.struct(*names), f.col(SIGN)).alias("_row"),
+        f.max(SIGN).alias("_came"),
+        f.min(SIGN).alias("_went"),
+    )
+    operation = f.when(f.col("_came") < 0, "d").when(f.col("_went") < 0, "u").otherwise("i")
+    return grouped.select("_row.*", operation.alias(OP))

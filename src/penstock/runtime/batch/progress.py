@@ -1,0 +1,264 @@
+"""How far each query is, counted as its batches end."""
+
+import threading
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeAlias
+
+from penstock.errors import Fault
+from penstock.runtime.batch.batch_counts import BatchCounts
+
+State: TypeAlias = Literal["waiting", "running", "retrying", "stopping", "finished", "stopped", "failed", "not started"]
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """A query that is tried again: for the how manieth time, since when it is, and when it begins again.
+
+    Times are seconds since 1970.
+    """
+
+    attempt: int
+    since: float
+    next_at: float
+
+    def to_json(self) -> dict[str, Any]:
+        return {"attempt": self.attempt, "since": round(self.since, 3), "next_at": round(self.next_at, 3)}
+
+
+@dataclass(frozen=True, slots=True)
+class QueryProgress:
+    """The sums of this run, and the last batch.
+
+    `rejected` rows had no usable event time, or the SQL fails over them; `late` ones came when their window, or their
+    moment, was over. `kept_in` are the topics for errors that such rows were written to.
+    """
+
+    query: str
+    state: State = "waiting"
+    batches: int = 0
+    rows_in: int = 0
+    rows_out: int = 0
+    rejected: int = 0
+    late: int = 0
+    seconds: float = 0.0
+    rows_per_second: float = 0.0
+    batch_ms: int = 0
+    last_batch_at: float | None = None
+    error: Fault | None = None
+    retry: Retry | None = None
+    """As long as it has not gone on since it was put off."""
+    waiting_for: tuple[str, ...] = ()
+    """The queries that it reads from and that keep it waiting."""
+    broker_unreachable_since: float | None = None
+    """Since when a broker that it reads or writes does not answer, in seconds since 1970."""
+    kept_in: tuple[str, ...] = ()
+    late_kept: bool = False
+    """Whether late rows are among those that were kept; otherwise they are dropped."""
+    phase: str | None = None
+    """Of a query that reads one source after the other: which one, as `1 of 3`."""
+
+    part: float | None = None
+    """Of a query that comes to an end: how much of what it has to read is read, from 0 to 1."""
+    rows_under_way: int = 0
+    """Rows that the batch under way has read so far, if it comes to an end."""
+    left_secs: float | None = None
+    """How long the rest of it takes, if it goes on as before."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "query": self.query,
+            "state": self.state,
+            "batches": self.batches,
+            "rows_in": self.rows_in,
+            "rows_out": self.rows_out,
+            "rejected": self.rejected,
+            "late": self.late,
+            "seconds": round(self.seconds, 3),
+            "rows_per_second": round(self.rows_per_second, 1),
+            "batch_ms": self.batch_ms,
+            "last_batch_at": self.last_batch_at,
+            "error": self.error and self.error.to_json(),
+            "retry": self.retry and self.retry.to_json(),
+            "waiting_for": list(self.waiting_for),
+            "broker_unreachable_since": self.broker_unreachable_since,
+            "kept_in": list(self.kept_in),
+            "late_kept": self.late_kept,
+            "phase": self.phase,
+            "part": None if self.part is None else round(self.part, 4),
+            "left_secs": None if self.left_secs is None else round(self.left_secs, 1),
+        }
+
+
+class ProgressBoard:
+    """The latest progress of every query. Written by Spark's threads, read by ours."""
+
+    def __init__(self, queries: list[str], upstream: Mapping[str, Collection[str]] | None = None) -> None:
+        """`upstream` are the queries that a query reads from."""
+        self._changed = threading.Condition()
+        self._rows = {name: QueryProgress(name) for name in queries}
+        self._upstream = upstream or {}
+        self._idle: set[str] = set()
+        self._started: dict[str, float] = {}
+        self._last_batch = dict.fromkeys(queries, -1)
+        self._read: dict[str, tuple[int, int]] = {}
+        self._counts = {name: BatchCounts() for name in queries}
+        self._committed: dict[tuple[str, str], int] = {}
+
+    def snapshot(self) -> list[QueryProgress]:
+        with self._changed:
+            return [replace(row, waiting_for=self._waiting_for(row)) for row in map(self._timed, self._rows.values())]
+
+    def _timed(self, row: QueryProgress) -> QueryProgress:
+        if row.state not in ("running", "stopping"):
+            return row
+        return replace(row, seconds=time.monotonic() - self._started[row.query])
+
+    def _waiting_for(self, row: QueryProgress) -> tuple[str, ...]:
+        """Those upstream that are not done, of a query that has not begun; of an idle one, those that stand still."""
+        if row.state in ("waiting", "not started"):
+            hindering: tuple[State, ...] = ("waiting", "running", "retrying", "stopping", "failed", "not started")
+        elif row.state == "running" and row.query in self._idle:
+            hindering = ("retrying", "failed")
+        else:
+            return ()
+        known = [name for name in self._upstream.get(row.query, ()) if name in self._rows]
+        return tuple(name for name in known if self._rows[name].state in hindering)
+
+    def started(self, query: str, phase: str | None = None) -> None:
+        with self._changed:
+            self._started.setdefault(query, time.monotonic())
+            row = self._rows[query]
+            tried = row if row.retry else replace(row, state="running", error=None)
+            self._rows[query] = replace(tried, phase=phase)
+
+    def begin_batch(self, query: str, batch_id: int) -> None:
+        """Note that an attempt at a batch begins: what an earlier one counted does not count beside it."""
+        with self._changed:
+            self._idle.discard(query)
+            self._counts[query].begin(batch_id)
+
+    def written(self, query: str, rows: int, output: str = "", *, batch_id: int) -> None:
+        """Count rows that an output has got of a batch. They are shown when it is committed."""
+        with self._changed:
+            self._counts[query].add(batch_id, ("written", output), rows)
+
+    def rejected(self, query: str, rows: int, where: str = "", *, batch_id: int | None = None) -> None:
+        """Count rows that could not be used; of a batch that is under way, when it is committed."""
+        with self._changed:
+            if batch_id is not None:
+                self._counts[query].add(batch_id, ("rejected", where), rows)
+            else:
+                row = self._rows[query]
+                self._rows[query] = replace(row, rejected=row.rejected + rows)
+
+    def kept(self, query: str, topic: str, *, late: bool = False) -> None:
+        """Note that rows were written to a topic for errors, and whether because they came late."""
+        with self._changed:
+            row = self._rows[query]
+            topics = tuple(dict.fromkeys((*row.kept_in, topic)))
+            self._rows[query] = replace(row, kept_in=topics, late_kept=row.late_kept or late)
+
+    def read_otherwise(self, query: str, batch_id: int, rows: int) -> None:
+        """Note the rows of a batch that was read in a way that Spark does not count."""
+        with self._changed:
+            self._read[query] = (batch_id, rows)
+
+    def batch(
+        self, query: str, batch_id: int, rows_in: int, batch_ms: int, rows_per_second: float, late: int = 0
+    ) -> None:
+        with self._changed:
+            row = self._rows[query]
+            noted_batch, noted = self._read.get(query, (batch_id, 0))
+            if noted_batch == batch_id and noted > rows_in:
+                rows_in, rows_per_second = noted, noted * 1000 / max(batch_ms, 1)
+            self._last_batch[query] = batch_id
+            self._idle.discard(query)
+            counted = self._counts[query].commit(batch_id)
+            written = {output: rows for (what, output), rows in counted.items() if what == "written"}
+            for output, rows in written.items():
+                self._committed[query, output] = self._committed.get((query, output), 0) + rows
+            self._rows[query] = replace(
+                row,
+                batches=row.batches + 1,
+                rows_in=row.rows_in + rows_in,
+                rows_out=row.rows_out + sum(written.values()),
+                rejected=row.rejected + counted.total() - sum(written.values()),
+                late=row.late + late,
+                batch_ms=batch_ms,
+                rows_per_second=rows_per_second,
+                last_batch_at=time.time(),
+                rows_under_way=0,
+                **self._recovered(row),
+            )
+            self._changed.notify_all()
+
+    def reached(self, query: str, part: float, rows_under_way: int, left_secs: float | None) -> None:
+        """Note how far a query is that comes to an end."""
+        with self._changed:
+            row = self._rows[query]
+            self._rows[query] = replace(row, part=part, rows_under_way=rows_under_way, left_secs=left_secs)
+
+    def batches(self, query: str) -> int:
+        with self._changed:
+            return self._rows[query].batches
+
+    def committed(self, query: str, output: str) -> int:
+        """How many rows an output has got from batches that are done."""
+        with self._changed:
+            return self._committed.get((query, output), 0)
+
+    def put_off(self, query: str, error: Fault, attempt: int, wait_secs: float) -> None:
+        """Note that a query ended for a reason that may pass, and is to begin again."""
+        with self._changed:
+            row, now = self._rows[query], time.time()
+            retry = Retry(attempt, row.retry.since if row.retry else now, now + wait_secs)
+            self._rows[query] = replace(row, state="retrying", error=error, retry=retry)
+
+    def idle(self, query: str) -> None:
+        """Note that a query has nothing to do: no rows go through it, and whatever kept it from going on is over."""
+        with self._changed:
+            self._idle.add(query)
+            row = replace(self._rows[query], rows_per_second=0.0)
+            self._rows[query] = replace(row, **self._recovered(row))
+
+    def note_broker(self, queries: Collection[str], unreachable_since: float | None) -> None:
+        """Note whether the broker of these queries answers: None if it does."""
+        with self._changed:
+            for name in queries:
+                self._rows[name] = replace(self._rows[name], broker_unreachable_since=unreachable_since)
+
+    @staticmethod
+    def _recovered(row: QueryProgress) -> dict[str, Any]:
+        """What changes in a row with a batch that was committed after others were not."""
+        if row.retry is None:
+            return {}
+        return {"state": "running" if row.state == "retrying" else row.state, "error": None, "retry": None}
+
+    def stopping(self, query: str) -> None:
+        """Note that the batch under way is the last one."""
+        with self._changed:
+            self._rows[query] = replace(self._rows[query], state="stopping")
+
+    def heard(self, query: str, last_batch: int) -> None:
+        """Wait for what Spark says of a batch: its events come late."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._last_batch[query] >= last_batch, timeout=5)
+
+    def close(self) -> None:
+        """Note that the run is over: queries that wait never began."""
+        with self._changed:
+            self._rows = {
+                name: replace(row, state="not started") if row.state == "waiting" else row
+                for name, row in self._rows.items()
+            }
+
+    def ended(self, query: str, state: State, *, error: Fault | None = None) -> None:
+        """Close the books of a query."""
+        with self._changed:
+            now = time.monotonic()
+            seconds = now - self._started.get(query, now)
+            row = replace(self._rows[query], state=state, seconds=seconds, error=error, retry=None)
+            part = 1.0 if state == "finished" and row.part is not None else row.part
+            self._rows[query] = replace(row, part=part, rows_under_way=0, left_secs=None, broker_unreachable_since=None)

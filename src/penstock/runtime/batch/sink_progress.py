@@ -1,0 +1,33 @@
+"""Which outputs of a query have their share of a batch already, noted in its checkpoint.
+
+A batch that fails at one of several outputs is done again as a whole. Not every sink knows a batch that it has written
+before; by the note, those that have it are passed over. It is made after a sink has written: one that died in between
+writes again, as it would without.
+"""
+
+import json
+from collections.abc import Set
+from pathlib import Path
+from typing import Final
+
+from penstock.clients.files.batch_directory import BatchRef
+
+NOTE: Final = "written.json"
+
+
+def written(checkpoint: Path, ref: BatchRef) -> frozenset[str]:
+    """The outputs that have a batch. A note of other input under the same number does not count."""
+    try:
+        note = json.loads((checkpoint / NOTE).read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return frozenset()
+    same = (note["batch_id"], note["offsets"]) == (ref.batch_id, list(ref.offsets))
+    return frozenset(note["outputs"] if same else ())
+
+
+def note(checkpoint: Path, ref: BatchRef, outputs: Set[str]) -> None:
+    """Note that these outputs have a batch."""
+    said = {"batch_id": ref.batch_id, "offsets": ref.offsets, "outputs": sorted(outputs)}
+    new = checkpoint / f".{NOTE}"
+    new.write_text(json.dumps(said), encoding="utf-8")
+    new.replace(checkpoint / NOTE)

@@ -1,0 +1,182 @@
+"""What a checkpoint directory says about itself."""
+
+import hashlib
+import json
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.clients.files.batch_directory import PartRead
+from penstock.plan.state_origin import read_origin
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTime:
+    """When a batch began, and how far event time had come, in milliseconds."""
+
+    began_ms: int
+    watermark_ms: int
+
+
+def checkpoint_id(checkpoint: Path) -> str:
+    """The id that Spark gave the checkpoint when it began; another one after a rebuild."""
+    return str(json.loads((checkpoint / "metadata").read_text(encoding="utf-8"))["id"])
+
+
+def batch_offsets(checkpoint: Path, batch_id: int) -> tuple[str, ...]:
+    """How far each input is read by this batch: the lines of the offset log after its header.
+
+    A file reader only counts its own batches there, so the files of the batch are added as a checksum.
+    """
+    return tuple(line + _files_read(checkpoint, line) for line in _offsets(checkpoint, batch_id))
+
+
+def _files_read(checkpoint: Path, offset: str) -> str:
+    name, place = _named(offset)
+    paths = _logged(checkpoint / "sources" / name, _log_number(place))
+    if paths is None:
+        return ""
+    return f" {len(paths)} files {hashlib.sha256(chr(10).join(paths).encode()).hexdigest()[:16]}"
+
+
+def batch_parts(checkpoint: Path, batch_id: int) -> dict[str, PartRead]:
+    """What each reader reads in a batch, by the reader's name."""
+    before = dict(map(_named, _offsets(checkpoint, batch_id - 1)))
+    after = dict(map(_named, _offsets(checkpoint, batch_id)))
+    return {name: _part(checkpoint / "sources" / name, before.get(name), place) for name, place in after.items()}
+
+
+def _part(log: Path, before: str | None, after: str) -> PartRead:
+    number, first = _log_number(after), _log_number(before)
+    if number is None:
+        return PartRead(before=before or _begun_at(log), after=after)
+    numbers = range((-1 if first is None else first) + 1, number + 1)
+    return PartRead(files=tuple(path for n in numbers for path in _logged(log, n) or ()))
+
+
+def begun_at(checkpoint: Path, name: str) -> str | None:
+    """Where a reader that goes by offsets began; files have no such thing."""
+    return _begun_at(checkpoint / "sources" / name)
+
+
+def _begun_at(log: Path) -> str | None:
+    first = log / "0"
+    lines = first.read_text(encoding="utf-8").splitlines() if first.is_file() else []
+    return lines[-1] if lines and lines[-1].startswith("{") else None
+
+
+def last_offsets(checkpoint: Path) -> list[str]:
+    """How far each reader has come by the last batch that was committed, in its own words."""
+    done = last_number(checkpoint / "commits")
+    return [] if done is None else [place for _, place in map(_named, _offsets(checkpoint, done))]
+
+
+def place_of(checkpoint: Path, name: str) -> str | None:
+    """How far a reader has come by the last batch that was committed."""
+    done = last_number(checkpoint / "commits")
+    return None if done is None else dict(map(_named, _offsets(checkpoint, done))).get(name)
+
+
+def batch_header(checkpoint: Path, batch_id: int) -> Any:
+    """What Spark notes of a batch beside its offsets: times and settings."""
+    return json.loads((checkpoint / "offsets" / str(batch_id)).read_text(encoding="utf-8").splitlines()[1])
+
+
+def last_number(log: Path) -> int | None:
+    """The newest entry of a log: a directory of files that are called by numbers."""
+    return max((int(path.name) for path in log.glob("*") if path.name.isdigit()), default=None)
+
+
+def batch_time(checkpoint: Path, batch_id: int) -> BatchTime:
+    header = batch_header(checkpoint, batch_id)
+    return BatchTime(int(header["batchTimestampMs"]), int(header["batchWatermarkMs"]))
+
+
+def last_batch_time(checkpoint: Path) -> BatchTime:
+    """The time of the last batch that was committed; there must be one."""
+    return batch_time(checkpoint, last_number(checkpoint / "commits") or 0)
+
+
+def reached_ms(checkpoint: Path) -> int | None:
+    """How far event time had come by the last batch; None if there was none, or it had not."""
+    begun = last_number(checkpoint / "offsets")
+    return None if begun is None else batch_time(checkpoint, begun).watermark_ms or None
+
+
+def unfinished_batch(checkpoint: Path) -> int | None:
+    """The batch that was begun and not committed, so that it will be done again."""
+    begun, done = last_number(checkpoint / "offsets"), last_number(checkpoint / "commits")
+    return begun if begun is not None and begun != done else None
+
+
+def _offsets(checkpoint: Path, batch_id: int) -> list[str]:
+    log = checkpoint / "offsets" / str(batch_id)
+    return log.read_text(encoding="utf-8").splitlines()[2:] if log.is_file() else []
+
+
+def _named(offset: str) -> tuple[str, str]:
+    """The name of a reader and how far it has come, in its own words."""
+    name, _, place = offset.partition(":")
+    return name, place
+
+
+def _log_number(place: str | None) -> int | None:
+    """The number of a reader's last batch, if it is a reader of files."""
+    number = json.loads(place).get("logOffset") if place is not None and place.startswith("{") else None
+    return number if isinstance(number, int) else None
+
+
+def _logged(log: Path, number: int | None) -> list[str] | None:
+    entries = next((p for p in (log / str(number), log / f"{number}.compact") if p.is_file()), None)
+    if entries is None:
+        return None
+    files = [json.loads(line) for line in entries.read_text(encoding="utf-8").splitlines()[1:]]
+    return sorted(file["path"] for file in files if file["batchId"] == number)
+
+
+def state_partitions(checkpoint: Path) -> int | None:
+    """How many partitions the state was begun with; None before its first batch.
+
+    They can never change. Where nobody wrote the number down, a batch that was committed has a directory for each, and
+    one that was not may have fewer.
+    """
+    if last_number(checkpoint / "offsets") is None:
+        return None
+    origin = read_origin(checkpoint)
+    if origin is not None:
+        return origin.partitions
+    operator = checkpoint / "state" / "0"
+    if last_number(checkpoint / "commits") is None:
+        return _planned_partitions(operator)
+    found = sum(path.name.isdigit() for path in operator.iterdir()) if operator.is_dir() else 0
+    return found or None
+
+
+def _planned_partitions(operator: Path) -> int | None:
+    """The number that Spark wrote down when it planned the first batch, if it came to that."""
+    for file in (operator / "_metadata" / "metadata", *sorted((operator / "_metadata" / "v2").glob("[0-9]*"))):
+        with suppress(OSError, ValueError, LookupError):
+            stores = json.loads(file.read_text(encoding="utf-8").splitlines()[1])["stateStoreInfo"]
+            return int(stores[0]["numPartitions"])
+    return None
+
+
+def discard(checkpoint: Path) -> None:
+    """Take a checkpoint away that nobody is to go on from."""
+    if checkpoint.exists():
+        shutil.rmtree(checkpoint)
+
+
+def set_aside(checkpoint: Path) -> None:
+    """Move a checkpoint away so that a new one can begin. It is kept: a rebuild may have been a mistake."""
+    if not checkpoint.exists():
+        return
+    try:
+        marker = checkpoint_id(checkpoint)[:8] if (checkpoint / "metadata").is_file() else "unfinished"
+    except (ValueError, KeyError, TypeError):
+        marker = "damaged"
+    target = checkpoint.with_name(f"{checkpoint.name}@{marker}")
+    discard(target)  # of the same beginning, which came to nothing
+    checkpoint.rename(target)

@@ -1,0 +1,81 @@
+"""Repairs the files of a checkpoint, where that loses no row. Nothing here needs Spark."""
+
+import json
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from penstock.clients.files.batch_directory import BatchRef
+from penstock.plan.damage import Damage, find_damage, header_before, is_offsets, noted_id, noted_offsets
+from penstock.runtime.checkpoint.layout import batch_header, batch_offsets, checkpoint_id, last_number
+
+
+def repair(checkpoint: Path, query: str, outputs: tuple[Path, ...]) -> Iterator[Damage]:
+    """Put right what can be put right, one file after the other, and say what it was.
+
+    What is damaged is kept beside as `.damaged`. It ends with damage that nothing can be done about, if there is some.
+    """
+    while (damage := find_damage(checkpoint, outputs)) is not None:
+        yield damage
+        if damage.repair is None:
+            return
+        _mend(damage, checkpoint, query, outputs)
+
+
+def _mend(damage: Damage, checkpoint: Path, query: str, outputs: tuple[Path, ...]) -> None:
+    file = damage.file
+    match damage.code:
+        case "checkpoint-metadata-damaged":
+            _replace(file, json.dumps({"id": noted_id(checkpoint, outputs) or str(uuid.uuid4())}))
+        case "checkpoint-offsets-damaged" | "checkpoint-offsets-missing":
+            _mend_offsets(checkpoint, int(file.name), outputs)
+        case "checkpoint-commits-damaged":
+            reached = int(batch_header(checkpoint, int(file.name))["batchWatermarkMs"])
+            _replace(file, "v1\n" + json.dumps({"nextBatchWatermarkMs": reached}))
+        case "checkpoint-note-damaged":
+            _put_aside(file)
+        case "batch-note-damaged":
+            _replace(file, json.dumps(asdict(_batch(file, checkpoint, query))))
+        case "checkpoint-sources-damaged":
+            raise AssertionError(damage)  # nobody knows what was read
+
+
+def _mend_offsets(checkpoint: Path, number: int, outputs: tuple[Path, ...]) -> None:
+    """From the ledger of an output, or from the next batch if that is committed. One that is not is planned anew."""
+    file, log = checkpoint / "offsets" / str(number), checkpoint / "offsets"
+    lines, following = noted_offsets(checkpoint, outputs, number), log / str(number + 1)
+    if lines is not None:
+        _replace(file, "\n".join(["v2", _header(checkpoint, number), *lines]))
+    elif is_offsets(following) and last_number(checkpoint / "commits") == number + 1:
+        _replace(file, following.read_text(encoding="utf-8"))
+    else:
+        _put_aside(file)
+
+
+def _header(checkpoint: Path, number: int) -> str:
+    """What Spark notes of a batch beside its offsets: as of a batch before it, with the time of now."""
+    known = header_before(checkpoint, number) or {"batchWatermarkMs": 0, "conf": {}}
+    return json.dumps({**known, "batchTimestampMs": time.time_ns() // 1_000_000})
+
+
+def _batch(note: Path, checkpoint: Path, query: str) -> BatchRef:
+    """The batch whose ledger this is, by the name of its directory and by the checkpoint."""
+    known = checkpoint_id(checkpoint)
+    number = int(note.parent.name.removeprefix(f"{known}-").partition("-")[0])
+    return BatchRef(query, f"model.{query}", known, number, batch_offsets(checkpoint, number))
+
+
+def _replace(file: Path, text: str) -> None:
+    """Write a file anew, as a whole or not at all. A checksum beside it would not fit any more."""
+    staged = file.with_name(f".{file.name}.new")
+    staged.write_text(text, encoding="utf-8")
+    _put_aside(file)
+    staged.replace(file)
+
+
+def _put_aside(file: Path) -> None:
+    if file.is_file():
+        file.replace(file.with_name(f".{file.name}.damaged"))
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)

@@ -1,0 +1,94 @@
+"""The schemas that Spark wrote for the state of a query, made independent of which inputs had rows first."""
+
+import os
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from penstock.errors import PlanRefused
+from penstock.manifest.input_columns import declared_columns
+from penstock.manifest.model import KeyedStep, Manifest, QuerySpec
+from penstock.plan.reasons import rebuild_hint
+from penstock.plan.state_origin import InputColumns, StateOrigin, read_origin, write_origin
+from penstock.runtime.checkpoint.layout import last_number
+from penstock.sql.parse.dialects import quoted
+
+_FLAGS: Final = (b'"nullable":', b'"containsNull":', b'"valueContainsNull":')
+
+
+def begin_state(checkpoint: Path, query: QuerySpec, manifest: Manifest, session: SparkSession) -> None:
+    """Write down what the state of a query is begun with, before its first batch, and let it go on if it was begun.
+
+    The query's steps are views of the session. State is not touched where it does not fit them any more.
+    """
+    found = {view: leaves(session.table(quoted(view)).schema) for view in _kept_views(query)}
+    origin = read_origin(checkpoint) if last_number(checkpoint / "commits") is not None else None
+    if origin is not None:
+        _check_fit(query, origin.found, found)
+    partitions = int(session.conf.get("spark.sql.shuffle.partitions") or 0)
+    now = StateOrigin(partitions, declared_columns(manifest, query), found)
+    if now != origin:
+        write_origin(checkpoint, now, before=origin)
+    relax_nullability(checkpoint)
+
+
+def _kept_views(query: QuerySpec) -> list[str]:
+    """The views whose rows operators of ours keep. Spark compares what its own operators keep by itself."""
+    return [view for step in query.steps if isinstance(step, KeyedStep) for view in step.inputs]
+
+
+def leaves(schema: StructType, below: str = "") -> dict[str, str]:
+    """Every column of rows and every field of a struct in them, by its path, with its type."""
+    found: dict[str, str] = {}
+    for field in schema:
+        kind = field.dataType
+        path = f"{below}{field.name}"
+        found |= leaves(kind, f"{path}.") if isinstance(kind, StructType) else {path: kind.simpleString()}
+    return found
+
+
+def _check_fit(query: QuerySpec, before: InputColumns, after: InputColumns) -> None:
+    """Refuse to start where types are others than those of the state. A plan tells so earlier, where it knows types."""
+    reasons = [
+        f"{_called(path)} is {old.upper()} in its state, and {columns[path].upper()} in its rows"
+        for view, columns in after.items()
+        for path, old in before.get(view, {}).items()
+        if columns.get(path, old) != old
+    ]
+    if reasons:
+        text = f"`{query.name}` must be rebuilt: {'; '.join(dict.fromkeys(reasons))}"
+        raise PlanRefused("rebuild-refused", text, hint=rebuild_hint(query.name))
+
+
+def _called(path: str) -> str:
+    """A column as people know it; those that carry keys and arguments have names of our own."""
+    name = path.rpartition(".")[2]
+    return "a column" if name.startswith("_") else f"`{name}`"
+
+
+def relax_nullability(checkpoint: Path) -> None:
+    """Let every column of the state in a checkpoint hold null, as far as Spark's schema files are concerned.
+
+    Whether Spark takes a column for one without nulls follows from the plan of the first batch, and that from which
+    readers had rows in it. When a query starts again, Spark refuses state that was begun without nulls for a column
+    that may have some; the other way round it goes on. Rows of state have the same bytes either way.
+    """
+    first = "[0-9]*/0"  # the first partition of an operator has the schemas of all
+    for files in (f"{first}/_metadata/schema", f"{first}/*/_metadata/schema"):
+        for file in (checkpoint / "state").glob(files):
+            _relax_file(file)
+
+
+def _relax_file(file: Path) -> None:
+    """Replace the flags in place: lengths in the file stay true, because JSON may have blanks."""
+    text = found = file.read_bytes()
+    for flag in _FLAGS:
+        text = text.replace(flag + b"false", flag + b"true ")
+    if text == found:
+        return
+    staged = file.with_name(f".{file.name}.{os.getpid()}")
+    staged.write_bytes(text)
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)  # Hadoop reads a file without a checksum as it is
+    staged.replace(file)

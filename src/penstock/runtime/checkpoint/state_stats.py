@@ -1,0 +1,165 @@
+"""The state of a query, as its checkpoint tells it: what Spark has written there, and a note of ours beside it.
+
+Spark writes which operators there are, but not how many rows they keep. So after every batch that is noted in a small
+file. Nothing here needs Spark.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from penstock.runtime.checkpoint.layout import batch_header, last_number
+
+NOTE: Final = "operators.json"
+"""What is noted after a batch, inside the checkpoint: it goes where the checkpoint goes."""
+KEYED: Final = "transformWithStateInPySparkExec"
+"""What Spark calls the operators of ours."""
+
+_BACKENDS: Final = {"HDFSBackedStateStoreProvider": "hashmap", "RocksDBStateStoreProvider": "rocksdb"}
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What an operator had when a batch ended. They are numbered as Spark numbers them: the last of a query first."""
+
+    rows: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorState:
+    """A stateful operator. `keys` are the columns that its state is found by, where Spark tells them.
+
+    `rows` and `memory_bytes` are None where nothing is noted. A cell of an operator of ours counts as one row here.
+    """
+
+    id: int
+    name: str
+    partitions: int
+    bytes: int
+    keys: tuple[str, ...] = ()
+    rows: int | None = None
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueryState:
+    """`batch` is the last one that was committed, `noted_batch` the one that rows were counted after.
+
+    `kept` has the rows that operators of ours keep, by view and table.
+    """
+
+    batch: int
+    watermark_ms: int | None
+    backend: str
+    operators: tuple[OperatorState, ...]
+    noted_batch: int | None
+    kept: Mapping[str, Mapping[str, int]]
+
+
+class StateNotes:
+    """Notes after each batch what the operators of a query keep."""
+
+    def __init__(self, checkpoint: Path) -> None:
+        self._file = checkpoint / NOTE
+        note = _read(self._file)
+        self._cells: dict[str, dict[str, dict[str, int]]] = note.get("cells", {})
+
+    def add(
+        self, batch: int, operators: Iterable[Counted], cells: Mapping[str, Mapping[str, Mapping[str, int]]]
+    ) -> None:
+        """Note what is true after a batch. `cells` has the rows of each table by view and cell, as far as touched."""
+        counted = [asdict(operator) for operator in operators]
+        if not counted:
+            return
+        for view, touched in cells.items():
+            self._cells.setdefault(view, {}).update({cell: dict(tables) for cell, tables in touched.items()})
+        staged = self._file.with_name(f".{NOTE}.{os.getpid()}")
+        with suppress(OSError):  # the rows are right without it
+            staged.write_text(json.dumps({"batch": batch, "operators": counted, "cells": self._cells}))
+            staged.replace(self._file)
+
+
+def query_state(checkpoint: Path) -> QueryState | None:
+    """What the checkpoint says; None before its first batch is committed."""
+    batch = last_number(checkpoint / "commits")
+    if batch is None:
+        return None
+    header = batch_header(checkpoint, batch)
+    commit = json.loads((checkpoint / "commits" / str(batch)).read_text(encoding="utf-8").splitlines()[1])
+    watermark = max(int(header["batchWatermarkMs"]), int(commit.get("nextBatchWatermarkMs", 0)))
+    provider = str(header["conf"].get("spark.sql.streaming.stateStore.providerClass", "")).rpartition(".")[2]
+    note = _read(checkpoint / NOTE)
+    counted = [Counted(**operator) for operator in note.get("operators", ())]
+    folders = sorted((p for p in (checkpoint / "state").glob("*") if p.name.isdigit()), key=lambda p: int(p.name))
+    return QueryState(
+        batch,
+        watermark or None,
+        _BACKENDS.get(provider, provider),
+        tuple(_operator(folder, counted) for folder in folders),
+        note.get("batch"),
+        {view: _sums(cells.values()) for view, cells in note.get("cells", {}).items()},
+    )
+
+
+def _operator(folder: Path, counted: list[Counted]) -> OperatorState:
+    number = int(folder.name)
+    about = _metadata(folder)
+    stores = about["stateStoreInfo"]
+    found = counted[number] if number < len(counted) else None
+    return OperatorState(
+        number,
+        str(about["operatorInfo"]["operatorName"]),
+        int(stores[0]["numPartitions"]),
+        sum(_size(path) for path in folder.rglob("*") if path.suffix != ".crc"),
+        _keys(folder),
+        None if found is None else found.rows,
+        None if found is None else found.memory_bytes,
+    )
+
+
+def _metadata(folder: Path) -> Any:
+    """What Spark wrote about an operator: in one file, or in one for each change."""
+    newer = folder / "_metadata" / "v2"
+    last = last_number(newer)
+    file = folder / "_metadata" / "metadata" if last is None else newer / str(last)
+    return json.loads(file.read_text(encoding="utf-8").splitlines()[1])
+
+
+def _keys(folder: Path) -> tuple[str, ...]:
+    """The columns of the key of an aggregate, from the binary file with its schema."""
+    file = folder / "0" / "_metadata" / "schema"
+    if not file.is_file():
+        return ()
+    text = file.read_bytes().decode("utf-8", errors="replace")
+    start = text.find("{")
+    if start < 0:
+        return ()
+    schema, _ = json.JSONDecoder().raw_decode(text, start)
+    return tuple(field["name"] for field in schema["fields"])
+
+
+def _sums(cells: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for tables in cells:
+        for name, rows in tables.items():
+            found[name] = found.get(name, 0) + rows
+    return found
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except FileNotFoundError:
+        return 0  # Spark tidies up while we look
+
+
+def _read(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}

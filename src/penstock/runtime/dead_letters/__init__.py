@@ -1,0 +1,1 @@
+"""Rows and records that could not be processed: found, kept, listed, and replayed."""

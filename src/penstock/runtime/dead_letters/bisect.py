@@ -1,0 +1,205 @@
+"""Batches that fail for the sake of some rows: a division by zero, a number too large, a text that is no number.
+
+Spark gives up the whole batch. If the query keeps no state, the batch is read again. What its SQL computes from single
+rows is tried in one pass, the system behind its sink is asked which rows it does not take, and what neither explains is
+found by halving. The others are worked through without them.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from penstock.errors import PenstockError, QueryFailed
+from penstock.runtime.spark.errors import SPARK_ERRORS, failure_in_python, is_for_rows
+
+MOST: Final = 10_000
+"""More rows than this are not looked for one by one in a batch."""
+MOST_SECS: Final = 900
+"""Nor for longer than this."""
+FEW: Final = 20
+"""So many rows that the SQL fails over are each tried by themselves, for what Spark says of them."""
+
+MESSAGE: Final = "_message"
+PLACE: Final = "_penstock_row"
+"""The number of a row among those of its batch."""
+
+
+class Way(Protocol):
+    """What rows of a batch go through. They have a number each only where that is said."""
+
+    def rehearse(self, rows: DataFrame) -> None:
+        """Work rows through as if they were written, without a trace, and raise what that raises."""
+
+    def failing(self, numbered: DataFrame) -> DataFrame | None:
+        """The numbers of rows that the SQL fails over, and over what, as far as that can be told of single rows."""
+
+    def refused(self, numbered: DataFrame) -> Iterator[tuple[int, str]] | None:
+        """The numbers of rows that the sink does not take, and why, if it can tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """The rows of a batch with a number each, kept at hand, and those that fail with what goes wrong: `many` as a
+    table, `few` by their numbers."""
+
+    numbered: DataFrame
+    many: DataFrame | None = None
+    few: Mapping[int, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.few) + (0 if self.many is None else self.many.count())
+
+    def __bool__(self) -> bool:
+        return self.many is not None or bool(self.few)
+
+    @property
+    def others(self) -> DataFrame:
+        """The rows that do not fail, with their numbers and in their order."""
+        rows = self.numbered
+        if self.many is not None:
+            rows = rows.join(f.broadcast(self.many.select(PLACE)), PLACE, "left_anti")
+        return rows.where(f"{PLACE} NOT IN ({', '.join(map(str, self.few))})") if self.few else rows
+
+    @property
+    def failing(self) -> DataFrame:
+        """The rows that fail, each with what goes wrong in a column. Those of a task, which the upper bits of a number
+        tell, are in their order."""
+        told = self.numbered.sparkSession.createDataFrame(list(self.few.items()), f"{PLACE} BIGINT, {MESSAGE} STRING")
+        told = told if self.many is None else told.unionByName(self.many)
+        rows = self.numbered.join(told, PLACE).repartition(f.shiftright(PLACE, 33))
+        return rows.sortWithinPartitions(PLACE).drop(PLACE)
+
+    def and_also(self, few: Mapping[int, str]) -> "Faults":
+        return replace(self, few={**self.few, **few})
+
+    def close(self) -> None:
+        for kept in filter(None, (self.numbered, self.many)):
+            kept.unpersist()
+
+
+def faulty(rows: DataFrame, way: Way) -> Faults:
+    """The rows with a number each, and those that fail by themselves, or are not taken behind those before them."""
+    found = Faults(rows.withColumn(PLACE, f.monotonically_increasing_id()).persist())
+    search = _Search(way)
+    try:
+        found = search.told(found)
+        if search.said(found.others) is None:
+            return found
+        found = search.refused(found)
+        return found if search.said(found.others) is None else search.halved(found)
+    except BaseException:
+        found.close()
+        raise
+
+
+def together(faults: Faults, way: Way) -> dict[int, str]:
+    """Rows beside these that fail only with others before them, as if rows had come one by one."""
+    search, refused = _Search(way), dict[int, str]()
+    places = [row[0] for row in faults.others.select(PLACE).orderBy(PLACE).collect()]
+
+    def said_of(count: int) -> str | None:
+        return search.said(faults.and_also(refused).others.where(f.col(PLACE) <= places[count - 1]))
+
+    while (message := said_of(len(places))) is not None:
+        sound, failing = 0, len(places)
+        while failing - sound > 1:
+            middle = (sound + failing) // 2
+            said = said_of(middle)
+            sound, failing, message = (middle, failing, message) if said is None else (sound, middle, said)
+        refused[places[failing - 1]] = message
+        search.go_on(len(refused), message)
+    return refused
+
+
+class _Search:
+    """Looks for rows, for as long as that is reasonable."""
+
+    def __init__(self, way: Way) -> None:
+        self._way = way
+        self._until = time.monotonic() + MOST_SECS
+
+    def told(self, faults: Faults) -> Faults:
+        """With the rows that the SQL is known to fail over. What it may not compute after all is found by trying."""
+        try:
+            found = self._way.failing(faults.numbered)
+        except AnalysisException:
+            return faults
+        if found is None:
+            return faults
+        found = found.persist()
+        try:
+            if found.count() > FEW:
+                samples = found.groupBy(MESSAGE).agg(f.min(PLACE).alias(PLACE)).limit(FEW).collect()
+                wrong = [row[MESSAGE] for row in samples if self._alone(faults, row[PLACE]) is None]
+                many = found.where(~f.col(MESSAGE).isin(wrong)).persist()
+                return replace(faults, many=many if many.count() else None)
+            said = {row[PLACE]: self._alone(faults, row[PLACE]) for row in found.collect()}
+            return faults.and_also({place: text for place, text in said.items() if text is not None})
+        except SPARK_ERRORS as error:
+            if not is_for_rows(error):
+                raise
+            return faults
+        finally:
+            found.unpersist()
+
+    def _alone(self, faults: Faults, place: int) -> str | None:
+        return self.said(faults.numbered.where(f.col(PLACE) == place))
+
+    def refused(self, faults: Faults) -> Faults:
+        """With the rows that the sink says it does not take, unless the SQL still fails over some."""
+        try:
+            refused = self._way.refused(faults.others)
+            found: dict[int, str] = {}
+            for place, message in refused or ():
+                found[place] = message
+                self.go_on(len(found), message)
+        except (*SPARK_ERRORS, PenstockError) as error:
+            if not is_for_rows(error):
+                raise
+            return faults
+        return faults.and_also(found)
+
+    def halved(self, faults: Faults) -> Faults:
+        """With the rows that fail by themselves, found one by one."""
+        others, found = faults.others, dict[int, str]()
+        open_spans = _spans(others)
+        while open_spans:
+            low, high = open_spans.pop()
+            message = self.said(others.where(f.col(PLACE).between(low, high)))
+            if message is None:
+                continue
+            if low == high:
+                found[low] = message
+            else:
+                middle = (low + high) // 2
+                open_spans += [(middle + 1, high), (low, middle)]
+            self.go_on(len(found), message)
+        return faults.and_also(found)
+
+    def said(self, numbered: DataFrame) -> str | None:
+        """What goes wrong with some rows, if anything does."""
+        try:
+            self._way.rehearse(numbered.drop(PLACE))
+        except (*SPARK_ERRORS, QueryFailed) as error:
+            if not is_for_rows(error):
+                raise
+            return failure_in_python(error).message
+        return None
+
+    def go_on(self, count: int, message: str) -> None:
+        if count > MOST or time.monotonic() > self._until:
+            text = f"the rows of a batch that fail cannot be told from the others; {count:,} were found: {message}"
+            hint = "look at the SQL; TRY_CAST and NULLIF keep rows from failing"
+            raise QueryFailed("query-failed", text, hint=hint)
+
+
+def _spans(numbered: DataFrame) -> list[tuple[int, int]]:
+    """The numbers of each partition: there are gaps between those of one and of the next."""
+    by_partition = numbered.groupBy(f.spark_partition_id().alias("_partition"))
+    found = by_partition.agg(f.min(PLACE).alias("low"), f.max(PLACE).alias("high")).collect()
+    return [(row["low"], row["high"]) for row in found]

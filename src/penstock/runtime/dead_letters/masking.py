@@ -1,0 +1,136 @@
+"""Dead letters that are kept without the values of masked and classified columns.
+
+The record stays where it came from, and the letter says where that is: `errors replay` reads it there.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from penstock.clients.dead_letters.masked_answers import ANSWERS, WITHHELD_TEXT, cover_answer
+from penstock.clients.dead_letters.masking import (
+    ABOUT_ROWS,
+    BY_DIGEST,
+    BY_PLACE,
+    COVER,
+    MISFIT,
+    NAMED,
+    OWN_WORDS,
+    SCRUBBED,
+    cover_reason,
+    cover_text,
+)
+from penstock.clients.dead_letters.model import GONE, REFUSED, RULE_FAILED, UNREAD, WITHHELD
+from penstock.clients.files.batch_directory import BatchRef
+from penstock.clients.jvm.try_eval import tried
+from penstock.errors import PenstockError
+from penstock.manifest.model import QuerySpec
+from penstock.runtime.dead_letters.rejections import REASONS
+from penstock.runtime.dead_letters.store import ErrorOutput
+
+_WITHOUT_RECORD: Final = (REFUSED, UNREAD, GONE)
+_QUOTING: Final = frozenset({"query-failed", "rows-refused", "file-unreadable", *REASONS})
+"""Codes of failures whose texts may quote values."""
+_ANSWERING: Final = frozenset(
+    {"http-refused", "http-failed", "clickhouse-failed", "database-refused", "unreachable", "field-mismatch"}
+)
+"""Codes of failures whose texts may have what another system says of a row."""
+_VARIANTS: Final = "MAP<STRING, VARIANT>"
+
+
+class CoveredErrors:
+    """Keeps dead letters of a query that has columns which nobody may see."""
+
+    def __init__(self, errors: ErrorOutput, names: Sequence[str]) -> None:
+        self._errors = errors
+        self._names = names
+
+    def write(self, node: str, letters: DataFrame, ref: BatchRef) -> int:
+        return self._errors.write(node, cover_letters(letters, self._names), ref)
+
+
+def errors_of(query: QuerySpec, errors: ErrorOutput) -> ErrorOutput:
+    """Where the dead letters of a query are kept."""
+    return CoveredErrors(errors, query.covers) if query.covers else errors
+
+
+def cover_failure(query: QuerySpec, failure: PenstockError) -> PenstockError:
+    """What stopped a query, without values that nobody may see."""
+    if query.covers and failure.code in _ANSWERING and (answer := cover_answer(failure.message)) is not None:
+        failure.message = answer
+    elif query.covers and failure.code in _QUOTING:
+        covered = cover_reason(failure.code, failure.message, REASONS)
+        failure.message = covered if not failure.internal else _without_text(covered)
+        failure.context = [cover_text(text) if "[" in text else text for text in failure.context]
+    return failure
+
+
+def _without_text(text: str) -> str:
+    """An error that nobody expected: what class it is of."""
+    found = re.match(r"(\w+): ", text)
+    named = text if text.endswith(WITHHELD_TEXT) else WITHHELD_TEXT
+    return f"{found[1]}: {WITHHELD_TEXT}" if found else named
+
+
+def cover_letters(letters: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Letters without the values of these columns, whose names are folded, and without what cannot be looked into."""
+    text = f.col("value").cast("string")
+    return letters.drop("headers").withColumns(
+        {
+            WITHHELD: _place(),
+            "key": f.lit(None).cast(letters.schema["key"].dataType),
+            "value": _covered(text, names).cast(letters.schema["value"].dataType),
+            "message": _message(),
+        }
+    )
+
+
+def _covered(text: Column, names: Sequence[str]) -> Column:
+    """A JSON object with covered values; null where it is none, or where a name stands deeper in it."""
+    cover = f.parse_json(f.lit(f'"{COVER}"'))
+    fields = tried(f.from_json(text, _VARIANTS))
+    shown = f.to_json(
+        f.transform_values(fields, lambda key, value: f.when(f.lower(key).isin(*names), cover).otherwise(value))
+    )
+    listed = "|".join(_regular(name) for name in names)
+    deeper = shown.rlike(rf'(?i)"({listed})"\s*:\s*(?!"\*\*\*")')
+    return f.when(~deeper, shown)
+
+
+def _regular(name: str) -> str:
+    return "".join(char if char.isalnum() else f"\\u{ord(char):04x}" for char in name)
+
+
+def _place() -> Column:
+    """Where the record can be found again, if the letter is about one."""
+    by_digest = f.concat(f.lit(BY_DIGEST), f.sha2(f.col("value").cast("binary"), 256))
+    about_row = f.col("code").isin(*_WITHOUT_RECORD) | ((f.col("code") == RULE_FAILED) & f.col("offset").isNull())
+    return f.when(~about_row, f.when(f.col("partition").isNotNull(), f.lit(BY_PLACE)).otherwise(by_digest))
+
+
+def _message() -> Column:
+    """Our own words for a code, or the text of another system without values."""
+    known = f.create_map(*(f.lit(part) for pair in REASONS.items() for part in pair))
+    scrubbed = f.col("message")
+    for pattern, cover in SCRUBBED:
+        scrubbed = f.regexp_replace(scrubbed, pattern, cover.replace("$", "\\$"))
+    named = f.regexp_extract("message", NAMED, 1)
+    is_foreign = f.col("code").isin(*ABOUT_ROWS) & ~f.col("message").rlike(OWN_WORDS)
+    quoted = (
+        f.when(named != "", f.concat_ws(" ", named, f.lit(WITHHELD_TEXT)))
+        .when(is_foreign, f.lit(WITHHELD_TEXT))
+        .otherwise(scrubbed)
+    )
+    for pattern in reversed(ANSWERS):
+        answer = f.concat(*(f.regexp_extract("message", pattern, number) for number in (1, 2, 3)))
+        quoted = f.when(answer != "", f.concat_ws(" ", answer, f.lit(WITHHELD_TEXT))).otherwise(quoted)
+    misfit = [f.regexp_extract("message", MISFIT, number) for number in (1, 2)]
+    own = (
+        f.when(f.col("code") == RULE_FAILED, f.col("message"))
+        .when(f.col("code").isin(*REASONS) & (misfit[0] != ""), f.concat(misfit[0], f.lit(f"`{COVER}`"), misfit[1]))
+        .otherwise(f.try_element_at(known, f.col("code")))
+    )
+    return f.coalesce(own, quoted)

@@ -1,0 +1,141 @@
+"""Letters: rows and records that could not take part in a query, with what was wrong and where they came from."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from penstock.clients.dead_letters.model import GONE, REFUSED, RULE_FAILED, UNREAD, WITHHELD, Letter
+from penstock.clients.files.formats import JSON_OPTIONS
+from penstock.clients.int256.columns import text_of
+from penstock.clients.kafka import decode
+from penstock.connectors.contract import ERROR, ORIGIN
+from penstock.manifest.model import Input, KeyedStep
+from penstock.runtime.batch.row_rules import BROKEN
+from penstock.runtime.dead_letters.bisect import MESSAGE
+from penstock.runtime.query.decode_errors import sound
+from penstock.runtime.query.event_time import FAULT, FAULTS, converted, marked
+from penstock.runtime.spark.errors import fault_code, fault_reason
+from penstock.sql.stateful.late_rows import LATE_AT, LATE_ROW
+
+LATE: Final = "late"
+FAILED: Final = "row-failed"
+_VALUE: Final = "_value"
+_PLACES: Final = ("topic", "partition", "offset", "timestamp", "key", "value")
+REASONS: Final[Mapping[str, str]] = {
+    **decode.FAULTS,
+    **FAULTS,
+    LATE: "it came when its window, or its moment, was over",
+}
+"""Why a row is in a topic for errors, by code."""
+
+
+def unreadable(rows: DataFrame, entry: Input, node: str) -> DataFrame:
+    """The records of a batch that could not be made into rows; `node` was to read them."""
+    wrong = rows.where(f.col(ERROR).isNotNull()).select(ORIGIN, f.col(ERROR).alias(FAULT))
+    return _addressed(wrong, entry, node)
+
+
+def untimed(rows: DataFrame, entry: Input, node: str) -> DataFrame:
+    """The rows of a batch whose event time is at fault; `node` could not use them."""
+    assert entry.event_time is not None
+    raw = sound(rows).withColumn(_VALUE, json_of(sound(rows)))
+    wrong = marked(converted(raw, entry.event_time), entry.event_time).where(f.col(FAULT).isNotNull())
+    return _addressed(wrong, entry, node)
+
+
+def late(found: DataFrame, step: KeyedStep, entry: Input, watermark_ms: int) -> DataFrame:
+    """The rows of a batch that an operator found late."""
+    assert step.late is not None
+    latest = f.timestamp_millis(f.lit(watermark_ms - step.late.lateness_ms))
+    row = f.to_json(f.col(LATE_ROW), JSON_OPTIONS)
+    found = found.where(f.col(LATE_AT) <= latest).select(row.alias(_VALUE), f.lit(LATE).alias(FAULT))
+    return _addressed(found, entry, step.node)
+
+
+def failed(rows: DataFrame, entry: Input, node: str) -> DataFrame:
+    """Rows that the SQL of a model failed over."""
+    marked_rows = rows.withColumns({_VALUE: json_of(rows), FAULT: f.lit(FAILED)})
+    return _addressed(marked_rows, entry, node, f.col(MESSAGE))
+
+
+def breaking(rows: DataFrame, node: str) -> DataFrame:
+    """Rows that break a rule of a test, as they were to be written."""
+    named = rows.select(json_of(rows.drop(BROKEN)).alias("value"), f.col(BROKEN).alias("message"))
+    return _as_written(named, node, RULE_FAILED)
+
+
+def breaking_records(rows: DataFrame, entry: Input, node: str) -> DataFrame:
+    """Records whose rows break a rule of a test, as they were read."""
+    return _addressed(rows.withColumn(FAULT, f.lit(RULE_FAILED)), entry, node, f.col(BROKEN))
+
+
+def refused(letters: DataFrame, node: str) -> DataFrame:
+    """Rows that the system behind a sink did not take, as they were to be written."""
+    return _as_written(letters, node, REFUSED)
+
+
+def unread(session: SparkSession, files: Mapping[str, str], node: str) -> DataFrame:
+    """Files of which no row could be used, by their addresses, and why."""
+    found = session.createDataFrame(list(files.items()), "topic STRING, message STRING")
+    return _as_written(found.withColumn("value", f.lit(None).cast("string")), node, UNREAD)
+
+
+def gone(session: SparkSession, topic: str, ranges: Sequence[tuple[int, int, int]], node: str) -> DataFrame:
+    """Records that were read, and are gone before what was left out of them was kept: by partition, first and last."""
+    text = "the records {:,} to {:,} were deleted before it was looked through what was left out of them"
+    rows = [(topic, number, text.format(first, last), None) for number, first, last in ranges]
+    found = session.createDataFrame(rows, "topic STRING, partition INT, message STRING, value STRING")
+    return _as_written(found, node, GONE)
+
+
+def lost(session: SparkSession, letters: Sequence[Letter], node: str) -> DataFrame:
+    """Letters about records that were to be replayed, and are not where they came from. They wait as before."""
+    text = "it could not be replayed: it is not where it came from"
+    names = ("topic", "partition", "offset", "timestamp", "value", "code", WITHHELD)
+    rows = [(*(None if x.about[name] is None else str(x.about[name]) for name in names), text) for x in letters]
+    found = session.createDataFrame(rows, ", ".join(f"{name} STRING" for name in (*names, "message")))
+    kinds = {"partition": "int", "offset": "bigint", "timestamp": "timestamp"}
+    typed = found.withColumns({name: f.col(name).cast(kind) for name, kind in kinds.items()})
+    return _as_written(typed, node, f.col("code"), WITHHELD)
+
+
+def _as_written(letters: DataFrame, node: str, code: str | Column, *beside: str) -> DataFrame:
+    kinds = {"topic": "string", "partition": "int", "offset": "bigint", "timestamp": "timestamp", "key": "string"}
+    unknown = {name: f.lit(None).cast(kind).alias(name) for name, kind in kinds.items()}
+    return letters.select(
+        *(f.col(name) if name in letters.columns else nothing for name, nothing in unknown.items()),
+        "value",
+        f.lit(code).alias("code"),
+        "message",
+        f.lit(node).alias("node"),
+        f.current_timestamp().alias("time"),
+        *beside,
+    )
+
+
+def json_of(rows: DataFrame) -> Column:
+    """Rows as JSON, without what they carry along."""
+    columns = [text_of(rows, name) for name in rows.columns if name not in (MESSAGE, ORIGIN)]
+    return f.to_json(f.struct(*columns), JSON_OPTIONS)
+
+
+def _addressed(wrong: DataFrame, entry: Input, node: str, message: Column | None = None) -> DataFrame:
+    """What went wrong with a row, where it came from, and the row itself, as it was there."""
+    if ORIGIN in wrong.columns:
+        places = [f.col(f"{ORIGIN}.{name}").alias(name) for name in _PLACES]
+    else:
+        unknown = ("int", "bigint", "timestamp", "string")
+        nothing = [f.lit(None).cast(kind).alias(name) for name, kind in zip(_PLACES[1:-1], unknown, strict=True)]
+        places = [f.lit(entry.source.get("topic")).alias("topic"), *nothing, f.col(_VALUE).alias("value")]
+    own = wrong.schema[ORIGIN].dataType if ORIGIN in wrong.columns else None
+    if own is not None and "headers" in own.names:  # type: ignore[attr-defined]
+        places.append(f.col(f"{ORIGIN}.headers"))
+    return wrong.select(
+        *places,
+        fault_code(f.col(FAULT)).alias("code"),
+        (fault_reason(f.col(FAULT), REASONS) if message is None else message).alias("message"),
+        f.lit(node).alias("node"),
+        f.current_timestamp().alias("time"),
+    )

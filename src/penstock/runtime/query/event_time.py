@@ -1,0 +1,110 @@
+"""Event time of an input: what counts as a time, how far it may be ahead, and rows whose time is none."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from penstock.keyed.operators import CLOCK
+from penstock.manifest.model import EventTimeSpec, Input, QuerySpec
+from penstock.runtime.spark.errors import stopping
+from penstock.runtime.spark.plan_metrics import observed
+from penstock.sql.parse.dialects import quoted
+
+FAULT: Final = "_fault"
+_BEAT: Final = "beat"
+FAULTS: Final[Mapping[str, str]] = {
+    "event-time-null": "it has no event time that can be read",
+    "event-time-future": "its event time is too far ahead of the clock",
+}
+"""Why a row cannot take part in a query that goes by event time."""
+UNUSABLE: Final = "unusable"
+NEWEST: Final = "newest"
+"""The newest time of the rows of a batch, in milliseconds."""
+
+
+def converted(frame: DataFrame, time: EventTimeSpec) -> DataFrame:
+    """Text is read as a timestamp, a whole number as milliseconds and a day as its start; what cannot be is null."""
+    column = f.col(quoted(time.column))
+    if time.made_of is not None:
+        frame = frame if time.where is None else frame.where(time.where)
+        frame = frame.withColumn(time.column, f.expr(time.made_of))
+    match dict(frame.dtypes).get(time.column):
+        case "bigint" | "int":
+            return frame.withColumn(time.column, f.timestamp_millis(column))
+        case "string":
+            return frame.withColumn(time.column, f.try_to_timestamp(column))
+        case "date":
+            return frame.withColumn(time.column, column.cast("timestamp"))
+        case _:
+            return frame
+
+
+def marked(frame: DataFrame, time: EventTimeSpec) -> DataFrame:
+    """The rows with what is wrong with their time in a column of its own; such a time is null."""
+    column = f.col(quoted(time.column))
+    fault = f.when(column.isNull(), "event-time-null")
+    if time.max_future_ms:
+        fault = fault.when(f.unix_millis(column) > _latest_ms(time), "event-time-future")
+    return frame.withColumn(FAULT, fault).withColumn(time.column, f.when(f.col(FAULT).isNull(), column))
+
+
+def is_plain(query: QuerySpec) -> bool:
+    """Whether rows without a usable time need only be left out: how many those were is known by what is left.
+
+    For that, every row that the query reads must pass a watermark, and nobody may ask for more than a number.
+    """
+    streams = [entry for entry in query.inputs if not entry.static]
+    return len(streams) == len(query.inputs) and all(
+        entry.event_time is not None and entry.event_time.idle_ms is None and entry.on_error != "stop"
+        for entry in streams
+    )
+
+
+def passed(stream: DataFrame, time: EventTimeSpec) -> DataFrame:
+    """The rows that have a time, with a watermark, and as little work for a row as can be.
+
+    The last condition always holds. But Spark cannot know that, and does not push filters of the query below it and
+    below the watermark: rows that the query does not want still move time.
+    """
+    column = f.col(quoted(time.column))
+    usable = f.unix_millis(column) <= _latest_ms(time) if time.max_future_ms else column.isNotNull()
+    timed = stream.where(usable).withWatermark(time.column, f"{time.delay_ms} milliseconds")
+    return timed.where(f.spark_partition_id() >= 0)
+
+
+def watermarked(stream: DataFrame, entry: Input, beats: DataFrame | None = None) -> DataFrame:
+    """The rows that have a time, with a watermark. The others are counted, and do not move it; heartbeats only move it.
+
+    Counting stands right behind the watermark, so it keeps filters of the query above it too.
+    """
+    time = entry.event_time
+    assert time is not None
+    rows = marked(stream, time)
+    if beats is not None:
+        only_time = beats.select(f.col("at").alias(time.column), f.lit(_BEAT).alias(FAULT))
+        rows = rows.unionByName(only_time, allowMissingColumns=True)
+    timed = rows.withWatermark(time.column, f"{time.delay_ms} milliseconds")
+    unusable = f.count_if(f.col(FAULT).isin(list(FAULTS))).alias(UNUSABLE)
+    own = f.when(f.col(FAULT).isNull(), f.unix_millis(f.col(quoted(time.column))))
+    counted = timed.observe(input_metric(entry), unusable, f.max(own).alias(NEWEST))
+    said = f"a row of `{entry.node.partition('.')[2]}` cannot take part"
+    stops = entry.on_error == "stop"
+    return counted.where(stopping(f.col(FAULT), FAULTS, said) if stops else f.col(FAULT).isNull()).drop(FAULT)
+
+
+def _latest_ms(time: EventTimeSpec) -> Column:
+    """The latest time that is not too far ahead, as a number: Spark adds intervals by the calendar, row by row."""
+    return f.expr(f"unix_millis({CLOCK}())") + f.lit(time.max_future_ms)
+
+
+def input_metric(entry: Input) -> str:
+    """The name under which the rows of an input are counted."""
+    return f"input {entry.view}"
+
+
+def unusable_rows(session: SparkSession, query: str, entry: Input) -> int:
+    """How many rows of the batch under way have a fault. To be asked when the batch is worked through."""
+    row = observed(session, query, input_metric(entry))
+    return int(row.getLong(0)) if row else 0

@@ -1,0 +1,50 @@
+"""Lines of the tables that streams look rows up in, of which no row can be made."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from penstock.clients.dead_letters.masking import cover_reason
+from penstock.clients.kafka.decode import FAULTS
+from penstock.connectors.contract import ERROR, ORIGIN, Source
+from penstock.errors import QueryFailed
+from penstock.manifest.model import Input, QuerySpec
+from penstock.runtime.query.reread import counted
+
+_SHOWN: Final = 3
+
+
+def check_tables(
+    query: QuerySpec, sources: Sequence[Source], session: Callable[[], SparkSession], warn: Callable[[str], None]
+) -> None:
+    """Look through the tables of a query that are lines of text. Lines that are no rows are warned of, or refused."""
+    for entry, source in zip(query.inputs, sources, strict=True):
+        if entry.static and source.has_records and entry.on_error != "skip":
+            rows = source.read_all_again(session(), entry.name)
+            if rows is not None and ERROR in rows.columns and (count := counted(rows).faults):
+                _tell(entry, rows, count, warn, is_covered=bool(query.covers))
+
+
+def _tell(entry: Input, rows: DataFrame, count: int, warn: Callable[[str], None], *, is_covered: bool) -> None:
+    name = entry.node.partition(".")[2]
+    bad = rows.where(f.col(ERROR).isNotNull()).select(f"{ORIGIN}.topic", f"{ORIGIN}.offset", ERROR)
+    found = [(row["topic"], row["offset"], *row[ERROR].partition(": ")[::2]) for row in bad.take(_SHOWN)]
+    reasons = [
+        (code, f"{re.sub('^file:/+', '/', file)}:{line}: {_reason(code, why, is_covered=is_covered)}")
+        for file, line, code, why in found
+    ]
+    if entry.on_error == "stop":
+        code, text = reasons[0]
+        hint = "mend it, or set `on_error: dead_letter` on the table to go on without such lines"
+        raise QueryFailed(code, f"a line of the table `{name}` cannot be read: {text}", hint=hint)
+    lines = "1 line" if count == 1 else f"{count:,} lines"
+    more = f"; {count - _SHOWN:,} more" if count > _SHOWN else ""
+    warn(f"{lines} of the table `{name}` cannot be read, and left out: {'; '.join(text for _, text in reasons)}{more}")
+
+
+def _reason(code: str, why: str, *, is_covered: bool) -> str:
+    text = why or FAULTS[code]
+    return cover_reason(code, text) if is_covered else text

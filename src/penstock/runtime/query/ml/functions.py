@@ -1,0 +1,110 @@
+"""Models as functions of a Spark session: read once, checked against the SQL, sent to the executors."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark import Broadcast
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import DataType, StructType
+
+from penstock.clients.extras import require
+from penstock.errors import ServiceError
+from penstock.manifest.model import AskedModel
+from penstock.runtime.query.ml.scoring import Recipe, open_session, score
+from penstock.runtime.query.ml.signature import Signature, answer_of, check_arguments, signature_of
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """A model that was read. Its bytes go to the executors by themselves: they need not see our disk."""
+
+    content: str
+    signature: Signature
+    bytes: Broadcast[bytes]
+
+
+class MlFunctions:
+    """The functions that ask models, for the sessions of one run."""
+
+    def __init__(self, root: Path, spark: SparkSession) -> None:
+        self._root = root
+        self._spark = spark
+        self._opened: dict[str, _Opened] = {}
+
+    def register(self, asked: Sequence[AskedModel], session: SparkSession) -> None:
+        """Make the functions known to a session."""
+        for model in asked:
+            opened = self._open(model)
+            declared = DataType.fromDDL(model.answer) if model.answer else None
+            assert declared is None or isinstance(declared, StructType)
+            answer = answer_of(model.model, opened.signature.outputs, declared)
+            arrow_type = to_arrow_type(answer.type)
+            recipe = Recipe(model.model, opened.content, opened.signature.inputs, answer, arrow_type)
+            session.udf.register(model.function, _function(recipe, opened.bytes))
+
+    def check(self, rows: DataFrame, asked: Sequence[AskedModel]) -> None:
+        """Refuse a query that gives a model something else than it takes."""
+        models = {model.function: model for model in asked}
+        for function, arguments in _calls(rows):
+            if (model := models.get(function)) is not None:
+                check_arguments(model.model, self._open(model).signature.inputs, arguments)
+
+    def _open(self, model: AskedModel) -> _Opened:
+        if model.path not in self._opened:
+            require("onnxruntime", extra="ml")
+            try:
+                text = (self._root / model.path).read_bytes()
+            except OSError as error:
+                raise ServiceError(
+                    "ml-model-missing", f"the file `{model.path}` of `{model.model}` cannot be read: {error.strerror}"
+                ) from error
+            signature = _signature(model, text)
+            sent = self._spark.sparkContext.broadcast(text)
+            self._opened[model.path] = _Opened(hashlib.sha256(text).hexdigest(), signature, sent)
+        return self._opened[model.path]
+
+
+def _signature(model: AskedModel, content: bytes) -> Signature:
+    try:
+        return signature_of(open_session(content))
+    except Exception as error:
+        reason = " ".join(str(error).split())
+        text = f"`{model.path}` of `{model.model}` cannot be opened: {reason[:_LONGEST]}"
+        hint = "it must be one ONNX file, its weights included, of a version that this onnxruntime knows"
+        raise ServiceError("ml-model-unreadable", text, hint=hint) from error
+
+
+_LONGEST: Final = 300
+
+
+def _function(recipe: Recipe, model: Broadcast[bytes]) -> Any:
+    def score_batch(*columns: pa.Array) -> pa.Array:
+        return score(recipe, lambda: model.value, columns)
+
+    return arrow_udf(score_batch, recipe.answer.type)  # type: ignore[call-overload]  # its kind is told by the hints
+
+
+def _calls(rows: DataFrame) -> Iterator[tuple[str, list[DataType]]]:
+    """The functions of Python that a query calls, each with the types that Spark found for its arguments."""
+    plans = [rows._jdf.queryExecution().analyzed()]
+    while plans:
+        plan = plans.pop()
+        plans += [*_items(plan.children()), *_items(plan.subqueries())]
+        expressions = _items(plan.expressions())
+        while expressions:
+            expression = expressions.pop()
+            children = _items(expression.children())
+            expressions += children
+            if expression.getClass().getSimpleName() == "PythonUDF":
+                yield expression.name(), [DataType.fromDDL(child.dataType().sql()) for child in children]
+
+
+def _items(sequence: Any) -> list[Any]:
+    """A sequence of Scala as a list."""
+    return [sequence.apply(place) for place in range(sequence.size())]

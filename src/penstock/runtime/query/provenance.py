@@ -1,0 +1,16 @@
+"""Queries whose rows carry a column of the rows that they read, so that one is known by the other."""
+
+from penstock.manifest.model import QuerySpec, Step
+from penstock.sql.pushdown.carry_column import carrying
+
+
+def carrying_query(query: QuerySpec, column: str) -> QuerySpec | None:
+    """The query with a column of its only stream behind those of every step.
+
+    None where a row of the one is not surely made of one row of the other.
+    """
+    carried = [carrying(step.sql, column) if isinstance(step, Step) else None for step in query.steps]
+    if None in carried or sum(not entry.static for entry in query.inputs) > 1:
+        return None
+    steps = (step.model_copy(update={"sql": sql}) for step, sql in zip(query.steps, carried, strict=True))
+    return query.model_copy(update={"steps": tuple(steps)})

@@ -1,0 +1,169 @@
+"""Batches that are read once more: those of files in the order in which these came, and without files that are broken.
+
+Spark reads the files of a batch in any order, and gives up the batch for one that is broken. Queries without state can
+have their rows from a second reading instead.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from penstock.clients.files.batch_directory import PartRead
+from penstock.clients.files.formats import FORMATS, is_gone
+from penstock.connectors.contract import ERROR, Source
+from penstock.errors import QueryFailed
+from penstock.keyed.operators import ORDER
+from penstock.manifest.model import Input
+from penstock.runtime.dead_letters.collector import Batch, Keeping
+from penstock.runtime.spark.errors import SPARK_ERRORS, FileAtFault, file_at_fault
+
+MOST: Final = 100
+"""More files than this are not looked for in a batch: then it is not the files that are wrong."""
+
+Unread: TypeAlias = Mapping[str, Mapping[str, str]]
+"""Files that cannot be read and why, by the views of their inputs and their addresses."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many rows of an input were read, and of how many lines no row could be made."""
+
+    rows: int
+    faults: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """The views of a query made from a second reading, and the rows of its inputs, by their views."""
+
+    views: Mapping[str, DataFrame]
+    rows: Mapping[str, DataFrame]
+
+    def counts(self) -> dict[str, Counts]:
+        """How much that was. It is read for it once more: what Spark would count meanwhile cannot be had here."""
+        return {view: counted(rows) for view, rows in self.rows.items()}
+
+
+def can_be_reread(keeping: Keeping) -> bool:
+    """Whether every stream of the query is of files, and nothing is remembered of them."""
+    streams = [source for entry, source in keeping.inputs() if not entry.static]
+    return not keeping.spec.stateful and all(source.loses_order for source in streams)
+
+
+def wants_order(batch: Batch) -> bool:
+    """Whether a reader has read several files, so that their order is lost."""
+    return any(len(part.files) > 1 for part in batch.parts.values())
+
+
+def without(batch: Batch, unread: Unread, inputs: Iterable[Input]) -> Batch:
+    """The batch as if some of its files had never come."""
+    less = {
+        name: replace(part, files=tuple(file for file in part.files if file not in unread[entry.view]))
+        for entry in inputs
+        if entry.view in unread
+        for name, part in _parts(entry, batch.parts)
+    }
+    return replace(batch, parts={**batch.parts, **less})
+
+
+def reread(keeping: Keeping, batch: Batch, *, ordered: bool) -> Reread:
+    """The views of the query from a second reading of its files."""
+    session = keeping.frames.session(now_ms=batch.time.began_ms)
+    rows = rows_again(keeping, batch, session, ordered=ordered)
+    assert rows is not None
+    views = {view: in_order(found) if ordered else found for view, found in rows.items()}
+    return Reread(keeping.frames.worked_from(keeping.spec, keeping.sources, views, session), rows)
+
+
+def rows_again(
+    keeping: Keeping, batch: Batch, session: SparkSession, *, ordered: bool
+) -> Mapping[str, DataFrame] | None:
+    """The rows of a query's streams once more, by their views. None if those of one cannot be read twice."""
+    found: dict[str, DataFrame] = {}
+    for entry, source in keeping.inputs():
+        if entry.static:
+            continue
+        rows = _rows(entry, source, batch.parts, session, ordered=ordered or entry.ordered)
+        if rows is None:
+            return None
+        found[entry.view] = rows
+    return found
+
+
+def gone_files(keeping: Keeping, batch: Batch) -> Unread:
+    """The files of a batch that are not there any more. Spark would read the others and say nothing."""
+    gone = {
+        entry.view: [file for file in batch.parts.get(entry.name, PartRead()).files if is_gone(file)]
+        for entry, source in keeping.inputs()
+        if source.has_files
+    }
+    return {view: dict.fromkeys(files, "it is not there any more") for view, files in gone.items() if files}
+
+
+def unreadable_files(keeping: Keeping, batch: Batch) -> Unread:
+    """The files of a batch that cannot be read, found by halving."""
+    session = keeping.frames.session(now_ms=batch.time.began_ms)
+    found: dict[str, dict[str, str]] = {}
+    for entry, source in keeping.inputs():
+        parts = () if entry.static else _parts(entry, batch.parts)
+        waiting = [(name, part.files) for name, part in parts if part.files]
+        while waiting:
+            name, files = waiting.pop()
+            fault = _fault(source, entry, {name: PartRead(files=files)}, session)
+            if fault is None:
+                continue
+            if len(files) == 1:
+                found.setdefault(entry.view, {})[files[0]] = fault.why
+                if len(found[entry.view]) > MOST:
+                    text = f"more than {MOST} files of a batch cannot be read; {fault.address}: {fault.why}"
+                    raise QueryFailed("file-unreadable", text)
+                continue
+            middle = len(files) // 2
+            waiting += [(name, files[middle:]), (name, files[:middle])]
+    return found
+
+
+def _parts(entry: Input, parts: Mapping[str, PartRead]) -> list[tuple[str, PartRead]]:
+    """What the readers of an input have read, by their names: one, or one for each format."""
+    names = (entry.name, *(f"{entry.name}_{form}" for form in FORMATS))
+    return [(name, parts[name]) for name in names if name in parts]
+
+
+def _fault(source: Source, entry: Input, parts: Mapping[str, PartRead], session: SparkSession) -> FileAtFault | None:
+    rows = source.read_again(session, entry.name, parts)
+    assert rows is not None
+    try:
+        rows.write.format("noop").mode("append").save()
+    except SPARK_ERRORS as error:
+        fault = file_at_fault(error)
+        if fault is None:
+            raise
+        return fault
+    return None
+
+
+def _rows(
+    entry: Input, source: Source, parts: Mapping[str, PartRead], session: SparkSession, *, ordered: bool
+) -> DataFrame | None:
+    rows = source.read_again(session, entry.name, parts, ordered=ordered)
+    if rows is not None:
+        return rows
+    if any(part.files or part.before != part.after for _, part in _parts(entry, parts)):
+        return None
+    nothing = source.peek(session).limit(0)
+    return nothing.withColumns({name: f.lit(0) for name in ORDER}) if ordered else nothing
+
+
+def counted(rows: DataFrame) -> Counts:
+    """How many rows of an input there are, and how many of them could not be made."""
+    faults = f.count(ERROR if ERROR in rows.columns else f.lit(None))
+    (found,) = rows.agg(f.count(f.lit(1)).alias("rows"), faults.alias("faults")).collect()
+    return Counts(found["rows"], found["faults"])
+
+
+def in_order(rows: DataFrame) -> DataFrame:
+    """Rows that tell where they stood, in that order."""
+    return rows.orderBy(*ORDER).drop(*ORDER)

@@ -1,0 +1,158 @@
+"""Keyed operators as streams: rows travel in Arrow blobs, many keys share a bucket, and a bucket is a cell of state.
+
+A state cell per key would cost a round trip between Spark and Python for each of them. With buckets, the number of
+round trips does not depend on the number of keys.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.types import DoubleType, FloatType, IntegralType, NumericType, StringType, TimestampType
+
+from penstock.keyed.kernels import kernel_for
+from penstock.keyed.layout import nullable, state_layout
+from penstock.keyed.operators import (
+    NOW,
+    OP,
+    ORDER,
+    SIGN,
+    Aggregate,
+    ChangeJoin,
+    IntervalJoin,
+    Latest,
+    Operator,
+    Over,
+    Ranking,
+    VersionJoin,
+)
+from penstock.manifest.model import KeyedStep
+from penstock.runtime.query.stateful_executor import BUCKET, PACKED, WORKED, Cell, Packer, unpacked
+from penstock.sql.parse.dialects import quoted
+
+BUCKETS: Final = 32
+"""How many cells share the keys of an operator. State is laid out by it: another number needs another checkpoint."""
+
+_TURNS: Final = "turns "
+_RESERVED: Final = frozenset({NOW, OP, SIGN, *ORDER})
+
+
+def operate(step: KeyedStep, frames: Sequence[DataFrame]) -> DataFrame:
+    """The stream that the operator makes of its inputs."""
+    keys = keys_of(step.operator)
+    frames = _comparable(frames, _compared(step.operator))
+    frames = [_normal(frame, names) for frame, names in zip(frames, keys, strict=True)]
+    schemas = [nullable(to_arrow_schema(frame.schema, timezone="UTC")) for frame in frames]
+    operator = completed(step.operator, [frame.columns for frame in frames])
+    kernel = kernel_for(operator, tuple(schemas))
+    cell = Cell(kernel, schemas, state_layout(kernel, schemas), _handed_on(operator))
+    packed = [
+        frame.withColumn(BUCKET, _bucket(names)).mapInArrow(Packer(side), PACKED)
+        for side, (frame, names) in enumerate(zip(frames, keys, strict=True))
+    ]
+    buckets = reduce(DataFrame.union, packed).groupBy(BUCKET)
+    mode = "EventTime" if step.operator.waits else "None"
+    worked = buckets.transformWithState(cell, WORKED, "Append", mode)
+    kept = f.concat(f.lit("["), f.array_join(f.collect_list("kept"), ","), f.lit("]"))
+    counted = worked.observe(turn_metric(step.view), f.sum("late").alias("late"), kept.alias("kept"))
+    return counted.mapInArrow(unpacked, from_arrow_schema(kernel.output))
+
+
+def turn_metric(view: str) -> str:
+    """The name under which an operator tells of its turns in a batch: rows that were late, and rows that it keeps."""
+    return f"{_TURNS}{view}"
+
+
+def turned_view(metric: str) -> str | None:
+    """The view whose operator tells of its turns under this name, if it is one of those."""
+    return metric.removeprefix(_TURNS) if metric.startswith(_TURNS) else None
+
+
+def keys_of(operator: Operator) -> list[tuple[str, ...]]:
+    """The columns by which rows of each input find their state."""
+    match operator:
+        case Aggregate() | Latest():
+            return [operator.keys]
+        case Ranking() | Over():
+            return [operator.partition]
+        case VersionJoin() | ChangeJoin() | IntervalJoin():
+            return [operator.left_key, operator.right_key]
+
+
+def _compared(operator: Operator) -> list[tuple[str, ...]]:
+    """The columns of each input that must have the types of those of the other one, by their places."""
+    if not isinstance(operator, IntervalJoin):
+        return keys_of(operator)
+    left, right = tuple(c.left for c in operator.comparisons), tuple(c.right for c in operator.comparisons)
+    return [(*operator.left_key, *left), (*operator.right_key, *right)]
+
+
+def completed(operator: Operator, columns: Sequence[Sequence[str]]) -> Operator:
+    """The operator with the columns that it hands on, now that those of its inputs are known."""
+    match operator:
+        case Aggregate():
+            return operator
+        case Latest():
+            return replace(operator, columns=_others(columns[0]))
+        case Ranking():
+            return replace(operator, columns=_others(columns[0], *(sort.column for sort in operator.order)))
+        case Over():
+            used = [name for call in operator.calls for name in (call.argument, call.default) if name]
+            return replace(operator, columns=_others(columns[0], *used, operator.time or ""))
+        case IntervalJoin():
+            left, right = (_others(columns[i], *operator.own[i]) for i in (0, 1))
+            return replace(operator, left_columns=left, right_columns=right, left_out=left, right_out=right)
+        case VersionJoin() | ChangeJoin():
+            times = (operator.left_time, operator.right_time) if isinstance(operator, VersionJoin) else ("", "")
+            left = _others(columns[0], *operator.left_key, times[0] or "")
+            right = _others(columns[1], *operator.right_key, times[1] or "")
+            return replace(operator, left_columns=left, right_columns=right, left_out=left, right_out=right)
+
+
+def _handed_on(operator: Operator) -> frozenset[str]:
+    """The columns that an operator only hands on. Of rows that it kept before such a column came, it is null."""
+    match operator:
+        case Aggregate():
+            return frozenset()
+        case Latest() | Ranking() | Over():
+            columns = operator.columns
+        case VersionJoin() | ChangeJoin() | IntervalJoin():
+            columns = (*operator.left_columns, *operator.right_columns)
+    return frozenset(columns).difference(*keys_of(operator))
+
+
+def _others(columns: Sequence[str], *used: str) -> tuple[str, ...]:
+    return tuple(name for name in columns if name not in _RESERVED and name not in used)
+
+
+def _bucket(names: Sequence[str]) -> Any:
+    columns = [f.col(quoted(name)) for name in names]
+    return f.pmod(f.hash(*columns) if columns else f.lit(0), f.lit(BUCKETS)).cast("int")
+
+
+def _normal(frame: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Zero has two signs as a floating point number, and equal keys must share a bucket."""
+    floats = [field.name for field in frame.schema if isinstance(field.dataType, DoubleType | FloatType)]
+    plus_zero = {name: f.col(quoted(name)) + f.lit(0.0).cast(frame.schema[name].dataType) for name in floats}
+    return frame.withColumns({name: column for name, column in plus_zero.items() if name in names})
+
+
+def _comparable(frames: Sequence[DataFrame], keys: Sequence[Sequence[str]]) -> list[DataFrame]:
+    """Both sides of a join with keys of the same types."""
+    if len(frames) == 1:
+        return list(frames)
+    left, right = frames
+    for one, other in zip(*keys, strict=True):
+        types = left.schema[one].dataType, right.schema[other].dataType
+        if types[0] != types[1]:
+            whole = all(isinstance(kind, IntegralType) for kind in types)
+            number = all(isinstance(kind, NumericType) for kind in types)
+            time = any(isinstance(kind, TimestampType) for kind in types)
+            common = "bigint" if whole else "double" if number else TimestampType() if time else StringType()
+            left = left.withColumn(one, f.col(quoted(one)).cast(common))
+            right = right.withColumn(other, f.col(quoted(other)).cast(common))
+    return [left, right]

@@ -1,0 +1,128 @@
+"""Heartbeats: rows that say nothing but how late it is, so that event time can go on without rows of the input's own.
+
+They lie in files beside the checkpoint and are read like any other input: a batch that is done again sees the same.
+"""
+
+import json
+import os
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.clients.files.formats import STREAM_OPTIONS, literal
+from penstock.manifest.model import Input, QuerySpec
+from penstock.runtime.query.event_time import NEWEST, input_metric
+
+
+def read(session: SparkSession, folder: Path, entry: Input) -> DataFrame:
+    """The heartbeats of an input, a column `at`. Those that have been heard are taken away."""
+    place = folder / entry.name
+    place.mkdir(parents=True, exist_ok=True)
+    reader = session.readStream.name(f"{entry.name}_beats").format("json").schema("at TIMESTAMP")
+    return reader.options(cleanSource="delete", **STREAM_OPTIONS).load(literal(place))
+
+
+def beat(folder: Path, entry: Input, at_ms: int) -> None:
+    """Say that event time has come to `at_ms`."""
+    place = folder / entry.name
+    place.mkdir(parents=True, exist_ok=True)
+    staged = place / f"_{at_ms}.json"
+    moment = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat()
+    staged.write_text(json.dumps({"at": moment}) + "\n", encoding="utf-8")
+    os.replace(staged, place / f"{at_ms}.json")
+
+
+@dataclass(slots=True)
+class Silence:
+    """How long an input has been silent: since it was last heard, up to when there was surely nothing of it.
+
+    `latest_ms` is how far its event time has come, by its rows and by heartbeats; the others are times of the clock.
+    """
+
+    idle_ms: int
+    since_ms: int
+    latest_ms: int | None = None
+    until_ms: int = 0
+
+    def heard(self, newest_ms: int | None, began_ms: int, now_ms: int) -> None:
+        """A batch that began at some time had rows of the input up to `newest_ms`, or none."""
+        if newest_ms is None:
+            self.until_ms = max(self.until_ms, began_ms)
+        else:
+            self.latest_ms = max(self.latest_ms or 0, newest_ms)
+            self.since_ms = self.until_ms = now_ms
+
+    def go_on(self, others_ms: int | None) -> int | None:
+        """Let event time go on if it is time for that, and say how far.
+
+        Without any row yet, it starts where other inputs are.
+        """
+        waited = self.until_ms - self.since_ms
+        start = others_ms if self.latest_ms is None else self.latest_ms
+        if start is None or waited < self.idle_ms:
+            return None
+        self.latest_ms, self.since_ms = start + waited, self.until_ms
+        return self.latest_ms
+
+
+class IdleWatch:
+    """Lets event time go on with the clock for the inputs of a query that are silent for too long.
+
+    Rows may wait while a batch is under way. So an input counts as silent only up to the begin of a batch that had none
+    of its rows, or up to now when the query has nothing to do.
+    """
+
+    def __init__(self, spec: QuerySpec, folder: Path, reached_ms: int | None) -> None:
+        """`reached_ms` is how far event time had come when the query ran last."""
+        self._folder = folder
+        self._seen = -1
+        now_ms = _now_ms()
+        self._inputs: list[tuple[Input, Silence | None]] = []
+        for entry in spec.inputs if spec.timed else ():
+            if (time := entry.event_time) is not None:
+                started = None if reached_ms is None else reached_ms + time.delay_ms
+                silence = None if time.idle_ms is None else Silence(time.idle_ms, now_ms, started)
+                self._inputs.append((entry, silence))
+        self._newest: dict[str, int] = {}
+
+    def look(self, query: StreamingQuery) -> None:
+        """To be called now and then, while the query runs."""
+        if not any(silence for _, silence in self._inputs):
+            return
+        self._hear(query)
+        status = query.status
+        if not status["isTriggerActive"] and not status["isDataAvailable"]:
+            for _, silence in self._inputs:
+                if silence is not None:
+                    silence.until_ms = _now_ms()
+        for entry, silence in self._inputs:
+            others = [newest for view, newest in self._newest.items() if view != entry.view]
+            at_ms = silence.go_on(max(others, default=None)) if silence is not None else None
+            if at_ms is not None:
+                beat(self._folder, entry, at_ms)
+
+    def _hear(self, query: StreamingQuery) -> None:
+        """Take note of the batches since the last look."""
+        last = query.lastProgress
+        if last is None or last["batchId"] == self._seen:
+            return
+        for progress in query.recentProgress if last["batchId"] > self._seen + 1 else [last]:
+            if progress["batchId"] <= self._seen:
+                continue
+            began_ms = int(datetime.fromisoformat(progress["timestamp"]).timestamp() * 1000)
+            for entry, silence in self._inputs:
+                counted = progress["observedMetrics"].get(input_metric(entry))
+                newest_ms = None if counted is None else counted[NEWEST]
+                if newest_ms is not None:
+                    self._newest[entry.view] = max(self._newest.get(entry.view, newest_ms), newest_ms)
+                if silence is not None:
+                    silence.heard(newest_ms, began_ms, _now_ms())
+        self._seen = last["batchId"]
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,136 @@
+"""Inputs that read one source after the other: which of them a query reads now.
+
+A note in the checkpoint tells how many are done, so that a restart goes on with the same one. That all are done is kept
+beside the offsets too, for a machine that has lost its disk. All of them share the checkpoint: every reader has a name
+of its own there, and batches are counted on, so that sinks never take a batch of one phase for a batch of another.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql import SparkSession
+
+from penstock.connectors.hybrid import MISMATCH_HINT, called
+from penstock.errors import PlanRefused
+from penstock.manifest.model import Backfill, Input, QuerySpec
+from penstock.runtime.checkpoint.layout import begun_at
+from penstock.runtime.query.dataframes import Frames, columns_of
+from penstock.runtime.run.resources import Outside
+from penstock.sql.types.coercion import mismatches
+from penstock.sql.types.columns import Columns
+
+_NOTE: Final = "phases.json"
+
+
+class Phases:
+    """The phases of one query's inputs."""
+
+    def __init__(self, spec: QuerySpec, checkpoint: Path, frames: Frames, outside: Outside) -> None:
+        self._spec = spec
+        self._checkpoint = checkpoint
+        self._frames = frames
+        self._outside = outside
+        self._noted: dict[str, dict[str, Any]] = _read(checkpoint / _NOTE)
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing left to read."""
+        streams = [entry for entry in self._spec.inputs if not entry.static]
+        return all(entry.backfill is not None and self._is_over(entry, entry.backfill) for entry in streams)
+
+    @property
+    def to_an_end(self) -> bool:
+        """Whether a phase is read now, so that the query ends with what is there."""
+        return any(self._done(entry) < len(backfill.phases) for entry, backfill in self._phased())
+
+    @property
+    def said(self) -> str | None:
+        """Which phase it is, for people; None if there are none."""
+        found = [f"{min(self._done(entry) + 1, _count(b))} of {_count(b)}" for entry, b in self._phased()]
+        return ", ".join(found) or None
+
+    def now(self) -> QuerySpec:
+        """The query as it reads now. What must be known before the first phase begins is noted."""
+        if not any(True for _ in self._phased()):
+            return self._spec
+        session = self._frames.session()
+        self._note_begins()
+        inputs = [
+            self._input(entry, entry.backfill, session) if entry.backfill else entry for entry in self._spec.inputs
+        ]
+        return self._spec.model_copy(update={"inputs": tuple(inputs)})
+
+    def next(self) -> bool:
+        """Note that what is read now came to its end. Whether something comes after it."""
+        ended = [(entry, b) for entry, b in self._phased() if self._done(entry) < len(b.phases)]
+        for entry, _ in ended:
+            self._noted[entry.name] = {**self._noted[entry.name], "done": self._done(entry) + 1}
+        if ended:
+            self._write()
+        return any(not self._is_over(entry, backfill) for entry, backfill in ended)
+
+    def _phased(self) -> Iterator[tuple[Input, Backfill]]:
+        return ((entry, entry.backfill) for entry in self._spec.inputs if entry.backfill is not None)
+
+    def _done(self, entry: Input) -> int:
+        return int(self._noted.get(entry.name, {}).get("done", 0))
+
+    def _is_over(self, entry: Input, backfill: Backfill) -> bool:
+        return backfill.is_all and self._done(entry) >= len(backfill.phases)
+
+    def _input(self, entry: Input, backfill: Backfill, session: SparkSession) -> Input:
+        done = self._done(entry)
+        if done >= len(backfill.phases) and not backfill.is_all:
+            return self._topic(entry, backfill)
+        wanted = columns_of(self._frames.filling.source(entry.source).peek(session))
+        for at, later in enumerate(backfill.phases[done:], done):
+            read = self._frames.filling.source(later.source).with_columns(wanted)
+            _check(at, later.source, columns_of(read.peek(session)), wanted)
+        phase = backfill.phases[min(done, len(backfill.phases) - 1)]
+        types = {column.name: str(column.type) for column in wanted}
+        said = {"name": phase.name, "source": phase.source, "cast_to": types, "condition": None, "backfill": None}
+        return entry.model_copy(update=said)
+
+    def _topic(self, entry: Input, backfill: Backfill) -> Input:
+        """The input that reads the topic, from where it was to begin."""
+        self._outside.note_phases(self._spec, entry, backfill)
+        begins = {int(number): int(at) for number, at in self._noted[entry.name]["begins"].items()}
+        if begun_at(self._checkpoint, entry.name) is None:
+            self._outside.check_begins(self._spec, self._checkpoint, str(entry.source["topic"]), begins)
+        source = {**entry.source, "starting_offsets": begins} if begins else entry.source
+        return entry.model_copy(update={"source": source, "backfill": None})
+
+    def _note_begins(self) -> None:
+        """Ask where topics are to be read from before anything else is read: later, records would be left out that came
+        in the meantime. A query that has lost its checkpoint may know from elsewhere that it had come to its topic."""
+        new = [(entry, backfill) for entry, backfill in self._phased() if entry.name not in self._noted]
+        for entry, backfill in new:
+            kept = self._outside.behind(self._spec, entry, backfill)
+            done = len(backfill.phases) if kept else 0
+            self._noted[entry.name] = {"done": done, "begins": kept or self._outside.begins(entry, backfill)}
+        if new:
+            self._write()
+
+    def _write(self) -> None:
+        self._checkpoint.mkdir(parents=True, exist_ok=True)
+        fresh = self._checkpoint / f".{_NOTE}"
+        fresh.write_text(json.dumps(self._noted), encoding="utf-8")
+        fresh.replace(self._checkpoint / _NOTE)
+
+
+def _read(note: Path) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = json.loads(note.read_text(encoding="utf-8")) if note.is_file() else {}
+    return found
+
+
+def _count(backfill: Backfill) -> int:
+    return len(backfill.phases) + (not backfill.is_all)
+
+
+def _check(at: int, phase: Mapping[str, Any], found: Columns, wanted: Columns) -> None:
+    """Refuse a phase whose columns cannot be those of the topic."""
+    said = [text for _, text in mismatches(found, wanted, phase["type"])]
+    if said:
+        raise PlanRefused("phase-mismatch", f"{'; '.join(said)}: {called(at, phase)}", hint=MISMATCH_HINT)

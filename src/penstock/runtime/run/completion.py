@@ -1,0 +1,149 @@
+"""How far a query is that comes to an end: of what it has to read, the part that is read.
+
+Batches that are done and the one under way are measured by what their offsets lie apart: records of a topic, keys of a
+table, bytes of files. Inside a batch, what tasks have read so far is counted, or at least those that are done.
+"""
+
+import json
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from pyspark import SparkContext
+from pyspark.sql.streaming.query import StreamingQuery
+
+from penstock.clients.files.batch_directory import PartRead
+from penstock.runtime.checkpoint.layout import batch_parts, last_number
+from penstock.runtime.spark.errors import SPARK_ERRORS
+
+PAUSE_SECS: Final = 0.5
+LEAST: Final = 0.02
+"""How much must be read before anybody says how long the rest takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """The part that is read, from 0 to 1; how many rows of the batch under way that were; how long the rest takes."""
+
+    part: float
+    rows: int
+    left_secs: float | None
+
+
+@dataclass(slots=True)
+class Extent:
+    """Looks at one query, now and then. `total` is how much there is, if a source knows more than Spark has planned."""
+
+    checkpoint: Path
+    total: int | None = None
+    _first: int = field(init=False)
+    """The batch that this run begins with."""
+    _sizes: dict[int, int] = field(default_factory=dict)
+    _furthest: float = 0.0
+    _began: float = field(default_factory=time.monotonic)
+    _due: float = 0.0
+
+    def __post_init__(self) -> None:
+        committed = last_number(self.checkpoint / "commits")
+        self._first = 0 if committed is None else committed + 1
+
+    def look(self, query: StreamingQuery) -> Reached | None:
+        """How far it is; None if that is not known, or was asked a moment ago."""
+        if time.monotonic() < self._due:
+            return None
+        self._due = time.monotonic() + PAUSE_SECS
+        begun = last_number(self.checkpoint / "offsets")
+        if begun is None or begun < self._first:
+            return None
+        return self._reached(begun, last_number(self.checkpoint / "commits"), _work(str(query.runId)))
+
+    def _reached(self, begun: int, committed: int | None, work: "_Work") -> Reached | None:
+        sizes = [self._size(batch) for batch in range(self._first, begun + 1)]
+        whole = max(sum(sizes), self.total or 0)
+        if not whole:
+            return None
+        done = sum(sizes) if committed == begun else sum(sizes[:-1]) + self._under_way(begun, work)
+        self._furthest = max(self._furthest, min(done / whole, 1.0))
+        spent = time.monotonic() - self._began
+        left = spent * (1 - self._furthest) / self._furthest if self._furthest >= LEAST else None
+        return Reached(self._furthest, 0 if committed == begun else work.rows, left)
+
+    def _under_way(self, batch: int, work: "_Work") -> float:
+        """How much of a batch is read. Its tasks may be few, and columns may be read without the others beside them."""
+        of_files = any(part.files for part in batch_parts(self.checkpoint, batch).values())
+        read = work.bytes if of_files else work.rows
+        return min(max(read, self._size(batch) * work.tasks), self._size(batch))
+
+    def _size(self, batch: int) -> int:
+        if batch not in self._sizes:
+            self._sizes[batch] = sum(map(size, batch_parts(self.checkpoint, batch).values()))
+        return self._sizes[batch]
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What Spark does for a query now: the part of its tasks that is done, and what they have read."""
+
+    tasks: float = 0.0
+    rows: int = 0
+    bytes: int = 0
+
+
+def size(part: PartRead) -> int:
+    """How much a reader has read, or is to read: bytes of files, or what its positions lie apart."""
+    if part.files:
+        return sum(_bytes(address) for address in part.files)
+    return max(0, _sum(_position(part.after)) - _sum(_position(part.before)))
+
+
+def _bytes(address: str) -> int:
+    try:
+        return Path(unquote(urlsplit(address).path)).stat().st_size
+    except OSError:
+        return 0
+
+
+def _position(text: str | None) -> Any:
+    try:
+        return json.loads(text or "0")
+    except ValueError:
+        return 0
+
+
+def _sum(position: Any) -> int:
+    """All numbers of a position together."""
+    match position:
+        case {"rows": int() as rows}:
+            return rows
+        case dict():
+            return sum(map(_sum, position.values()))
+        case int():
+            return position
+        case str() if position.lstrip("-").isdecimal():
+            return int(position)
+    return 0
+
+
+def _work(group: str) -> _Work:
+    context: Any = SparkContext._active_spark_context
+    try:
+        tracker, store = context.statusTracker(), context._jsc.sc().statusStore()
+        jobs = (tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group))
+        stages = [stage for job in jobs if job and job.status == "RUNNING" for stage in job.stageIds]
+        found = [store.lastStageAttempt(stage) for stage in stages]
+        tasks = sum(stage.numTasks() for stage in found)
+        done = sum(stage.numCompleteTasks() for stage in found)
+        rows, read = (max((of(stage) for stage in found), default=0) for of in (_rows, _bytes_read))
+        return _Work(done / tasks if tasks else 0.0, rows, read)
+    except SPARK_ERRORS:  # a stage that is not there yet
+        return _Work()
+
+
+def _rows(stage: Any) -> int:
+    return int(stage.inputRecords())
+
+
+def _bytes_read(stage: Any) -> int:
+    return int(stage.inputBytes())

@@ -1,0 +1,91 @@
+"""A few rows of a node, as they are now."""
+
+import json
+import os
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructType
+
+from penstock.clients.clusters import EMBEDDED, Clusters
+from penstock.clients.files.formats import JSON_OPTIONS
+from penstock.clients.int256.columns import with_texts
+from penstock.errors import PlanRefused, ServiceError
+from penstock.manifest.model import Manifest, QuerySpec
+from penstock.project.variables import Environ
+from penstock.runtime.query.dataframes import Frames, prepared
+from penstock.runtime.query.resolve_config import Filling
+from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of
+from penstock.sql.parse.dialects import quoted
+
+
+def peek(
+    manifest: Manifest,
+    node_id: str,
+    root: Path,
+    spark: SparkSession,
+    limit: int,
+    environ: Environ = os.environ,
+    clusters: Clusters = EMBEDDED,
+) -> list[dict[str, Any]]:
+    """At most `limit` rows, as values that JSON knows, and decimals."""
+    frames = Frames(manifest, root, spark, Filling(root, environ, clusters))
+    while True:
+        try:
+            return _rows(manifest, node_id, frames, spark, limit)
+        except ServiceError as error:
+            if error.code == "schema-unknown" and manifest.producer(node_id):
+                return []  # a model that has not written anything yet
+            raise
+        except SPARK_ERRORS as error:
+            if not clusters.learned(str(error)):
+                raise failure_of(error).during(f"showing `{node_id}`") from error
+
+
+def _rows(manifest: Manifest, node_id: str, frames: Frames, spark: SparkSession, limit: int) -> list[dict[str, Any]]:
+    if node_id in manifest.streams:
+        frame = frames.stream_of(node_id).peek(spark)
+    else:
+        frame = _computed(manifest, node_id, frames)
+    frame = with_texts(frame)
+    rows = frame.limit(limit).select(f.to_json(f.struct("*"), JSON_OPTIONS).alias("row")).collect()
+    return [_exact(json.loads(row["row"], parse_float=Decimal), frame.schema) for row in rows]
+
+
+def _exact(value: Any, kind: DataType) -> Any:
+    """A value whose broken numbers were read as decimals: only columns of decimals keep them."""
+    match value, kind:
+        case dict(), StructType():
+            return {name: _exact(item, kind[name].dataType) for name, item in value.items()}
+        case dict(), MapType():
+            return {key: _exact(item, kind.valueType) for key, item in value.items()}
+        case list(), ArrayType():
+            return [_exact(item, kind.elementType) for item in value]
+        case int(), DecimalType():
+            return Decimal(value)
+        case Decimal(), _:
+            return value if isinstance(kind, DecimalType) else float(value)
+        case _:
+            return value
+
+
+def _computed(manifest: Manifest, node_id: str, frames: Frames) -> DataFrame:
+    """A view or transform, made by its SQL from what its inputs hold now."""
+    query = next((q for q in manifest.queries if any(s.view == node_id for s in q.steps)), None)
+    if query is None:
+        text = f"no query reads `{node_id}`, so it has no rows"
+        raise PlanRefused("unknown-node", text, hint="write a model that reads it")
+    session = frames.session()
+    for entry, source in zip(query.inputs, frames.sources(query), strict=True):
+        rows = prepared(source.peek(session), entry)
+        rows.createOrReplaceTempView(quoted(entry.view))
+    needed = _steps_up_to(query, node_id)
+    return frames.run_steps(needed, session)[node_id]
+
+
+def _steps_up_to(query: QuerySpec, node_id: str) -> QuerySpec:
+    last = next(place for place, step in enumerate(query.steps) if step.view == node_id)
+    return query.model_copy(update={"steps": query.steps[: last + 1]})

@@ -1,0 +1,351 @@
+"""The systems around the queries of a run: where topics are, who is told how far they are read, who knows schemas."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+from penstock.clients.clickhouse.offset_table import next_offsets
+from penstock.clients.clusters import Cluster, Clusters
+from penstock.clients.kafka.admin import KafkaAdmin, TopicState
+from penstock.clients.kafka.connection import KafkaCluster
+from penstock.connectors.hybrid import OffsetTable
+from penstock.errors import QueryFailed, ServiceError
+from penstock.manifest.model import Backfill, ConnectorSpec, GatewayRule, Input, QuerySpec, SchemaSpec, TopicSpec
+from penstock.plan.gateways import interceptors, own_interceptors, registry_of
+from penstock.plan.groups import ChosenGroups, groups
+from penstock.plan.offsets import KeptOffsets, reader_of, readers
+from penstock.plan.place import Place
+from penstock.plan.schemas import written
+from penstock.plan.stores import StateStore
+from penstock.plan.topics import wanted_config
+from penstock.plan.workers import filled_settings
+from penstock.project.variables import Environ, resolved
+from penstock.runtime.checkpoint.layout import begun_at, last_number, last_offsets
+from penstock.runtime.checkpoint.offset_commit import (
+    Positions,
+    PositionTeller,
+    farthest_back,
+    gone_records,
+    positions_in,
+)
+from penstock.runtime.checkpoint.topic_ids import made_anew, note_ids, noted_ids, topics_of
+from penstock.runtime.dead_letters.store import DirectoryErrors, ErrorOutput, KafkaErrors
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A Kafka cluster that queries of a run need, and topics of theirs that it can be asked for."""
+
+    kafka: KafkaCluster
+    topics: frozenset[str]
+    queries: tuple[str, ...]
+
+    @classmethod
+    def of(cls, kafka: KafkaCluster, topics: Mapping[str, frozenset[str]]) -> Self:
+        """The cluster with these topics, by query."""
+        return cls(kafka, frozenset().union(*topics.values()), tuple(name for name, of in topics.items() if of))
+
+
+def _written_topics(query: QuerySpec) -> frozenset[str]:
+    return frozenset(str(o.sink["topic"]) for o in query.outputs if o.sink["type"] == "kafka" and "topic" in o.sink)
+
+
+class Outside:
+    """Asks the systems when they are needed, and not before."""
+
+    def __init__(
+        self,
+        clusters: Clusters,
+        place: Place,
+        environ: Environ,
+        store: StateStore | None = None,
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """With a `store`, offsets are kept there too. `say` is for what nobody would hear of otherwise."""
+        self._clusters = clusters
+        self._place = place
+        self._environ = environ
+        self._offsets = None if store is None else KeptOffsets(store, place.of_offsets)
+        self._groups = ChosenGroups(clusters, place)
+        self._say = say
+        self._warned: set[str] = set()
+        self._tellers: dict[str, PositionTeller] = {}
+
+    def warn_once(self, text: str) -> None:
+        """Tell whoever runs it something that they should know, unless this run has."""
+        if text not in self._warned:
+            self._warned.add(text)
+            self._say(text)
+
+    @property
+    def source_cluster(self) -> Cluster | None:
+        """Where topics are read."""
+        return self._clusters.source
+
+    @cached_property
+    def errors(self) -> ErrorOutput:
+        sink, owner = self._clusters.sink, self._place.namespace
+        return DirectoryErrors(self._place.topics, owner) if sink is None else KafkaErrors(sink, owner)
+
+    def create_topic(self, topic: TopicSpec) -> None:
+        if topic.on_kafka:
+            partitions, replication_factor = topic.partitions or -1, topic.replication_factor or -1
+            self._admin.create(topic.name, partitions, replication_factor, wanted_config(topic))
+            return
+        directory = self._place.topics / topic.name
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ServiceError("not-writable", f"cannot make {directory}: {error.strerror}") from error
+
+    def change_topic(self, topic: TopicSpec, partitions: int | None, config: Mapping[str, str]) -> None:
+        if partitions is not None:
+            self._admin.add_partitions(topic.name, partitions)
+        if config:
+            self._admin.set_config(topic.name, config)
+
+    def put_schema(self, schema: SchemaSpec) -> None:
+        """Make a schema the newest of its subject, and say which changes of it are allowed."""
+        assert self._clusters.source is not None
+        book = self._clusters.source.schemas
+        assert book is not None
+        if schema.compatibility is not None:
+            book.registry.set_compatibility(schema.subject, schema.compatibility)
+        book.register(schema.subject, written(schema), schema.schema_type)
+
+    def put_connector(self, connector: ConnectorSpec) -> None:
+        """Make a connector, or change it. Its secrets are filled in here, and kept nowhere."""
+        self._clusters.connect[str(connector.cluster)].put(connector.name, filled_settings(connector, self._environ))
+
+    def restart_connector(self, connector: ConnectorSpec) -> None:
+        self._clusters.connect[str(connector.cluster)].restart(connector.name)
+
+    def delete_connector(self, name: str, cluster: str) -> None:
+        """Take a connector away that was made for the project. A cluster that nobody names any more is left alone."""
+        if cluster in self._clusters.connect:
+            self._clusters.connect[cluster].delete(name)
+
+    def put_virtual_topic(self, rule: GatewayRule) -> None:
+        """Make a virtual topic, or change it, and take away what it no longer has."""
+        gateway = self._clusters.gateway
+        assert gateway is not None
+        wanted = interceptors(rule, registry_of(self._clusters))
+        gateway.put(rule.virtual_topic, rule.physical_topic, wanted)
+        stale = [name for name in own_interceptors(rule.virtual_topic) if name not in wanted]
+        if stale:
+            gateway.delete(gateway.cluster, None, stale)
+
+    def delete_virtual_topic(self, name: str, cluster: str) -> None:
+        """Take a virtual topic away that was made for the project. A gateway that nobody names any more is left."""
+        if self._clusters.gateway is not None:
+            self._clusters.gateway.delete(cluster, name, list(own_interceptors(name)))
+
+    def telling(self, spec: QuerySpec) -> Callable[[Positions], None] | None:
+        """How a query that reads Kafka tells how far it is."""
+        source = self._clusters.source
+        if source is None or not topics_of(spec):
+            return None
+        shown, followed = groups(spec, self._place, source.group), self._teller("groups", self._commit)
+        kept = self._teller("offsets", self._offsets.put) if self._offsets is not None else None
+
+        def tell(positions: Positions) -> None:
+            for group, topics in shown.items():
+                followed.tell(group, {place: at for place, at in positions.items() if place[0] in topics})
+            for reader, topic in readers(spec):
+                if kept is not None:
+                    kept.tell(reader, {place: at for place, at in positions.items() if place[0] == topic})
+
+        return tell
+
+    def _teller(self, name: str, commit: Callable[[str, Positions], None]) -> PositionTeller:
+        if name not in self._tellers:
+            self._tellers[name] = PositionTeller(commit, self._say)
+        return self._tellers[name]
+
+    def _commit(self, group: str, positions: Positions) -> None:
+        self._source_admin.commit(group, positions)
+
+    @cached_property
+    def _source_admin(self) -> KafkaAdmin:
+        """Of the Kafka that is read."""
+        assert self._clusters.source is not None
+        return KafkaAdmin(self._clusters.source.kafka)
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether topics are directories here."""
+        return self._clusters.sink is None and self._clusters.source is None
+
+    @property
+    def reads_kafka(self) -> bool:
+        return self._clusters.source is not None
+
+    def read_topics(self, names: Iterable[str]) -> dict[str, TopicState]:
+        """Topics of the Kafka that is read, as they are now."""
+        return self._source_admin.described(names)
+
+    def brokers(self, queries: Collection[QuerySpec]) -> list[Broker]:
+        """The clusters that these queries read from or write to, each once."""
+        source, sink = self._clusters.source, self._clusters.sink
+        read = {query.name: frozenset(topics_of(query)) for query in queries}
+        written = {query.name: _written_topics(query) for query in queries}
+        if source is not None and sink is not None and source.kafka == sink.kafka:
+            read, written = {name: topics | written[name] for name, topics in read.items()}, {}
+        asked = ((source, read), (sink, written))
+        brokers = [Broker.of(cluster.kafka, topics) for cluster, topics in asked if cluster is not None]
+        return [broker for broker in brokers if broker.topics]
+
+    def earliest(self, topics: Iterable[str]) -> Positions:
+        """Where what topics still hold begins, of the Kafka that is read."""
+        return self._source_admin.ends(topics, earliest=True)
+
+    def check_positions(self, spec: QuerySpec, checkpoint: Path) -> None:
+        """Refuse to go on where records are gone that a query has not read: it would pass over them without a word."""
+        source = self._clusters.source
+        if source is None or not topics_of(spec):
+            return
+        begun = last_offsets(checkpoint)
+        reached = farthest_back(map(positions_in, begun))
+        if not begun:
+            reached = {(topic, n): at for topic, places in self._kept(spec).items() for n, at in places.items()}
+        hint = f"`--allow-rebuild {spec.name}` begins again with the earliest records that are there"
+        # Where a topic begins that comes after something else was asked of the one that was there then.
+        later = {e.topic for e in spec.inputs if e.backfill and begun_at(checkpoint, e.name) is None}
+        self._check_there(spec, checkpoint, reached, hint, later)
+
+    def _check_there(
+        self, spec: QuerySpec, checkpoint: Path, reached: Positions, hint: str, later: Set[str | None] = frozenset()
+    ) -> None:
+        """Refuse where topics do not go on from what was reached, and remember which topics those are. Those that come
+        `later` stay the ones that they were."""
+        admin, topics = self._source_admin, {topic for topic, _ in reached}
+        found = admin.described({*topics, *topics_of(spec)})
+        ids = {name: state.id for name, state in found.items() if state.id is not None}
+        kept = self._kept_ids(spec)
+        noted = {**kept, **noted_ids(checkpoint)}
+        if topics:
+            anew = made_anew(noted, ids)
+            gone = list(gone_records(reached, admin.ends(topics, earliest=True), admin.ends(topics), anew))
+            if gone:
+                raise QueryFailed("records-gone", "; ".join(gone), hint=hint)
+        ids = {name: noted.get(name, number) if name in later else number for name, number in ids.items()}
+        note_ids(checkpoint, ids)
+        for reader, topic in readers(spec):
+            if self._offsets is not None and ids.get(topic) != kept.get(topic):
+                self._offsets.put_id(reader, topic, ids.get(topic))
+
+    def _kept_ids(self, spec: QuerySpec) -> dict[str, str]:
+        """The ids of the topics that kept offsets are of."""
+        if self._offsets is None:
+            return {}
+        found = {topic: self._offsets.id_of(reader, topic) for reader, topic in readers(spec)}
+        return {topic: number for topic, number in found.items() if number is not None}
+
+    def begins(self, entry: Input, backfill: Backfill) -> dict[int, int]:
+        """Where a topic is to be read from, by partition, after the phases before it.
+
+        Nothing where that is all one, or is not to be asked: a job never comes to the topic.
+        """
+        told = {} if backfill.offset_table is None else self._told(backfill.offset_table)
+        return told if backfill.is_all else {**self._starting(entry), **told}
+
+    def _starting(self, entry: Input) -> dict[int, int]:
+        """Where a source itself says that its topic begins, by partition; nothing for the first records there are."""
+        source = resolved(dict(entry.source), self._environ)[0]
+        given, topic = source.get("starting_offsets", "earliest"), str(source["topic"])
+        if isinstance(given, dict):
+            return {int(number): int(at) for number, at in given.items()}
+        start = str(given)
+        if start == "earliest":
+            return {}
+        admin = self._source_admin
+        places = admin.since([topic], int(start)) if start.isdigit() else admin.ends([topic])
+        return {number: at for (_, number), at in places.items()}
+
+    def _told(self, written: Mapping[str, Any]) -> dict[int, int]:
+        """What a table says of how far the phases go."""
+        assert self._clusters.clickhouse_source is not None
+        table = OffsetTable.model_validate(resolved(dict(written), self._environ)[0])
+        return next_offsets(self._clusters.clickhouse_source.server, table.model_dump())
+
+    def check_begins(self, spec: QuerySpec, checkpoint: Path, topic: str, begins: Mapping[int, int]) -> None:
+        """Refuse to begin where records are gone that were to be read."""
+        wanted = {(topic, number): at for number, at in begins.items()}
+        self._check_there(spec, checkpoint, wanted, f"`--allow-rebuild {spec.name}` reads everything again")
+
+    def resumed(self, spec: QuerySpec, whole: QuerySpec, checkpoint: Path) -> QuerySpec:
+        """The query, which goes on by the offsets that were kept if it has no checkpoint.
+
+        Inputs of the `whole` that read something before their topic know where that begins.
+        """
+        if last_number(checkpoint / "offsets") is not None:
+            return spec
+        kept = self._kept(whole)
+        inputs = tuple(
+            entry.model_copy(update={"source": {**entry.source, "starting_offsets": self._filled(spec, entry, kept)}})
+            if entry.topic in kept and as_written.backfill is None
+            else entry
+            for entry, as_written in zip(spec.inputs, whole.inputs, strict=True)
+        )
+        return spec.model_copy(update={"inputs": inputs})
+
+    def _filled(self, spec: QuerySpec, entry: Input, kept: Mapping[str, Mapping[int, int]]) -> dict[int, int]:
+        """Where to begin. A partition that a store does not know is newer than what it knows, and is read from its
+        first record; of one that a group does not know nothing was read, and the source says where it begins."""
+        assert entry.topic is not None
+        assert self._offsets is not None
+        in_store = any(self._offsets.of(*each) for each in readers(spec) if each[1] == entry.topic)
+        return {**({} if in_store else self._starting(entry)), **kept[entry.topic]}
+
+    def behind(self, spec: QuerySpec, entry: Input, backfill: Backfill) -> dict[int, int]:
+        """Where an input goes on that has read all its phases and some of its topic, by what was kept; nothing else."""
+        if self._offsets is None or spec.stateful:
+            return {}
+        done = self._offsets.phases().get(reader_of(spec, entry), frozenset())
+        is_done = all(phase.name in done for phase in backfill.phases)
+        return self._offsets.of(reader_of(spec, entry), str(entry.topic)) if is_done else {}
+
+    def note_phases(self, spec: QuerySpec, entry: Input, backfill: Backfill) -> None:
+        """Keep that an input has read all its phases."""
+        if self._offsets is not None:
+            self._offsets.put_phases(reader_of(spec, entry), [phase.name for phase in backfill.phases])
+
+    def forget_offsets(self, spec: QuerySpec) -> None:
+        if self._offsets is not None:
+            self._groups.forget(spec)
+            for reader, _ in readers(spec):
+                self._offsets.forget(reader)
+
+    def _kept(self, spec: QuerySpec) -> dict[str, dict[int, int]]:
+        """How far a query has read topics by what was kept, by topic and partition: in the store, else in a group."""
+        if self._offsets is None or spec.stateful:
+            return {}
+        groups, told = self._groups.of(spec), list[tuple[str, dict[int, int]]]()
+        backfilled = {entry.topic for entry in spec.inputs if entry.backfill is not None}
+        for reader, topic in (each for each in readers(spec) if each[1] not in backfilled):
+            told.append((topic, {**groups.get((reader, topic), {}), **self._offsets.of(reader, topic)}))
+        found: dict[str, dict[int, int]] = {}
+        for (topic, number), at in farthest_back({(t, n): at for n, at in of.items()} for t, of in told).items():
+            found.setdefault(topic, {})[number] = at
+        return found
+
+    def learned(self, failure: str) -> bool:
+        return self._clusters.learned(failure)
+
+    def ask_for_schemas(self) -> None:
+        """Ask again for schemas that the registry did not have."""
+        if self._clusters.source is not None and self._clusters.source.schemas is not None:
+            self._clusters.source.schemas.ask_again()
+
+    def close(self) -> None:
+        for teller in self._tellers.values():
+            teller.close()
+        self._tellers.clear()
+
+    @cached_property
+    def _admin(self) -> KafkaAdmin:
+        """Of the Kafka that holds the topics that are written."""
+        assert self._clusters.sink is not None
+        return KafkaAdmin(self._clusters.sink.kafka)

@@ -1,0 +1,143 @@
+"""start: Plan -> Run. Carries out the steps of a plan that come before its queries."""
+
+import os
+from collections.abc import Callable
+from typing import assert_never
+
+from pyspark.sql import SparkSession
+
+from penstock.clients.clusters import EMBEDDED, Clusters
+from penstock.errors import PenstockError, PlanRefused
+from penstock.manifest.model import QuerySpec
+from penstock.plan.locations import filled_locations
+from penstock.plan.place import Place
+from penstock.plan.renames import record_rename
+from penstock.plan.slots import record_adoption, record_topics
+from penstock.plan.state import (
+    forget_connector,
+    forget_virtual_topic,
+    record_connector,
+    record_places,
+    record_virtual_topic,
+    retire_query,
+)
+from penstock.plan.steps import (
+    AdoptState,
+    CarryQuery,
+    ChangeConnector,
+    ChangeTopic,
+    ChangeVirtualTopic,
+    CreateConnector,
+    CreateTopic,
+    CreateVirtualTopic,
+    DeleteConnector,
+    DeleteVirtualTopic,
+    EmptyOutput,
+    HoldQuery,
+    LeaveTopic,
+    Plan,
+    PutSchema,
+    RebuildQuery,
+    RestartConnector,
+    RestartQuery,
+    ResumeQuery,
+    RetireQuery,
+    StartQuery,
+)
+from penstock.plan.stores import StateStore
+from penstock.project.variables import Environ
+from penstock.runtime.batch.progress import ProgressBoard
+from penstock.runtime.checkpoint.layout import discard, set_aside
+from penstock.runtime.query.dataframes import Frames
+from penstock.runtime.query.resolve_config import Filling
+from penstock.runtime.run.resources import Outside
+from penstock.runtime.run.supervisor import Run
+from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of
+
+
+def start(
+    plan: Plan,
+    spark: SparkSession,
+    place: Place,
+    store: StateStore,
+    board: ProgressBoard | None = None,
+    environ: Environ = os.environ,
+    now_ms: int | None = None,
+    clusters: Clusters = EMBEDDED,
+    say: Callable[[str], None] = lambda _: None,
+) -> Run:
+    """Take the steps that come before the queries; `run_once` and `run_on` then start those.
+
+    `environ` has the values of variables that the manifest refers to; `clusters` the systems that hold its topics. With
+    `now_ms`, the clock stands at that time. `say` hears of what goes wrong beside the queries.
+    """
+    if plan.refusals:
+        raise PlanRefused.because(plan.refusals)
+    board = board or ProgressBoard([q.name for q in plan.queries])
+    kept = store if plan.manifest.project.format == "pipeline" else None
+    outside = Outside(clusters, place, environ, kept, say)
+    filling = Filling(place.root, environ, clusters)
+    frames = Frames(plan.manifest, place.root, spark, filling, now_ms, place.beats)
+    _prepare(plan, frames, outside, place, store)
+    for query in plan.queries:
+        record_places(store, place, query.name, filled_locations(query, environ))
+    return Run(plan, frames, outside, place, store, board)
+
+
+def _prepare(plan: Plan, frames: Frames, outside: Outside, place: Place, store: StateStore) -> None:
+    """Everything that must be so before the first query starts."""
+    for query in plan.queries:
+        if query.asks:
+            _try(query, frames)
+    if not place.is_of_pipeline:
+        record_topics(store, place, "embedded" if outside.is_embedded else "kafka")
+    for step in plan.steps:
+        match step:
+            case AdoptState(adoption):
+                record_adoption(store, place, adoption)
+            case CarryQuery(rename):
+                record_rename(store, place, rename)
+            case PutSchema(schema):
+                outside.put_schema(schema)
+            case CreateTopic(topic):
+                outside.create_topic(topic)
+            case ChangeTopic(topic, partitions, config):
+                outside.change_topic(topic, partitions, config)
+            case RebuildQuery(query):
+                outside.forget_offsets(query)  # may be refused, and then nothing has happened
+                set_aside(place.checkpoint(query.name))
+            case EmptyOutput(output):  # after the checkpoints of all its readers are out of the way
+                frames.filling.sink(output.sink, output.node).empty()
+            case StartQuery(query) | RestartQuery(query) if not store.lasts:
+                discard(place.checkpoint(query.name))
+            case RetireQuery(name):
+                retire_query(store, place, name)
+            case CreateConnector(connector) | ChangeConnector(connector):
+                record_connector(store, place, connector.name, str(connector.cluster))
+                outside.put_connector(connector)
+            case RestartConnector(connector):
+                outside.restart_connector(connector)
+            case DeleteConnector(name, cluster):
+                outside.delete_connector(name, cluster)
+                forget_connector(store, place, name)
+            case CreateVirtualTopic(rule, cluster) | ChangeVirtualTopic(rule, cluster):
+                record_virtual_topic(store, place, rule.virtual_topic, cluster)
+                outside.put_virtual_topic(rule)
+            case DeleteVirtualTopic(name, cluster):
+                outside.delete_virtual_topic(name, cluster)
+                forget_virtual_topic(store, place, name)
+            case LeaveTopic() | StartQuery() | ResumeQuery() | RestartQuery() | HoldQuery():
+                pass
+            case _:
+                assert_never(step)
+
+
+def _try(spec: QuerySpec, frames: Frames) -> None:
+    """Compare what the models of a query take and give with its SQL, before anything is changed."""
+    try:
+        frames.tried(spec)
+    except PenstockError as error:
+        error.during(f"query `{spec.name}` cannot be started", node=spec.name)
+        raise
+    except SPARK_ERRORS as error:
+        raise failure_of(error).during(f"query `{spec.name}` cannot be started", node=spec.name) from error

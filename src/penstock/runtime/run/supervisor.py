@@ -1,0 +1,338 @@
+"""run: the live queries of a plan, from their first batch until they end, fail, or are stopped."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager, suppress
+from typing import Final, Literal, TypeAlias
+
+from penstock.errors import PenstockError, QueryFailed
+from penstock.manifest.model import QuerySpec
+from penstock.plan.damage import DAMAGES, find_damage
+from penstock.plan.place import Place
+from penstock.plan.state import batch_outputs, record_query
+from penstock.plan.steps import Plan
+from penstock.plan.stores import StateStore
+from penstock.plan.waves import waves
+from penstock.runtime.batch.progress import ProgressBoard
+from penstock.runtime.dead_letters.masking import cover_failure
+from penstock.runtime.query.dataframes import Frames
+from penstock.runtime.run.backoff import Retries
+from penstock.runtime.run.broker_watch import BrokerWatch
+from penstock.runtime.run.launch import Launcher, Live
+from penstock.runtime.run.resources import Outside
+from penstock.runtime.run.schema_restart import Renewals
+from penstock.runtime.run.topic_watch import TopicWatch
+from penstock.runtime.spark.drain import begin_no_other, is_at_rest
+from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of, is_for_lost_records, is_for_writing
+from penstock.runtime.spark.process import is_spark_gone, lost_spark
+
+AT_ONCE: Final = max(2, os.cpu_count() or 2)
+"""How many queries are drained at a time."""
+DrainPolicy: TypeAlias = Literal["auto", "drain", "fast"]
+
+
+class Run:
+    """The live queries of one plan."""
+
+    def __init__(
+        self, plan: Plan, frames: Frames, outside: Outside, place: Place, store: StateStore, board: ProgressBoard
+    ) -> None:
+        self.plan = plan
+        self.board = board
+        self._place = place
+        self._store = store
+        self._outside = outside
+        self._frames = frames
+        self._launcher = Launcher(frames, outside, place, board)
+        self._topics = TopicWatch(plan, outside, place)
+        self._brokers = BrokerWatch(plan.queries, outside, board)
+        self._live: dict[str, Live] = {}
+        self._retries = Retries()
+        self._recorded: set[str] = set()
+        self._begun: set[str] = set()
+        self._renewals = Renewals()
+        self.failures: list[PenstockError] = []
+        """Why queries failed for good, in that order."""
+        self._stopping = threading.Event()
+        self._abandoned = False
+        self._until: float | None = None
+
+    def run_once(self, idle: Callable[[], None]) -> None:
+        """Process what is there, wave by wave: a query begins when those it reads from are done.
+
+        Only a few run at a time: each wants cores, and some want Python processes that must answer in time. One that
+        fails keeps those back that read from it, and no others; the first failure is raised at the end.
+        """
+        failures: dict[str, PenstockError] = {}
+        self._brokers.begin()
+        for wave in waves(self.plan.queries):
+            for query in wave:
+                self._wait(idle, failures, until_fewer_than=AT_ONCE)
+                if self._stopping.is_set() or self._reads_from(query, failures):
+                    continue
+                try:
+                    self._begin(query, drain=True)
+                except PenstockError as failure:
+                    self._fail(query, failure, failures)
+            self._wait(idle, failures)
+        if failures:
+            raise self.failures[0]
+
+    def _reads_from(self, query: QuerySpec, failures: Collection[str]) -> bool:
+        """Whether a query reads what one of these was to write, by whatever way."""
+        writers = [self.plan.manifest.producer(entry.node) for entry in query.inputs]
+        found = [w for w in writers if w is not None]
+        return any(w.name in failures or self._reads_from(w, failures) for w in found)
+
+    def _fail(self, spec: QuerySpec, failure: PenstockError, failures: dict[str, PenstockError] | None = None) -> None:
+        """Close the books of a query that failed. It is raised at once where nobody collects failures, unless
+        the others are to go on without it, or if nothing can go on."""
+        if is_spark_gone(failure.__cause__ or failure):
+            raise lost_spark() from failure
+        cover_failure(spec, failure).during(f"query `{spec.name}` stopped", node=spec.name)
+        self.board.ended(spec.name, "failed", error=failure.fault)
+        self.failures.append(failure)
+        if failures is not None:
+            failures[spec.name] = failure
+        elif not (spec.isolated or failure.code in DAMAGES):
+            raise failure
+
+    def run_on(self, idle: Callable[[], None]) -> None:
+        """Run all queries until `stop`, or until all of them came to an end by themselves.
+
+        What one fails over is raised at once, or at the end if it reads for itself. One that cannot begin for a reason
+        that may pass is tried again if another one has begun. If none has, nothing is lost by saying so at once.
+        """
+        passing: list[tuple[QuerySpec, PenstockError]] = []
+        for query in self.plan.queries:
+            try:
+                self._begin(query, drain=False)
+            except PenstockError as failure:
+                if failure.retriable:
+                    passing.append((query, failure))
+                else:
+                    self._fail(query, failure)
+        for query, why in passing:
+            if self._live:
+                self._put_off(query, why)
+            else:
+                self._fail(query, why)
+        self._topics.begin()
+        self._brokers.begin()
+        self._wait(idle)
+        if self.failures:
+            raise self.failures[0]
+
+    def stop(self) -> None:
+        """Let `run_once` or `run_on` come to an end. What is under way stays so until `drain` or `close`."""
+        self._stopping.set()
+
+    def drain(self, idle: Callable[[], None], until: float, policy: DrainPolicy = "auto") -> dict[str, PenstockError]:
+        """Finish the batches that are under way, and begin no others. Those that were not done in time, and why.
+
+        `until` is a moment of the monotonic clock. A batch that fails for a reason that does not pass is among the
+        `failures`. Queries that are not to be waited for are left to `close`.
+        """
+        self._until = until
+        undone = self._retries.failures()
+        waited_for = {name: live for name, live in self._live.items() if _is_waited_for(live, policy)}
+        failures: dict[str, PenstockError] = {}
+        for name, live in waited_for.items():
+            with _spark_lives():
+                begin_no_other(live.query)
+            self.board.stopping(name)
+        while waited_for and time.monotonic() < until:
+            with _spark_lives():
+                rested = [name for name, live in waited_for.items() if is_at_rest(live.query)]
+            for name in rested:
+                self._rest(waited_for.pop(name), undone, failures)
+            idle()
+        for name in waited_for:
+            undone[name] = QueryFailed("not-drained", "its batch was not done in time", retriable=True)
+        return undone
+
+    def _rest(self, live: Live, undone: dict[str, PenstockError], failures: dict[str, PenstockError]) -> None:
+        """Close the books of a query that was drained, or failed meanwhile."""
+        name = live.spec.name
+        del self._live[name]
+        with _spark_lives():
+            live.stop(self._until)
+            error = live.query.exception() or next(iter(live.failures), None)
+        self._record(live.spec)
+        if error is None:
+            self.board.ended(name, "stopped")
+            return
+        failure = cover_failure(live.spec, self._failure(live, error))
+        if failure.retriable:
+            self.board.ended(name, "stopped", error=failure.fault)
+            undone[name] = failure
+        else:
+            self._fail(live.spec, failure, failures)
+
+    def abandon(self) -> None:
+        """Close the books of what was not done in time. Spark is not asked any more: it may not answer."""
+        for name in (*self._live, *self._retries.clear()):
+            self.board.ended(name, "stopped")
+        self._live.clear()
+        self._abandoned = True
+
+    def close(self) -> None:
+        """End whatever still runs. A batch that is under way is thrown away and done again next time."""
+        self._topics.close()
+        self._brokers.close()
+        for live in self._live.values():
+            for output in live.spec.outputs:
+                self._frames.filling.sink(output.sink, output.node).let_go()
+        for name, live in self._live.items():
+            with suppress(*SPARK_ERRORS, OSError):  # Spark may be gone, and the query with it
+                live.stop(self._until)
+            self.board.ended(name, "stopped")
+            self._record(live.spec)
+        self._live.clear()
+        for name in self._retries.clear():
+            self.board.ended(name, "stopped")
+        self.board.close()
+        if not self._abandoned:
+            self._outside.close()
+
+    def _wait(
+        self,
+        idle: Callable[[], None],
+        failures: dict[str, PenstockError] | None = None,
+        until_fewer_than: int = 1,
+    ) -> None:
+        while len(self._live) + len(self._retries) >= until_fewer_than and not self._stopping.is_set():
+            self._begin_again(failures)
+            for name, live in list(self._live.items()):
+                ended = self._has_ended(live)
+                if not ended and (trouble := self._topics.trouble(name)) is not None:
+                    live.failures.append(trouble)
+                    ended = True
+                self._record(live.spec)
+                if not ended and live.idle is not None:
+                    live.idle.look(live.query)
+                if live.has_enough:
+                    self.stop()
+                if not ended and live.extent is not None and (reached := live.extent.look(live.query)):
+                    self.board.reached(name, reached.part, reached.rows, reached.left_secs)
+                if ended:
+                    del self._live[name]
+                    self._settle(live, failures)
+            idle()
+
+    def _has_ended(self, live: Live) -> bool:
+        with _spark_lives():
+            ended = live.is_lost or not (live.query.isActive or self._renewals.has_told(live))
+            return ended or self._renewals.is_over(live)
+
+    def _record(self, spec: QuerySpec) -> None:
+        """Remember a definition once it has proved to run: a batch of it is committed."""
+        if spec.name not in self._recorded and self.board.batches(spec.name):
+            self._recorded.add(spec.name)
+            record_query(self._store, self._place, self.plan.manifest.revision, spec)
+
+    def _settle(self, live: Live, failures: dict[str, PenstockError] | None) -> None:
+        with _spark_lives():
+            live.stop()
+            error = live.query.exception() or next(iter(live.failures), None)
+        if error is None:
+            record_query(self._store, self._place, self.plan.manifest.revision, live.spec)
+            if not live.phases.next():
+                if live.extent is not None:
+                    self.board.reached(live.spec.name, 1.0, 0, None)
+                self.board.ended(live.spec.name, "finished")
+                return
+        try:
+            if error is None or self._outside.learned(str(error)) or self._launcher.goes_on(live, error):
+                self._start(live.spec, drain=live.drain)
+                return
+            failure = self._failure(live, error)
+        except PenstockError as another:
+            failure = another
+        if self._retries.may_add(live.spec, self.board.batches(live.spec.name), failure, drain=live.drain):
+            self._put_off(live.spec, failure, drain=live.drain)
+        else:
+            self._fail(live.spec, failure, failures)
+
+    def _failure(self, live: Live, error: Exception) -> PenstockError:
+        """What ended a query, in our own words where we have some."""
+        if is_for_lost_records(error):
+            try:
+                self._outside.check_positions(live.spec, self._place.checkpoint(live.spec.name))
+            except PenstockError as lost:
+                return lost
+        if live.failures:
+            return live.failures[0]
+        failure = error if isinstance(error, PenstockError) else failure_of(error)
+        if is_for_writing(error):
+            kind, _, name = live.spec.outputs[0].node.partition(".")
+            failure.during(f"a batch was not written to {kind} `{name}`", node=name)
+        return failure
+
+    def _put_off(self, spec: QuerySpec, failure: PenstockError, *, drain: bool = False) -> None:
+        cover_failure(spec, failure)
+        attempt, wait_secs = self._retries.add(spec, self.board.batches(spec.name), failure, drain=drain)
+        self.board.put_off(spec.name, failure.fault, attempt, wait_secs)
+
+    def _begin_again(self, failures: dict[str, PenstockError] | None) -> None:
+        """Start the queries that have waited long enough."""
+        for spec, drain in self._retries.due():
+            begin = self._start if spec.name in self._begun else self._begin
+            try:
+                begin(spec, drain=drain)
+            except PenstockError as failure:
+                if self._retries.may_add(spec, self.board.batches(spec.name), failure, drain=drain):
+                    self._put_off(spec, failure, drain=drain)
+                else:
+                    self._fail(spec, failure, failures)
+
+    def _begin(self, spec: QuerySpec, *, drain: bool) -> None:
+        """Start a query if its checkpoint is whole, and nothing is gone of what it was to read."""
+        checkpoint = self._place.checkpoint(spec.name)
+        if (damage := find_damage(checkpoint, batch_outputs(spec, self._place))) is not None:
+            raise damage.failure(spec.name)
+        self._outside.check_positions(spec, checkpoint)
+        self._start(spec, drain=drain)
+
+    def _start(self, spec: QuerySpec, *, drain: bool) -> None:
+        live = self._launched(spec, drain=drain)
+        self._begun.add(spec.name)
+        if live is not None:
+            self._live[spec.name] = live
+        else:
+            self.board.ended(spec.name, "finished")
+
+    def _launched(self, spec: QuerySpec, *, drain: bool) -> Live | None:
+        """What was left to look through may have schemas that nobody has asked for yet."""
+        while True:
+            try:
+                return self._launcher.launch(spec, drain=drain)
+            except (*SPARK_ERRORS, ConnectionError) as error:
+                if is_spark_gone(error) or not isinstance(error, SPARK_ERRORS):
+                    raise lost_spark() from error
+                if not self._outside.learned(str(error)):
+                    raise failure_of(error) from error
+
+
+def _is_waited_for(live: Live, policy: DrainPolicy) -> bool:
+    """Whether a stop lets a query finish its batch. What comes to an end by itself always may."""
+    match policy:
+        case "auto":
+            return not live.in_real_time
+        case "drain":
+            return True
+        case "fast":
+            return live.ends
+
+
+@contextmanager
+def _spark_lives() -> Iterator[None]:
+    """Calls that fail only when Spark is gone."""
+    try:
+        yield
+    except (*SPARK_ERRORS, OSError) as error:
+        if isinstance(error, SPARK_ERRORS) and not is_spark_gone(error):
+            raise failure_of(error) from error
+        raise lost_spark() from error

@@ -1,0 +1,73 @@
+"""Topics that live queries read, looked at now and then: of some things that become of them, Spark says nothing.
+
+A topic that was made anew and filled again between two batches looks as if it had gone on. A partition that is added to
+a topic which is read in real time may get no core, and is then never read. A schema of records that could not be read
+may be registered after them.
+"""
+
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from penstock.clients.kafka.admin import TopicState
+from penstock.errors import PenstockError, QueryFailed, ServiceError
+from penstock.manifest.model import RealTime
+from penstock.plan.brokers import Brokers
+from penstock.plan.cores import cores_of, missing_cores
+from penstock.plan.place import Place
+from penstock.plan.steps import Plan
+from penstock.runtime.checkpoint.topic_ids import made_anew, noted_ids, topics_of
+from penstock.runtime.run.resources import Outside
+
+_PAUSE_SECS: Final = 5
+
+
+class TopicWatch:
+    """Asks the broker from a thread of its own, for as long as queries run."""
+
+    def __init__(self, plan: Plan, outside: Outside, place: Place) -> None:
+        self._plan = plan
+        self._outside = outside
+        self._place = place
+        self._found: dict[str, PenstockError] = {}
+        self._closing = threading.Event()
+
+    def begin(self) -> None:
+        if self._outside.reads_kafka and any(map(topics_of, self._plan.queries)):
+            threading.Thread(target=self._work, name="topics", daemon=True).start()
+
+    def close(self) -> None:
+        """Nobody waits for it: a broker may be slow to answer."""
+        self._closing.set()
+
+    def trouble(self, query: str) -> PenstockError | None:
+        """Why a query must not go on, if something was found."""
+        return self._found.get(query)
+
+    def _work(self) -> None:
+        while not self._closing.wait(_PAUSE_SECS):
+            try:
+                topics = self._outside.read_topics(name for query in self._plan.queries for name in topics_of(query))
+                self._found.update({**dict(self._others(topics)), **dict(self._without_cores(topics))})
+                self._outside.ask_for_schemas()
+            except (ServiceError, OSError):
+                continue  # queries notice themselves that a broker, or a registry, is gone
+
+    def _others(self, topics: Mapping[str, TopicState]) -> Iterator[tuple[str, PenstockError]]:
+        ids = {name: state.id for name, state in topics.items() if state.id is not None}
+        for query in self._plan.queries:
+            checkpoint = self._place.checkpoint(query.name)
+            if made_anew(noted_ids(checkpoint), ids) & topics_of(query):
+                try:
+                    self._outside.check_positions(query, checkpoint)
+                except QueryFailed as failure:
+                    yield query.name, failure
+
+    def _without_cores(self, topics: Mapping[str, TopicState]) -> Iterator[tuple[str, PenstockError]]:
+        manifest, cores = self._plan.manifest, cores_of(self._plan.manifest.spark.master)
+        if cores is None:
+            return
+        for missing in missing_cores(manifest, self._plan.queries, Brokers(topics), cores):
+            for query in self._plan.queries:
+                if isinstance(query.trigger, RealTime):
+                    yield query.name, QueryFailed(missing.code, missing.message, hint=missing.hint)

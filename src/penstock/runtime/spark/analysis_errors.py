@@ -1,0 +1,98 @@
+"""What Spark finds wrong with the SQL of a node, in our words: where columns are known only when a query starts, nobody
+could say it before."""
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+from pyspark.errors import AnalysisException
+
+from penstock.errors import PenstockError, QueryFailed, did_you_mean
+from penstock.runtime.spark.errors import failure_of
+from penstock.sql.types.columns import alike
+
+_NAME: Final = re.compile(r"`((?:[^`]|``)*)`")
+_REST: Final = re.compile(r"^\[[\w.]+\] |\.? SQLSTATE: .*", re.DOTALL)
+"""What Spark puts before and behind a message."""
+_MISMATCH: Final = re.compile(r'Cannot resolve "(.*)" due to data type mismatch: (.*)', re.DOTALL)
+_OF_NODES: Final = frozenset({"column-names", "sql-duplicate-column"})
+"""What is said of names wherever they are found, without the node."""
+
+
+@contextmanager
+def found_in(node: str) -> Iterator[None]:
+    """Say of a node, by its id, what Spark finds wrong with it, or with names of its columns."""
+    kind, _, name = node.partition(".")
+    stopped = f"{kind} `{name}` cannot be {'read' if kind == 'source' else 'worked out'}"
+    try:
+        yield
+    except AnalysisException as error:
+        raise finding(error).during(stopped, node=name) from error
+    except PenstockError as error:
+        if error.code in _OF_NODES:
+            error.during(stopped, node=name)
+        raise
+
+
+def check_outputs(names: Sequence[str]) -> None:
+    """Raise an error where SQL takes two outputs of a query for one, be it only by their case."""
+    if (pair := alike(names)) is not None:
+        one, other = pair
+        both = f"two outputs are called `{one}`" if one == other else f"outputs are called `{one}` and `{other}`"
+        hint = "give one of them another name with AS, or name the columns in place of `*`"
+        raise QueryFailed("sql-duplicate-column", both, hint=hint)
+
+
+def finding(error: AnalysisException) -> PenstockError:
+    """An error of Spark about SQL as one of ours."""
+    said, condition = error.getMessageParameters() or {}, error.getCondition() or ""
+    match condition.partition(".")[0]:
+        case "UNRESOLVED_COLUMN":
+            return _no_column(_parts(said["objectName"]), [_parts(near) for near in _listed(said.get("proposal", ""))])
+        case "FIELD_NOT_FOUND":
+            names = _NAME.findall(said["fields"])
+            text = f"there is no field {said['fieldName']}"
+            hint = did_you_mean(said["fieldName"].strip("`"), names, otherwise="there are")
+            return QueryFailed("sql-unknown-column", text, hint=hint)
+        case "AMBIGUOUS_REFERENCE" | "AMBIGUOUS_REFERENCE_TO_FIELDS":
+            name = said.get("name") or said.get("field") or ""
+            text = f"there is more than one {name}, and case does not tell names apart"
+            return QueryFailed("sql-duplicate-column", text, hint="give one of them another name with AS")
+        case "NUM_COLUMNS_MISMATCH":
+            counts = f"{said['firstNumColumns']} and {said['invalidNumColumns']}"
+            text = f"the two sides of a {said['operator']} have {counts} columns, `_gs_op` among them"
+            return QueryFailed("sql-statement", text, hint="select the same columns on both sides")
+        case "INCOMPATIBLE_COLUMN_TYPE":
+            types = f"{said['dataType2']} on one side of a {said['operator']} and {said['dataType1']} on the other"
+            text = f"the {said['columnOrdinalNumber']} column is {types}".replace('"', "")
+            return QueryFailed("sql-argument", text, hint="make them one type with CAST")
+        case "INVALID_EXTRACT_BASE_FIELD_TYPE":
+            text = f"{said['base']} is {said['other']}, which has nothing inside of it".replace('"', "`")
+            return QueryFailed("sql-argument", text)
+        case "DATATYPE_MISMATCH" if found := _MISMATCH.fullmatch(_plain(error)):
+            text = f"`{found[1]}` cannot be computed: {found[2]}".replace('"', "")
+            return QueryFailed("sql-argument", text, hint="make it another type with CAST")
+    failure = failure_of(error)
+    return failure if failure.retriable or failure.code != "query-failed" else QueryFailed(failure.code, _plain(error))
+
+
+def _no_column(name: list[str], near: list[list[str]]) -> QueryFailed:
+    """`name` and those near it are given by their parts: a table may be before a column."""
+    text = f"there is no column `{'.'.join(name)}`"
+    columns = [parts[-1] for parts in near]
+    if ".".join(name) in columns:
+        return QueryFailed("sql-unknown-column", text, hint=f'a name with a dot stands in quotes: "{".".join(name)}"')
+    return QueryFailed("sql-unknown-column", text, hint=did_you_mean(name[-1], columns, otherwise="there are"))
+
+
+def _listed(names: str) -> list[str]:
+    return [name for name in names.split(", ") if name]
+
+
+def _parts(name: str) -> list[str]:
+    return [part.replace("``", "`") for part in _NAME.findall(name)]
+
+
+def _plain(error: AnalysisException) -> str:
+    return _REST.sub("", str(error)).strip().partition("\n")[0]

@@ -1,0 +1,91 @@
+"""The class archive: Spark's classes as the JVM has parsed and verified them, kept for later starts.
+
+Reading and verifying Spark's classes is half of the CPU time of a start. With class data sharing the JVM maps them from
+a file. The file fits one Java and one set of jars, so its name is a digest of both; a JVM that finds anything changed
+ignores the file and starts as without it.
+"""
+
+import fcntl
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from pyspark.find_spark_home import _find_spark_home
+
+from penstock.clients.jvm.java import Java
+from penstock.clients.jvm.maven import cache_home
+
+SWITCH: Final = "PENSTOCK_CLASS_ARCHIVE"
+KEPT_ARCHIVES: Final = 3
+"""An archive takes about 170 MB. Several Pythons of one user have one each."""
+
+
+def is_enabled() -> bool:
+    """Whether archives are used and made: unless `PENSTOCK_CLASS_ARCHIVE` is `off`."""
+    return os.environ.get(SWITCH, "").lower() not in ("off", "0", "false", "no")
+
+
+def archive_file(java: Java) -> Path:
+    """Where the archive for this Java and this Spark is, or would be."""
+    return cache_home() / "classes" / f"{_digest(java)}.jsa"
+
+
+def archive_option(java: Java) -> str | None:
+    """The option by which a JVM uses the archive; None if there is none."""
+    file = archive_file(java)
+    if not (is_enabled() and file.is_file()):
+        return None
+    with suppress(OSError):
+        os.utime(file)  # so that those in use are the last to be removed
+    return f'"-XX:SharedArchiveFile={file}"'
+
+
+def needs_training(java: Java) -> bool:
+    """Whether an archive should be made. What failed for this Java and this Spark is not tried again."""
+    file = archive_file(java)
+    return is_enabled() and not file.exists() and not file.with_suffix(".failed").exists()
+
+
+@contextmanager
+def archive_in_making(java: Java) -> Iterator[Path | None]:
+    """The path that a JVM is to write its archive to when it exits; None if another process is at it.
+
+    After the block the archive is in place, or it is noted that this Java wrote none.
+    """
+    file = archive_file(java)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.with_suffix(".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield None
+            return
+        staged = file.with_suffix(".new")
+        staged.unlink(missing_ok=True)
+        yield staged
+        if staged.is_file():
+            staged.replace(file)
+            _remove_old(file.parent)
+        else:
+            file.with_suffix(".failed").touch()
+
+
+def _remove_old(folder: Path) -> None:
+    files = sorted(folder.glob("*.jsa"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for old in files[KEPT_ARCHIVES:]:
+        for path in folder.glob(f"{old.stem}.*"):
+            path.unlink(missing_ok=True)
+
+
+def _digest(java: Java) -> str:
+    """What the JVM compares itself: the Java, and path, size and time of every jar."""
+    home = Path(_find_spark_home())
+    facts = [str(java.home.resolve()), str(home)]
+    for file in (java.home / "release", *sorted((home / "jars").glob("*.jar"))):
+        with suppress(OSError):
+            stat = file.stat()
+            facts.append(f"{file.name} {stat.st_size} {stat.st_mtime_ns}")
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:16]

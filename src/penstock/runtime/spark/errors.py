@@ -1,0 +1,256 @@
+"""Spark's errors in words: which file, which value, which rule; without the hundred lines around them."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import Column
+from pyspark.sql import functions as f
+
+from penstock.clients.kafka.decode import FAULTS
+from penstock.codes import CODES
+from penstock.errors import PenstockError, QueryFailed, ServiceError
+from penstock.runtime.spark.process import MORE_MEMORY, OUT_OF_MEMORY, OomKills
+
+SPARK_ERRORS: Final = (PySparkException, Py4JError)
+"""What a call into Spark can raise. Errors that pyspark has no class for arrive as those of py4j."""
+
+_NOISE: Final = re.compile(
+    r"\s*SQLSTATE: \w+|;?\s*$"
+    r"|^(?:Job aborted due to stage failure: .*?\(TID \d+\) \([^)]*\): )?(?:[\w.$]+(?:Exception|Error): )*"
+)
+_TRACEBACK: Final = "Traceback (most recent call last):"
+_LONGEST: Final = 600
+_RAISED: Final = re.compile(r"\[USER_RAISED_EXCEPTION\] (?P<code>[a-z0-9-]+): (?P<text>.*)")
+"""What inputs say of a row that must stop the query."""
+
+
+def stopping(fault: Column, reasons: Mapping[str, str], said: str) -> Column:
+    """A condition that holds for rows without a fault, and stops the query at one that has: `failure_of` knows it.
+
+    A fault is one of the codes in `reasons`, or a code and a reason of its own.
+    """
+    code, why = fault_code(fault), fault_reason(fault, reasons)
+    raised = f.raise_error(f.concat(code, f.lit(f": {said}: "), why))
+    return f.when(code.isin(list(reasons)), raised.cast("boolean")).otherwise(fault.isNull())
+
+
+def fault_code(fault: Column) -> Column:
+    """The code of a fault that may have a reason behind it."""
+    return f.substring_index(fault, ": ", 1)
+
+
+def fault_reason(fault: Column, reasons: Mapping[str, str]) -> Column:
+    """The reason of a fault: its own, or what its code stands for."""
+    known = f.create_map(*(f.lit(text) for pair in reasons.items() for text in pair))
+    colon = f.instr(fault, ": ")
+    return f.when(colon > 0, f.substring(fault, colon + 2, f.length(fault))).otherwise(known[fault])
+
+
+def failure_of(error: PySparkException | Py4JError) -> PenstockError:
+    """The error with its causes, outermost first. To be called while Spark still runs."""
+    for text in (str(error), *_causes(error)):
+        if received := ServiceError.received(text):
+            return received
+    said: list[str] = []
+    for message in _messages(error):
+        if message and not any(message in earlier for earlier in said):
+            said.append(message)
+    for message in said:
+        if (raised := _RAISED.fullmatch(message)) and raised["code"] in CODES:
+            hint = "mend the row, or set `on_error: dead_letter` where it is read"
+            return QueryFailed(raised["code"], raised["text"], hint=hint)
+    if (file := file_at_fault(error)) is not None:
+        hint = (
+            "mend it, or take it away; a query without state reads the others without it, with `on_error: dead_letter`"
+        )
+        return QueryFailed("file-unreadable", f"{file.address} cannot be read: {file.why}", hint=hint)
+    if misfit := _MISFIT.search("\n".join((*said, *_causes(error)))):
+        text = f"its state does not fit the rows that it reads{f': {misfit[1]}' if misfit[1] else ''}"
+        hint = "give columns upstream the types that they had, or begin it again: `--allow-rebuild` and its name"
+        return QueryFailed("rebuild-refused", text, hint=hint)
+    if program := _NOT_STARTED.search("\n".join(said)):
+        text = f"Spark cannot start {program[1]}: there is no such program"
+        hint = (
+            "`spark.pyspark.python` is started on every machine of a cluster, and by queries with state on this one too"
+        )
+        return QueryFailed("query-failed", text, hint=hint)
+    named = [message for message in said if message.startswith("[")]
+    beneath = [*_causes(error), *_beneath(error)]
+    whole = "\n".join((str(error), *beneath))
+    if found := _passing_failure(whole):
+        return found
+    passing = _PASSING.search(whole) is not None
+    plain = [*said[:1], *map(_plain, beneath[-1:])] if passing else said[:1]
+    text = ": ".join((named or list(dict.fromkeys(plain)))[:3]) or "Spark gave no reason"
+    shown = text if len(text) <= _LONGEST else text[:_LONGEST] + " …"
+    return QueryFailed("query-failed", shown, retriable=passing, internal=not (named or passing))
+
+
+def _passing_failure(text: str) -> QueryFailed | None:
+    """What the operating system did to a query and may not do again, in our words; None if it was something else."""
+    if full := _FULL.search(text):
+        hint = "free some space where `.penstock` and Spark's `spark.local.dir` are"
+        return QueryFailed("disk-full", f"the disk is full: {full[0]}", hint=hint, retriable=True)
+    if lost := _WORKER_LOST.search(text):
+        killed = OomKills.since_start()
+        why = OUT_OF_MEMORY if killed else lost[0]
+        hint = (
+            MORE_MEMORY if killed else "it was killed or crashed; a process that is out of memory is killed like that"
+        )
+        return QueryFailed("worker-lost", f"a Python worker of Spark ended: {why}", hint=hint, retriable=True)
+    if _WORKER_SLOW in text:
+        hint = "the machine is too busy; fewer queries at a time, or more cores, help"
+        said = "a Python worker of Spark did not start within 10 seconds"
+        return QueryFailed("worker-lost", said, hint=hint, retriable=True)
+    return None
+
+
+_FULL: Final = re.compile(r"No space left on device|Disk quota exceeded")
+_WORKER_LOST: Final = re.compile(
+    r"Python worker exited unexpectedly|Python worker process terminated"
+    r"|^(?:Stream closed|Broken pipe)$|(?<=java\.io\.IOException: )(?:Stream closed|Broken pipe)",
+    re.MULTILINE,
+)
+_WORKER_SLOW: Final = "Python worker failed to connect back"
+_MISFIT: Final = re.compile(r"LayoutMismatch: ([^\n]+)|\[STATE_STORE_(?:KEY|VALUE)_SCHEMA_NOT_COMPATIBLE\]")
+_NOT_STARTED: Final = re.compile(r'Cannot run program "([^"]+)".*No such file or directory')
+
+
+class FileAtFault(NamedTuple):
+    """A file that Spark could not read, by its address, and why."""
+
+    address: str
+    why: str
+
+
+def file_at_fault(error: PySparkException | Py4JError) -> FileAtFault | None:
+    """The file for whose sake Spark gave up, if there is one."""
+    said = list(_causes(error)) or [str(error)]
+    for place, message in enumerate(said):
+        if found := _FILE.search(message):
+            reasons = [plain for later in said[place + 1 :] if (plain := _plain(later))]
+            own = _plain(message[found.end() :])
+            return FileAtFault(unquote(found[1]), reasons[-1] if reasons else own or "Spark gave no reason")
+    return None
+
+
+_FILE: Final = re.compile(r"\[FAILED_READ_FILE[.\w]*\] Encountered error while reading file (\S+?)\.(?:\s|$)")
+
+
+def failure_in_python(error: Exception) -> PenstockError:
+    """Whatever our own code may raise while a query runs, as an error of ours."""
+    if isinstance(error, PenstockError):
+        return error
+    if isinstance(error, SPARK_ERRORS):
+        return failure_of(error)
+    found = _passing_failure(str(error)) if isinstance(error, OSError) else None
+    return found or QueryFailed("query-failed", f"{type(error).__name__}: {error}", internal=True)
+
+
+def is_for_rows(error: PySparkException | Py4JError | PenstockError) -> bool:
+    """Whether Spark, or a sink, gave up because of what a row holds: standard SQL has a class of states for that. A row
+    may also be larger than Kafka takes."""
+    if isinstance(error, PenstockError):
+        return error.code == "rows-refused"
+    said = [str(error), *_causes(error)]
+    return any(
+        _TOO_LARGE in message or any(state.startswith("22") for state in _STATE.findall(message)) for message in said
+    )
+
+
+def is_for_input(error: Exception) -> bool:
+    """Whether a row cannot be used: it cannot be read, or the SQL fails over it."""
+    if not isinstance(error, SPARK_ERRORS):
+        return False
+    return is_for_rows(error) or failure_of(error).code in FAULTS
+
+
+_STATE: Final = re.compile(r"SQLSTATE: (\w+)")
+_TOO_LARGE: Final = "org.apache.kafka.common.errors.RecordTooLargeException"
+
+
+_PASSING: Final = re.compile(
+    r"org\.apache\.kafka\.common\.errors\.(?:Timeout|Disconnect|Network|BrokerNotAvailable|NotLeaderOrFollower|"
+    r"LeaderNotAvailable|CoordinatorNotAvailable|CoordinatorLoadInProgress|NotEnoughReplicas\w*|KafkaStorage|"
+    r"UnknownTopicOrPartition)Exception"
+    r"|No resolvable bootstrap urls"
+    r"|java\.lang\.InterruptedException|java\.nio\.channels\.ClosedByInterruptException"
+)
+"""What Kafka's client says of things that pass by themselves: a broker that restarts, whose name may be gone meanwhile,
+a network that is gone. And what Spark says of a thread that is told to end while it works."""
+
+
+_LOST: Final = re.compile(
+    r"failOnDataLoss|data may have been lost|OffsetOutOfRange|UnknownTopicOrPartition", re.IGNORECASE
+)
+
+
+def is_for_lost_records(error: Exception) -> bool:
+    """Whether Spark says that records are gone which it was to read. A broker that restarts may say so for a while of a
+    topic that it has."""
+    return _LOST.search(str(error)) is not None
+
+
+_WRITING: Final = re.compile(
+    r"org\.apache\.kafka\.common\.errors\.(?:Record(?:Batch)?TooLarge|InvalidTopic|InvalidRecord|NotEnoughReplicas\w*|"
+    r"InvalidRequiredAcks|ProducerFenced|InvalidProducerEpoch|OutOfOrderSequence|UnknownProducerId)Exception"
+    r"|Expiring \d+ record|not present in metadata after"
+)
+"""What only producers say: no line of the program that failed is known, since another thread hears of it."""
+
+
+def is_for_writing(error: Exception) -> bool:
+    """Whether Spark, which writes by itself, could not."""
+    return _WRITING.search(str(error)) is not None
+
+
+def _messages(error: PySparkException | Py4JError) -> Iterator[str]:
+    causes = list(_causes(error))
+    if not causes:
+        lines = [_plain(line) for line in str(error).splitlines()]
+        yield from sorted((line for line in lines if line), key=lambda line: not line.startswith("["))
+    yield from map(_plain, causes)
+
+
+def _causes(error: PySparkException | Py4JError) -> Iterator[str]:
+    """What Spark says, outermost first."""
+    origin: Any = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
+    while origin is not None:
+        yield str(origin.getMessage() or origin.toString())
+        origin = origin.getCause()
+
+
+def _beneath(error: PySparkException | Py4JError) -> Iterator[str]:
+    """What is beneath the error that ended a stream, of which PySpark has no more than texts."""
+    cause = getattr(error, "_cause", None)
+    while cause is not None:
+        yield str(cause._desc)
+        cause = cause._cause
+
+
+_OF_FUNCTIONS: Final = re.compile(r"(\[(?:WIDE_NUMBER|ROW_FUNCTION)\] .*?)\. SQLSTATE")
+
+
+_HEADER: Final = re.compile(r"CSV header does not conform to the schema\.\s+Header: ([^\n]*)\n\s*Schema: ([^\n]*)")
+_HEADER_LENGTH: Final = re.compile(r"CSV header is not equal to .*\s+Header length: (\d+), schema size: (\d+)")
+
+
+def _plain(message: str) -> str:
+    """The first line that says something, without the names of Java classes; of a traceback of Python, the last.
+
+    Of a function of ours, only what it says itself.
+    """
+    if own := _OF_FUNCTIONS.search(message):
+        return own[1]
+    if header := _HEADER.search(message):
+        return f"its header is '{header[1].strip()}', and the columns are '{header[2].strip()}'"
+    if lengths := _HEADER_LENGTH.search(message):
+        return f"its header has {lengths[1]} columns, and there should be {lengths[2]}"
+    lines = [plain for line in message.splitlines() if (plain := _NOISE.sub("", line.strip()).strip())]
+    if "[PYTHON_EXCEPTION]" in message and any(line.endswith(_TRACEBACK) for line in lines):
+        return f"[PYTHON_EXCEPTION] {lines[-1]}"
+    return lines[0] if lines else ""

@@ -1,0 +1,56 @@
+"""Spark's log without the values that its errors quote."""
+
+import logging
+import traceback
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from penstock.clients.dead_letters.masking import cover_text
+
+_ERROR: Final = r"(?:[\w$]+\.)(?:[\w$]+\.)+[\w$]*(?:Exception|Error)"
+PARTS: Final = (
+    (rf"(?m)^(?![ \t]+at )(.*?{_ERROR}(?:: \[[A-Z][A-Z0-9_.]*\])?).*$", "$1"),
+    (rf"(?<=\n)(?![ \t]+at |[ \t]+\.\.\. |Caused by: {_ERROR}|{_ERROR})[^\n]*\n?", ""),
+    ("'[^\\n]*'", "'***'"),
+    ('"[^\\n]*"', '"***"'),
+    ("\\x7b[^\\n]*\\x7d", "***"),
+)
+"""What is left out: of an error, all but its class, its name and its stack; of other lines, what stands in quotes or in
+braces. There are no braces in the patterns themselves, which stand in some."""
+
+
+class CoveredFormatter(logging.Formatter):
+    """What is logged in Python: of an error its class and its stack, and no text."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        record.exc_text = None
+        return super().format(record)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        return cover_text(super().formatMessage(record))
+
+    def formatException(  # noqa: N802
+        self, ei: tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+    ) -> str:
+        return "".join((*traceback.format_tb(ei[2]), ei[0].__name__ if ei[0] else ""))
+
+
+def write_log_settings(folder: Path) -> Path:
+    """Write the settings by which Spark logs, and say where they are."""
+    pattern = "%m%n%ex"
+    for found, cover in PARTS:
+        pattern = f"%replace{{{pattern}}}{{{found}}}{{{cover}}}"
+    lines = (
+        "rootLogger.level = warn",
+        "rootLogger.appenderRef.stdout.ref = console",
+        "appender.console.type = Console",
+        "appender.console.name = console",
+        "appender.console.target = SYSTEM_ERR",
+        "appender.console.layout.type = PatternLayout",
+        f"appender.console.layout.pattern = %d{{yy/MM/dd HH:mm:ss}} %p %c{{1}}: {pattern}".replace("\\", "\\\\"),
+    )
+    file = folder / "log4j2.properties"
+    folder.mkdir(parents=True, exist_ok=True)
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return file

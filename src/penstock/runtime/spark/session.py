@@ -1,0 +1,283 @@
+"""The Spark session: one JVM, ours alone, silent on the terminal, and gone when we are."""
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.logger import PySparkLogger
+from pyspark.sql import SparkSession
+
+from penstock.clients.dead_letters.masked_answers import IN_WORKERS
+from penstock.clients.jvm.java import find_java
+from penstock.errors import PenstockError, ServiceError
+from penstock.manifest.model import SparkSpec
+from penstock.runtime.spark.class_archive import archive_option
+from penstock.runtime.spark.code_archive import packed
+from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of
+from penstock.runtime.spark.masked_log import CoveredFormatter, write_log_settings
+from penstock.runtime.spark.process import OomKills, is_spark_gone, kill_process, lost_spark
+
+KEPT_LOGS: Final = 10
+_OPTIONS: Final = "spark.driver.defaultJavaOptions"
+_LATE_OPTIMISATION: Final = " ".join(
+    f"-XX:Tier4{what}Threshold={calls}"
+    for what, calls in {
+        "Invocation": 100_000,
+        "MinInvocation": 12_000,
+        "Compile": 300_000,
+        "BackEdge": 800_000,
+    }.items()
+)
+"""Twenty times as many calls as the JVM counts by itself before it compiles a method in the best way it can. That takes
+a third of the CPU time of a start and of short runs. What rows go through is called that often within a second."""
+
+DEFAULTS: Final[Mapping[str, str]] = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    # A checkpoint begun without these two can never take another set of sources.
+    "spark.sql.streaming.queryEvolution.enableSourceEvolution": "true",
+    "spark.sql.streaming.offsetLog.formatVersion": "2",
+    # A process that ends while it notes its first batch leaves a file, over which no later run could begin.
+    "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # The other way to write a checkpoint starts 40 processes a batch on a local disk, 8 here, for the same rename.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
+    # How long a query that is stopped is waited for. Without a limit, a sink that hangs would keep us for ever.
+    "spark.sql.streaming.stopTimeout": "10s",
+    # How soon a query without rows says so.
+    "spark.sql.streaming.noDataProgressEventInterval": "2s",
+    # Guards an operation that we never start, and fails on a checkpoint whose first batches lack a setting.
+    "spark.sql.streaming.checkUnfinishedRepartitionOnRestart": "false",
+    # Without Kafka in it: by its older way of writing, rows that are written are not counted.
+    "spark.sql.sources.useV1SourceList": "avro,csv,json,orc,parquet,text",
+    # Filters inside the readers would hide rows from the counts of what came in.
+    "spark.sql.json.filterPushdown.enabled": "false",
+    "spark.sql.csv.filterPushdown.enabled": "false",
+    "spark.sql.parquet.filterPushdown": "false",
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # 96 bits are nanoseconds to others, and overflow
+    # Without a bound in bytes: to keep it, Spark asks for the size of every column at every row, half of the time that
+    # rows take to Python. So few rows that even the largest records of Kafka (1 MB) fit into a column of Arrow.
+    "spark.sql.execution.arrow.maxBytesPerBatch": str(2**31 - 1),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000",
+    **dict.fromkeys(
+        # Arrow checks every access to a buffer otherwise. Spark's writers grow their buffers before they write.
+        (_OPTIONS, "spark.executor.defaultJavaOptions"),
+        "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false",
+    ),
+}
+
+
+def settings(spec: SparkSpec, home: Path, jars: Sequence[Path] = ()) -> dict[str, str]:
+    """Every Spark property: defaults for a laptop, then what the project says. Its libraries join ours."""
+    cores = str(os.cpu_count() or 2)
+    local = spec.master.startswith("local")
+    said = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in spec.config.items()}
+    libraries = [*map(str, jars), *filter(None, said.pop("spark.jars", "").split(","))]
+    return {
+        "spark.master": spec.master,
+        "spark.app.name": "penstock",
+        "spark.sql.shuffle.partitions": cores,
+        "spark.sql.warehouse.dir": str(home / "warehouse"),
+        **DEFAULTS,
+        **(_for_one_machine() if local else {}),
+        **said,
+        **({"spark.jars": ",".join(libraries)} if libraries else {}),
+    }
+
+
+def _for_one_machine() -> dict[str, str]:
+    here = "127.0.0.1"
+    return {
+        "spark.driver.memory": _driver_memory(),
+        "spark.driver.host": here,
+        "spark.driver.bindAddress": here,
+        _OPTIONS: f"{DEFAULTS[_OPTIONS]} {_LATE_OPTIMISATION}",
+    }
+
+
+@contextmanager
+def spark_session(
+    spec: SparkSpec,
+    logs: Path,
+    jars: Sequence[Path] = (),
+    *,
+    inherited: Sequence[int] = (),
+    note_pid: Callable[[int], None] = lambda _: None,
+    exit_secs: float = 10,
+) -> Iterator[SparkSession]:
+    """A session with all output of Spark in a file below `logs`, and with these libraries. Ends with its JVM, which is
+    killed if it has not exited after `exit_secs`.
+
+    The JVM gets the `inherited` file descriptors: locks of ours are then held as long as it lives. `note_pid` hears of
+    its process.
+    """
+    java = find_java()
+    log = _new_log(logs)
+    logging.raiseExceptions = False  # a disk that is full is told by those who must write to it
+    handler = logging.FileHandler(log)  # py4j tells the root logger about closed connections, and errors of batches
+    if spec.covered_log:
+        handler.setFormatter(CoveredFormatter())
+    logging.getLogger().addHandler(handler)
+    for chatter in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(chatter).disabled = True  # an error of a query is ours to report
+    conf = SparkConf(loadDefaults=False)
+    for key, value in settings(spec, logs.parent.absolute(), jars).items():
+        conf.set(key, value)
+    if option := archive_option(java):
+        conf.set(_OPTIONS, f"{conf.get(_OPTIONS, '')} {option}")
+    if spec.covered_log:
+        file = write_log_settings(logs.absolute())
+        conf.set(f"spark.executorEnv.{IN_WORKERS}", "1")
+        conf.set(_OPTIONS, f'{conf.get(_OPTIONS, "")} -Dlog4j2.configurationFile="{file}"')
+    gateway = None
+    OomKills.start()
+    try:
+        # A signal now would leave a JVM behind that nobody knows; it is answered when the JVM is ours.
+        # Python workers are to be of this very Python: another one on the PATH has other packages.
+        # On the machines of a cluster it is the one that the project names.
+        environ = {"JAVA_HOME": str(java.home), "PYSPARK_PYTHON": conf.get("spark.pyspark.python", sys.executable)}
+        code = None if spec.master.startswith("local") else packed(logs)
+        if code is not None:
+            environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(code), os.environ.get("PYTHONPATH"))))
+        with _later_signals(), _environment(**environ):
+            with log.open("ab") as sink:
+                # A session of its own: Ctrl-C is ours to answer. Its stdin is a pipe: it ends when we do.
+                process = _ProcessSettings(stdout=sink, stderr=sink, start_new_session=True, pass_fds=tuple(inherited))
+                gateway = launch_gateway(conf, process)  # type: ignore[no-untyped-call]
+            note_pid(gateway.proc.pid)
+            session = _started(conf, gateway, log)
+            if code is not None:
+                session.sparkContext.addPyFile(str(code))
+        yield session
+    except PySparkRuntimeError as error:
+        if gateway is not None:
+            raise (lost_spark() if is_spark_gone(error) else error) from error
+        text = f"Spark did not start: {_last_error(log) or error}"
+        raise ServiceError("spark-start", text, hint=f"the whole log is in {log}") from error
+    except Exception as error:
+        is_ours = isinstance(error, PenstockError) and not error.internal
+        if is_ours or gateway is None or not is_spark_gone(error):
+            raise
+        raise lost_spark() from error
+    finally:
+        if gateway is not None:
+            _close(gateway.proc, exit_secs)
+
+
+class _ProcessSettings(dict[str, Any]):
+    """How the JVM is started. It does not hear SIGTERM: who stops all processes of a service at once stops ours, which
+    lets the JVM finish its batches."""
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, _ignore_signals if name == "preexec_fn" else value)
+
+
+def _ignore_signals() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _started(conf: SparkConf, gateway: Any, log: Path) -> SparkSession:
+    try:
+        return SparkSession(SparkContext(conf=conf, gateway=gateway))
+    except SPARK_ERRORS as error:
+        text = f"Spark did not start: {failure_of(error).message}"
+        raise ServiceError("spark-start", text, hint=f"the whole log is in {log}") from error
+
+
+@contextmanager
+def _later_signals() -> Iterator[None]:
+    """Signals that would end the process are kept until the block is done."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    kept: list[int] = []
+    before = {number: signal.signal(number, lambda n, _: kept.append(n)) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for received in dict.fromkeys(kept):
+        os.kill(os.getpid(), received)
+
+
+@contextmanager
+def _environment(**variables: str) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _close(jvm: "subprocess.Popen[bytes]", exit_secs: float) -> None:
+    """End Spark and its JVM. The JVM may be gone already."""
+    context = SparkContext._active_spark_context
+    if context is not None:
+        with suppress(*SPARK_ERRORS, OSError), warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+            context.stop()  # it would warn of a JVM that we have killed
+    SparkContext._active_spark_context = None
+    SparkContext._gateway = None
+    SparkContext._jvm = None
+    if jvm.stdin is not None:
+        with suppress(OSError):
+            jvm.stdin.close()
+    try:
+        jvm.wait(timeout=exit_secs)
+    except subprocess.TimeoutExpired:
+        jvm.kill()
+        jvm.wait()
+
+
+def kill_jvm(spark: SparkSession) -> None:
+    """End the JVM now, whatever it does. Its Python workers end with it: their input is a pipe from there."""
+    context: Any = spark.sparkContext
+    context._accumulatorServer.handle_error = lambda *_: None  # it would tell the terminal that somebody has left
+    kill_process(context._gateway.proc)
+
+
+def _new_log(logs: Path) -> Path:
+    try:
+        logs.mkdir(parents=True, exist_ok=True)
+        for old in sorted(logs.glob("spark-*.log"))[: -KEPT_LOGS + 1]:
+            old.unlink(missing_ok=True)
+        log = logs / f"spark-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+        log.touch()
+    except OSError as error:
+        raise ServiceError("not-writable", f"cannot write Spark's log to {logs}: {error.strerror}") from error
+    return log
+
+
+def _last_error(log: Path) -> str | None:
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return next((line.strip() for line in reversed(lines) if "Exception" in line or "Error" in line), None)
+
+
+def _driver_memory() -> str:
+    """A quarter of the machine, between 1 and 8 GB."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return f"{max(1, min(8, total // 4 // 2**30))}g"

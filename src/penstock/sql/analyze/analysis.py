@@ -1,0 +1,187 @@
+"""Everything that a query tells once the columns of its inputs are known: one pass, and plain values out of it."""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final
+
+from sqlglot import exp
+from sqlglot.errors import OptimizeError
+
+from penstock.keyed.operators import Aggregate, Operator
+from penstock.sql.analyze.column_lineage import ColumnUse, InputColumn, Origins
+from penstock.sql.analyze.ml_calls import ModelCall, model_calls, name_models
+from penstock.sql.analyze.operand_types import told
+from penstock.sql.analyze.output_schema import WindowTime, analyse
+from penstock.sql.analyze.statefulness import Construct, Window, place_of, stateful_constructs, windows
+from penstock.sql.analyze.window_columns import follow, misuses
+from penstock.sql.parse.dialects import PROJECT
+from penstock.sql.parse.query import PARSER_FAILURES, Problem, Query, bind, has_subqueries, parse, tables
+from penstock.sql.parse.window_calls import mistakes
+from penstock.sql.rewrite.translate import name_projections
+from penstock.sql.stateful.plan import carve
+from penstock.sql.stateful.stages import NO_LAG, Flow, FlowKind, JoinLag, OperatorStage
+from penstock.sql.types.columns import Columns
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What a query tells. `sound` is whether it can be worked with at all.
+
+    `times` has the input column that each window is over, if that is a column of an input; `window_times` has the
+    outputs that are ends of windows.
+    """
+
+    sound: bool
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[Problem, ...] = ()
+    """What fails over some rows only."""
+    constructs: tuple[Construct, ...] = ()
+    windows: tuple[Window, ...] = ()
+    times: tuple[InputColumn | None, ...] = ()
+    columns: Columns | None = None
+    origins: Mapping[str, Origins] = field(default_factory=dict)
+    reads_once: bool = True
+    """Whether every row that goes in is looked at once: no union, one table, no windows."""
+    passes_all: bool = False
+    """Whether it is `SELECT *` over one table, so that columns come out as they go in."""
+    window_times: Mapping[str, WindowTime] = field(default_factory=dict)
+    flow: FlowKind = "rows"
+    """Whether its rows only come, or are changes."""
+    change_key: tuple[str, ...] = ()
+    """The outputs that identify what a change is about, as far as the SQL tells."""
+    unbounded: tuple[tuple[str, int, str], ...] = ()
+    """Constructs whose state grows for ever, with their offsets and what to do beside letting it expire."""
+    hindrance: Problem | None = None
+    """Why it cannot run as a stream, though it is sound."""
+    corrects: bool = False
+    """Whether late rows change what its windows gave."""
+    asks: tuple[ModelCall, ...] = ()
+    """The calls that ask a model of machine learning."""
+    lag: JoinLag = NO_LAG
+    """How far the event times of its rows may be behind those of its inputs."""
+    keyed: bool = False
+    """Whether operators of ours keep state for it."""
+    operands: tuple[str | None, ...] = ()
+    """Types that the translation depends on; see `sql.operands`."""
+    uses: tuple[ColumnUse, ...] = ()
+    """The columns of inputs by which rows are chosen, joined or grouped."""
+
+
+def bound(sql: str, node_ids: Sequence[str], operands: Sequence[str | None] = ()) -> Query:
+    """The query of a model; nothing is parsed before somebody looks."""
+    query = name_models(bind(Query(sql, PROJECT), {node_id.casefold(): node_id for node_id in node_ids}))
+    return query.edited(told(operands)) if any(operands) else query
+
+
+def study(
+    sql: str,
+    inputs: Mapping[str, Columns | None],
+    answers: Mapping[str, str],
+    flows: Mapping[str, Flow] = MappingProxyType({}),
+    ttl_ms: int | None = None,
+    *,
+    nested: bool = False,
+) -> Study:
+    """Study a model's SQL, in which inputs are called by their node ids. Unknown columns of an input are None.
+
+    A `nested` query is read by others in the same stream.
+    """
+    try:
+        lookups = {node_id.casefold() for node_id, flow in flows.items() if flow.static}
+        found = _studied(sql, inputs, answers, lookups)
+        told = found.constructs or any(map(_is_special, flows.values()))
+        if found.sound and told and not found.problems and not any(c.way_out for c in found.constructs):
+            return _with_flow(found, sql, flows, ttl_ms, nested)
+        return found
+    except OptimizeError as error:
+        twice = _TWICE.search(str(error))
+        text = f"two tables are called `{twice[1]}`" if twice else "the tables cannot be told apart"
+        return Study(False, (Problem("sql-statement", text, hint="give each an alias with AS"),))
+    except RecursionError:
+        return Study(
+            False, (Problem("sql-syntax", "the SQL is nested too deeply", hint="split it into several models"),)
+        )
+    except PARSER_FAILURES:
+        return Study(False, (Problem("sql-syntax", "the SQL cannot be made sense of"),))
+
+
+_TWICE: Final = re.compile(r"Alias already used: (\S+)")
+
+
+def _studied(
+    sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[str, str], lookups: Collection[str]
+) -> Study:
+    parsed = parse(sql, PROJECT)
+    if isinstance(parsed, Problem):
+        return Study(False, (parsed,))
+    known = {node_id.casefold(): node_id for node_id in inputs}
+    read = tables(parsed)
+    problems = [
+        Problem("sql-unknown-table", f"`{t.name}` is read directly", t.offset, _table_hint(t.name), subject=t.name)
+        for t in read
+        if t.name.casefold() not in known
+    ]
+    if not known and not problems:
+        problems.append(Problem("sql-statement", "the SELECT reads from nothing", 0, 'add FROM {{ source("name") }}'))
+    followed = follow(parsed.tree)
+    constructs, calls = stateful_constructs(parsed, followed, lookups), windows(followed)
+    if problems:
+        return Study(False, tuple(problems), constructs=constructs, windows=calls)
+    if followed:
+        problems += [*mistakes(parsed.tree), *misuses(followed)]
+    once = len(read) == 1 and not calls
+    passes_all = once and [type(e) for e in parsed.tree.selects] == [exp.Star] and not has_subqueries(parsed)
+    asks = model_calls(parsed)
+    analysis = analyse(name_models(bind(parsed, known)), inputs, answers, windowed=bool(followed))
+    times = analysis.times if len(analysis.times) == len(calls) else (None,) * len(calls)
+    return Study(
+        sound=True,
+        problems=(*problems, *analysis.problems),
+        notes=analysis.notes,
+        constructs=constructs,
+        windows=calls,
+        times=times,
+        columns=analysis.columns,
+        origins=analysis.origins,
+        reads_once=once,
+        passes_all=passes_all,
+        window_times=analysis.window_times,
+        asks=asks,
+        operands=analysis.operands,
+        uses=analysis.uses,
+    )
+
+
+def _is_special(flow: Flow) -> bool:
+    return flow.kind != "rows" or flow.static
+
+
+def _with_flow(found: Study, sql: str, flows: Mapping[str, Flow], ttl_ms: int | None, nested: bool) -> Study:
+    query = bound(sql, tuple(flows))
+    tree = name_projections(query.take_tree())
+    carved = carve(tree, "", flows, flows, ttl_ms, nested=nested)
+    problem = carved.problem
+    if problem is not None:
+        problem = replace(problem, offset=place_of(query, problem.subject, problem.offset))
+    late = (replace(note, offset=place_of(query, note.subject, note.offset)) for note in carved.notes)
+    return replace(
+        found,
+        notes=(*found.notes, *late),
+        flow=carved.flow.kind,
+        change_key=carved.flow.key,
+        unbounded=tuple((name, place_of(query, name, at), way) for name, at, way in carved.unbounded),
+        hindrance=problem,
+        corrects=any(isinstance(s, OperatorStage) and _is_corrected(s.operator) for s in carved.stages),
+        keyed=any(isinstance(stage, OperatorStage) for stage in carved.stages),
+        lag=carved.lag,
+    )
+
+
+def _is_corrected(operator: Operator) -> bool:
+    return isinstance(operator, Aggregate) and operator.lateness_ms > 0
+
+
+def _table_hint(name: str) -> str:
+    return f'write {{{{ source("{name}") }}}} or {{{{ ref("{name}") }}}}'

@@ -1,0 +1,38 @@
+"""Spark SQL of our own making, read back to tell people what it does."""
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from penstock.sql.parse.dialects import PROJECT, SPARK
+from penstock.sql.parse.query import Query, tables
+
+
+def tables_read(sql: str) -> tuple[str, ...]:
+    """The views that a statement reads, in order of appearance."""
+    return tuple(table.name for table in tables(_read(sql)))
+
+
+def made_from(sql: str, names: Sequence[str]) -> list[str]:
+    """What the outputs with these names are made from: a column by its name, anything else as it would be written."""
+    made = {output.alias_or_name: output.unalias() for output in _read(sql).tree.selects}
+    return [_shown(made[name]) if name in made else name for name in names]
+
+
+def alias_read(sql: str) -> str | None:
+    """What the first table of a statement is called in it."""
+    table = _read(sql).tree.find(exp.From)
+    return table.alias_or_name if table is not None else None
+
+
+def _read(sql: str) -> Query:
+    return Query(sql, SPARK)
+
+
+def _shown(expression: exp.Expr) -> str:
+    """The expression with plain columns: the tables in it are our views."""
+    if isinstance(expression, exp.Column):
+        return expression.name
+    for column in list(expression.find_all(exp.Column)):
+        column.replace(exp.column(column.name))
+    return expression.sql(dialect=PROJECT)

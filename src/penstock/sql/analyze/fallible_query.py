@@ -1,0 +1,65 @@
+"""What the SQL of a whole query may fail over, said of the rows that it reads."""
+
+from collections.abc import Mapping
+
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
+
+from penstock.sql.analyze.fallible import risks
+from penstock.sql.parse.dialects import SPARK
+from penstock.sql.parse.query import PARSER_FAILURES
+
+
+def failing(
+    view: str,
+    steps: Mapping[str, str],
+    inputs: Mapping[str, tuple[str, ...]],
+    functions: frozenset[str] = frozenset(),
+) -> dict[str, tuple[str, ...]]:
+    """By input, the expressions over its rows that could fail on their way to a view.
+
+    `steps` make views of others by Spark SQL, `inputs` have their columns. Calls of `functions` are left alone. Where
+    nobody can tell, there is nothing.
+    """
+    try:
+        tree = _whole(view, {name: parse_one(sql, read=SPARK) for name, sql in steps.items()})
+        return {} if tree is None else risks(tree, inputs, functions, lambda select: select)
+    except (SqlglotError, RecursionError, *PARSER_FAILURES):
+        return {}
+
+
+def _whole(view: str, steps: Mapping[str, exp.Expr]) -> exp.Query | None:
+    """The query of a view, with those that it reads from at its head, under their names."""
+    tree = steps.get(view)
+    if not isinstance(tree, exp.Query):
+        return None
+    needed = _read(view, steps)
+    for name in [view, *needed]:
+        _rename(steps[name], name)
+    for name in needed:
+        tree = tree.with_(exp.to_identifier(name, quoted=True), as_=steps[name], copy=False)
+    return tree
+
+
+def _read(view: str, steps: Mapping[str, exp.Expr]) -> list[str]:
+    """The steps that a view is made of, beside its own."""
+    found: dict[str, None] = {}
+    waiting = [view]
+    while waiting:
+        names = {table.name for table in steps[waiting.pop()].find_all(exp.Table) if not table.db}
+        waiting += (new := [name for name in steps if name in names and name not in found])
+        found |= dict.fromkeys(new)
+    return list(found)
+
+
+def _rename(tree: exp.Expr, view: str) -> None:
+    """Give the CTEs of a query names that no other query has."""
+    names = {cte.alias.casefold(): f"{view}/{cte.alias}" for cte in tree.find_all(exp.CTE)}
+    for table in list(tree.find_all(exp.Table)):
+        new = None if table.db else names.get(table.name.casefold())
+        if new is not None:
+            if not table.alias:
+                table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=True)))
+            table.set("this", exp.to_identifier(new, quoted=True))
+    for cte in tree.find_all(exp.CTE):
+        cte.args["alias"].set("this", exp.to_identifier(names[cte.alias.casefold()], quoted=True))

@@ -1,0 +1,76 @@
+"""`ML_PREDICT` and `ML_EVALUATE`: which models a query asks, and the query with Spark functions in their place."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from penstock.sql.parse.query import Query
+from penstock.sql.types.inference_overrides import MODEL_CALLS
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """A call that asks a model of machine learning. `model` is empty if the first argument names none.
+
+    `arguments` is how many values the model is given; `as_table` is whether the call stands where a table belongs.
+    """
+
+    function: str
+    model: str
+    offset: int
+    arguments: int
+    as_table: bool
+
+
+def model_calls(query: Query) -> tuple[ModelCall, ...]:
+    """The calls, in the order of the text."""
+    found = [
+        ModelCall(
+            call.name.upper(),
+            _model(call),
+            call.meta.get("start", 0),
+            max(len(call.expressions) - 1, 0),
+            isinstance(call.find_ancestor(exp.Select, exp.Lateral, exp.Table), exp.Lateral | exp.Table),
+        )
+        for call in _calls(query.tree)
+    ]
+    return tuple(sorted(found, key=lambda call: call.offset))
+
+
+def name_models(query: Query) -> Query:
+    """The query with the names of models as texts: a bare word there is no column."""
+
+    def edit(tree: exp.Query) -> exp.Query:
+        for call in list(_calls(tree)):
+            if call.expressions and isinstance(call.expressions[0], exp.Column):
+                call.expressions[0].replace(exp.Literal.string(_model(call)))
+        return tree
+
+    return query.edited(edit)
+
+
+def with_functions(query: Query, functions: Mapping[str, str]) -> Query:
+    """The query with a function of Spark in place of each call; `functions` has their names by model."""
+
+    def edit(tree: exp.Query) -> exp.Query:
+        for call in list(_calls(tree)):
+            if (function := functions.get(_model(call))) is not None:
+                call.replace(exp.Anonymous(this=function, expressions=call.expressions[1:]))
+        return tree
+
+    return query.edited(edit)
+
+
+def _calls(tree: exp.Expr) -> Iterator[exp.Anonymous]:
+    return (node for node in tree.find_all(exp.Anonymous) if node.name.upper() in MODEL_CALLS)
+
+
+def _model(call: exp.Anonymous) -> str:
+    match call.expressions[:1]:
+        case [exp.Literal() as literal] if literal.is_string:
+            return literal.name
+        case [exp.Column() as column]:
+            return ".".join(part.name for part in column.parts)
+        case _:
+            return ""

@@ -1,0 +1,267 @@
+"""What a query puts out: columns, their types, and where each comes from."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import SqlglotError
+from sqlglot.optimizer.annotate_types import annotate_types
+from sqlglot.optimizer.qualify import qualify
+from sqlglot.optimizer.scope import traverse_scope
+from sqlglot.schema import MappingSchema
+
+from penstock.sql.analyze.column_lineage import ColumnUse, InputColumn, Known, Origins, origin_of, origins, passed, uses
+from penstock.sql.analyze.having_columns import has_found_owner, name_having_owners
+from penstock.sql.analyze.operand_types import kinds, numbered
+from penstock.sql.analyze.window_columns import Followed, Made, follow
+from penstock.sql.lint.function_calls import wrong_arguments, wrong_calls
+from penstock.sql.lint.group_by import misplaced_aggregates, ungrouped
+from penstock.sql.lint.int256 import has_wide, tell_wide
+from penstock.sql.lint.keys import unordered_keys, unsteady_keys
+from penstock.sql.lint.type_mismatches import AS_NUMBER, mismatched
+from penstock.sql.lint.unresolved_columns import taken_window_names, unresolved
+from penstock.sql.lint.unsupported import pitfalls
+from penstock.sql.parse.dialects import PROJECT
+from penstock.sql.parse.query import Problem, Query, offset_of
+from penstock.sql.parse.window_calls import Part
+from penstock.sql.rewrite.translate import name_projections
+from penstock.sql.types.columns import Column, Columns, data_type, type_text
+from penstock.sql.types.families import KnownTypes
+from penstock.sql.types.inference_overrides import decimal_type, is_trusted, tell_types
+from penstock.sql.types.int256 import wide_name, wide_of
+
+
+@dataclass(frozen=True, slots=True)
+class WindowTime:
+    """An end of a window: the input column that the window is over, and how far it may lag behind that, in ms."""
+
+    over: InputColumn
+    part: Part
+    behind_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """`columns` is None when the inputs do not tell.
+
+    `origins` has the input columns that each output is made from. `times` has, for each window in the order of the
+    text, the input column it is over; `window_times` has the outputs that are ends of windows. `operands` are types
+    that the translation depends on.
+    """
+
+    columns: Columns | None
+    origins: Mapping[str, Origins]
+    times: tuple[InputColumn | None, ...] = ()
+    window_times: Mapping[str, WindowTime] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[Problem, ...] = ()
+    """What fails over some rows only."""
+    operands: tuple[str | None, ...] = ()
+    uses: tuple[ColumnUse, ...] = ()
+    """The columns of inputs by which rows are chosen, joined or grouped."""
+
+
+NOTHING_KNOWN = Analysis(None, {})
+
+
+def analyse(
+    query: Query,
+    inputs: Mapping[str, Columns | None],
+    answers: Mapping[str, str] = MappingProxyType({}),
+    *,
+    windowed: bool = True,
+) -> Analysis:
+    """`answers` are the types that models of machine learning answer with, by name.
+
+    Where it is known that there are no windows, nobody need look for them.
+    """
+    if problems := _wrong(query, inputs):
+        return Analysis(None, {}, problems=problems)
+    taken = query.take_tree()
+    typed_nodes = numbered(taken)
+    written = name_projections(taken)
+    spelled = _spellings(written, inputs)
+    written_names = [(e.output_name, offset_of(e)) for e in written.selects]
+    schema = _schema(inputs, query.dialect)
+    tree = _qualified(written, schema, query.dialect)
+    if tree is None or not (scopes := traverse_scope(tree)):
+        return NOTHING_KNOWN
+    names = {
+        n: None if columns is None else frozenset(c.name.casefold() for c in columns) for n, columns in inputs.items()
+    }
+    followed = follow(tree) if windowed else Followed()
+    times = tuple(_origin(made, followed, names) for made in followed.roots())
+    if _is_open(tree):
+        return Analysis(None, {}, times)
+    if problems := tuple(_unusable_outputs(tree, written_names)):
+        return Analysis(None, {}, times, problems=problems)
+    if len(tree.named_selects) != len(_sides(tree)):
+        return Analysis(None, {}, times)
+    traced, used = origins(scopes[-1], names), uses(scopes, names)
+    tell_types(tree, answers)
+    typed = annotate_types(tree, schema=schema, dialect=query.dialect)
+    wide = tell_wide(typed) if has_wide(query.text, inputs) else []
+    types = _types(tree, typed, passed(traced), inputs)
+    known = KnownTypes(typed)
+    doubts = tuple(mismatched(typed, known, in_flink=query.dialect is PROJECT))
+    return Analysis(
+        columns=tuple(Column(spelled.get(name, name), kind) for name, kind in types),
+        origins={spelled.get(name, name): found for name, found in traced.items()},
+        times=times,
+        window_times={spelled.get(name, name): end for name, end in _window_outputs(tree, followed, names)},
+        problems=(
+            *wrong_arguments(typed, known, in_flink=query.dialect is PROJECT),
+            *unordered_keys(typed, known),
+            *(p for p in doubts if p.code != AS_NUMBER),
+            *wide,
+        ),
+        notes=tuple(p for p in doubts if p.code == AS_NUMBER),
+        operands=kinds(typed, typed_nodes, _operand_type),
+        uses=used,
+    )
+
+
+def _wrong(query: Query, inputs: Mapping[str, Columns | None]) -> tuple[Problem, ...]:
+    """What is wrong before types are known."""
+    scopes = traverse_scope(query.tree)
+    taken = tuple(problem for scope in scopes for problem in taken_window_names(scope, inputs))
+    return taken or (
+        *(problem for scope in scopes for problem in unresolved(scope, inputs)),
+        *(problem for scope in scopes for problem in ungrouped(scope, inputs)),
+        *misplaced_aggregates(query),
+        *wrong_calls(query),
+        *pitfalls(query),
+        *unsteady_keys(query),
+    )
+
+
+def _schema(inputs: Mapping[str, Columns | None], dialect: Dialect) -> MappingSchema:
+    known: dict[str, object] = {
+        name: {c.name.casefold(): data_type(wide_name(c.type) or c.type or "unknown") for c in columns}
+        for name, columns in inputs.items()
+        if columns is not None
+    }
+    return MappingSchema(known, dialect=dialect, normalize=False)
+
+
+def _qualified(tree: exp.Query, schema: MappingSchema, dialect: Dialect) -> exp.Query | None:
+    """The tree, which is used up, with every column that is known under its table."""
+    try:
+        qualified = qualify(
+            tree,
+            schema=schema,
+            dialect=dialect,
+            allow_partial_qualification=True,
+            expand_alias_refs=False,
+            validate_qualify_columns=False,
+            quote_identifiers=False,
+        )
+    except SqlglotError:
+        return None
+    if not isinstance(qualified, exp.Query):
+        return None
+    name_having_owners(qualified, schema)
+    return qualified
+
+
+def _is_open(tree: exp.Query) -> bool:
+    """Whether the outputs cannot be counted."""
+    return tree.is_star or tree.find(exp.Pivot) is not None or any(map(_is_fields, tree.selects))
+
+
+def _types(
+    tree: exp.Query, typed: exp.Expr, unchanged: Mapping[str, InputColumn], inputs: Mapping[str, Columns | None]
+) -> Iterator[tuple[str, str | None]]:
+    """The outputs and their types. A column that comes out as it went in keeps its own."""
+    given = {InputColumn(name, c.name.casefold()): c.type for name, columns in inputs.items() for c in columns or ()}
+    makes_rows = tree.find(exp.Explode, exp.Posexplode, exp.Inline) is not None
+    for name, same in zip(tree.named_selects, _sides(typed), strict=True):
+        if name in unchanged:
+            yield name, given.get(unchanged[name])
+        else:
+            yield name, None if makes_rows else _shared_type(same)
+
+
+def _is_fields(projection: exp.Expr) -> bool:
+    """Whether an output stands for all fields of a struct."""
+    expression = projection.unalias()
+    return isinstance(expression, exp.Column | exp.Dot) and expression.find(exp.Star) is not None
+
+
+def _origin(made: Made, followed: Followed, known: Known) -> InputColumn | None:
+    """The input column that a window is over."""
+    time = made.call.time
+    return origin_of(time, followed.scopes[id(made.select)], known) if isinstance(time, exp.Column) else None
+
+
+def _window_outputs(tree: exp.Query, followed: Followed, known: Known) -> Iterator[tuple[str, WindowTime]]:
+    """The outputs that are times of windows.
+
+    Whole windows come in the order of their ends, but single rows may be behind by the size of the window; and a
+    session may begin any time before others that ended earlier.
+    """
+    for name, column in followed.outputs.get(id(tree), {}).items():
+        made = column.made
+        origin = _origin(followed.root(made), followed, known)
+        behind = 0 if column.closed else made.call.lengths.get("SIZE", 0)
+        if origin is not None and not (made.call.kind == "SESSION" and column.part == "start"):
+            yield name, WindowTime(origin, column.part, behind)
+
+
+def _spellings(tree: exp.Query, inputs: Mapping[str, Columns | None]) -> dict[str, str]:
+    """Names of outputs as people wrote them, by the folded form that analysis works with."""
+    spelled = {c.name.casefold(): c.name for columns in inputs.values() for c in columns or ()}
+    spelled.update((e.output_name.casefold(), e.output_name) for e in tree.selects if e.output_name)
+    return spelled
+
+
+def _sides(tree: exp.Expr) -> list[tuple[exp.Expr, ...]]:
+    """The outputs of a query, each with those that a set operation puts under it."""
+    if isinstance(tree, exp.SetOperation):
+        return [(*a, *b) for a, b in zip(_sides(tree.left.unnest()), _sides(tree.right.unnest()), strict=False)]
+    return [(projection,) for projection in tree.selects] if isinstance(tree, exp.Query) else []
+
+
+def _shared_type(same: tuple[exp.Expr, ...]) -> str | None:
+    """The type of an output; where the sides of a set operation differ, Spark widens them by rules of its own."""
+    kinds = {_computed_type(projection) for projection in same}
+    return kinds.pop() if len(kinds) == 1 else None
+
+
+def _computed_type(projection: exp.Expr) -> str | None:
+    """Most computed decimals are left open, because Spark widens them by rules of its own."""
+    expression = projection.unalias()
+    if (wide := wide_of(projection.type)) is not None:
+        return wide
+    if projection.type is not None and projection.type.this is exp.DType.DECIMAL:
+        return type_text(projection.type) if isinstance(expression, exp.Cast) else decimal_type(expression)
+    return type_text(projection.type) if is_trusted(projection) else None
+
+
+def _operand_type(operand: exp.Expr) -> str | None:
+    """The type of an operand. Of a decimal it is enough to know that it is one.
+
+    In HAVING it is left to Spark where the text does not name the tables: another text would need another state.
+    """
+    if has_found_owner(operand):
+        return None
+    is_decimal = operand.type is not None and operand.type.this is exp.DType.DECIMAL
+    return _computed_type(operand) or ("DECIMAL" if is_decimal else None)
+
+
+def _unusable_outputs(tree: exp.Query, written: list[tuple[str, int]]) -> Iterator[Problem]:
+    """Two outputs of one name, or a UNION whose sides do not fit."""
+    seen: set[str] = set()
+    for name in tree.named_selects:
+        if name.casefold() in seen:
+            offset = max((at for found, at in written if found.casefold() == name.casefold()), default=0)
+            text, hint = f"two outputs are called `{name}`", "give one of them another name with AS"
+            yield Problem("sql-duplicate-column", text, offset, hint, name)
+        seen.add(name.casefold())
+    for union in tree.find_all(exp.SetOperation):
+        sides = [len(side.named_selects) for side in (union.left, union.right) if not side.is_star]
+        if len(set(sides)) > 1:
+            text = f"the two sides of a UNION have {sides[0]} and {sides[1]} columns"
+            yield Problem("sql-statement", text, offset_of(union.right), "select the same columns on both sides")

@@ -1,0 +1,218 @@
+"""What kind of query a tree is: stateless, stateful, and which constructs made it so."""
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from sqlglot import exp
+
+from penstock.sql.analyze.window_columns import Followed, follow
+from penstock.sql.catalog.function_names import is_of_group, needs_over, written_name
+from penstock.sql.parse.query import Problem, Query, full_name, offset_of
+from penstock.sql.rewrite.distinct import distinct_aggregates, is_spelled_out
+from penstock.sql.types.inference_overrides import MODEL_CALLS
+
+_NEVER: Final = "a stream cannot know what will never come; filter in a consumer"
+_TELLING: Final = (
+    exp.Group,
+    exp.Pivot,
+    exp.Join,
+    exp.Distinct,
+    exp.Window,
+    exp.Order,
+    exp.Limit,
+    exp.Fetch,
+    exp.Offset,
+    exp.SetOperation,
+    exp.In,
+    exp.Exists,
+    exp.MatchRecognize,
+    exp.AggFunc,
+    exp.Anonymous,
+    exp.Table,
+    exp.Having,
+    exp.Query,
+)
+_HOLDS_QUERIES: Final = (exp.From, exp.Join, exp.Lateral, exp.Query, exp.CTE, exp.Exists)
+
+
+@dataclass(frozen=True, slots=True)
+class Construct:
+    """A part of a query that needs memory of earlier rows. `way_out` is empty when it runs as it is.
+
+    `never` tells what no stream can do from what is sound but cannot be run here.
+    """
+
+    name: str
+    offset: int
+    way_out: str = ""
+    word: str = ""
+    never: bool = False
+
+
+def stateful_constructs(
+    query: Query, followed: Followed | None = None, lookups: Collection[str] = ()
+) -> tuple[Construct, ...]:
+    """Those that cannot run stand at their words; the places of the others are those of the first names in them.
+
+    `followed` is given if the windows of the query are known already. `lookups` are the lookup tables, by folded names:
+    a join with one keeps no state, because Spark reads it as a whole in every batch.
+    """
+    found = _constructs(query.tree, follow(query.tree) if followed is None else followed, frozenset(lookups))
+    spoken = ((c, bool(c.way_out or c.word)) for c in found)
+    placed = (replace(c, offset=place_of(query, c.name, c.offset, c.word)) if told else c for c, told in spoken)
+    return tuple(sorted(placed, key=lambda c: c.offset))
+
+
+def place_of(query: Query, name: str, offset: int, word: str = "") -> int:
+    """Where something stands that begins with a keyword: the last such word before its first name, or the next."""
+    words = {w for w in (name.partition(" ")[0], word.upper()) if w.isupper()}
+    tokens = query.dialect.tokenize(query.text) if words else []
+    found = [t.start for t in tokens if t.text.upper() in words or t.text.upper().partition(" ")[0] in words]
+    before = [start for start in found if start <= offset]
+    return before[-1] if before else found[0] if found else offset
+
+
+def over_offset(window: exp.Window) -> int:
+    """Where what stands behind OVER begins, so that this is the last such word before it."""
+    behind = [i for i in window.find_all(exp.Identifier) if "start" in i.meta and not _is_within(i, window.this)]
+    return min((i.meta["start"] for i in behind), default=offset_of(window))
+
+
+def _is_within(node: exp.Expr | None, ancestor: exp.Expr) -> bool:
+    while node is not None and node is not ancestor:
+        node = node.parent
+    return node is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A call of TUMBLE, HOP, SESSION or CUMULATE over a column."""
+
+    column: str
+    offset: int
+
+
+def windows(followed: Followed) -> tuple[Window, ...]:
+    """The windows that are over no other window, in the order of the text."""
+    calls = [made.call for made in followed.roots()]
+    return tuple(Window("" if c.time is None else _text(c.time), offset_of(c.node)) for c in calls)
+
+
+def _text(time: exp.Expr) -> str:
+    return time.name if isinstance(time, exp.Column) else time.sql(comments=False)
+
+
+def unsupported(constructs: Iterable[Construct], *, never: bool) -> tuple[Problem, ...]:
+    """The constructs that cannot run as a stream, never or just not here, each with what to do instead."""
+    return tuple(
+        Problem("sql-unsupported", f"{c.name} cannot run as a stream here", c.offset, c.way_out, subject=c.name)
+        for c in constructs
+        if c.way_out and c.never == never
+    )
+
+
+def _constructs(tree: exp.Expr, followed: Followed, lookups: frozenset[str]) -> Iterator[Construct]:
+    for node in tree.find_all(*_TELLING):
+        match node:
+            case exp.Query() if _is_value(node):
+                yield Construct("a SELECT as a value", offset_of(node), "use an inner join", "SELECT")
+            case exp.Having() if not _is_of_groups(node):
+                way_out = "a condition on single rows stands in WHERE"
+                yield Construct("HAVING without GROUP BY", offset_of(node), way_out, never=True)
+            case exp.Group():
+                yield from _grouping(node, followed)
+            case exp.Table() if node.args.get("version") and not _is_lookup(node, lookups):
+                yield Construct("FOR SYSTEM_TIME AS OF", offset_of(node))
+            case exp.Join() if _joins_streams(node, lookups):
+                outer = node.side in {"LEFT", "RIGHT", "FULL"} or node.kind in {"SEMI", "ANTI"}
+                yield Construct(f"{node.side or node.kind} JOIN".strip() if outer else "JOIN", offset_of(node))
+            case exp.Distinct() if isinstance(node.parent, exp.Select):
+                yield Construct("SELECT DISTINCT", offset_of(node.parent))
+            case exp.Window():
+                yield Construct("OVER", over_offset(node))
+            case exp.Order() if isinstance(node.parent, exp.Query):
+                way_out = "a stream has no end to sort; leave it out"
+                yield Construct("ORDER BY", offset_of(node), way_out, never=True)
+            case exp.Limit() | exp.Fetch():
+                yield Construct("LIMIT", offset_of(node), "a stream has no end to cut; leave it out", never=True)
+            case exp.Offset():
+                yield Construct("OFFSET", offset_of(node), "a stream has no first rows to leave out", never=True)
+            case exp.Union() if node.args.get("distinct"):
+                yield Construct("UNION", offset_of(node))
+            case exp.Intersect():
+                yield Construct("INTERSECT", offset_of(node))
+            case exp.Except():
+                yield Construct("EXCEPT", offset_of(node), _NEVER, never=True)
+            case exp.In() if node.args.get("query"):
+                never = isinstance(node.parent, exp.Not)
+                yield Construct("IN (SELECT …)", offset_of(node), _NEVER if never else "use an inner join", never=never)
+            case exp.Exists():
+                never = isinstance(node.parent, exp.Not)
+                way_out = _NEVER if never else "use an inner join"
+                yield Construct("EXISTS (SELECT …)", offset_of(node), way_out, never=never)
+            case exp.MatchRecognize():
+                way_out = "match in a window: SESSION with FILTER aggregates, or LAG over the event time"
+                yield Construct("MATCH_RECOGNIZE", offset_of(node), way_out, never=True)
+            case exp.Pivot() if not node.args.get("unpivot"):
+                way_out = "write SUM(…) FILTER (WHERE …) for each value, and GROUP BY"
+                yield Construct("PIVOT", offset_of(node), way_out, never=True)
+            case exp.Anonymous() if node.name.upper() in MODEL_CALLS:
+                yield Construct(node.name.upper(), offset_of(node))
+            case exp.AggFunc() | exp.Anonymous() if _ungrouped_aggregate(node):
+                yield Construct("an aggregate without GROUP BY", offset_of(node), word=written_name(node))
+            case _:
+                pass
+
+
+def _joins_streams(join: exp.Join, lookups: frozenset[str]) -> bool:
+    """Whether there is a stream on both sides of a join."""
+    if isinstance(join.this, exp.Unnest | exp.Lateral) or _is_lookup(join.this, lookups):
+        return False
+    select = join.parent
+    if not isinstance(select, exp.Select) or select.args.get("from_") is None:
+        return True
+    before = [select.args["from_"].this, *(other.this for other in select.args["joins"][: join.index])]
+    return not all(_is_lookup(relation, lookups) for relation in before)
+
+
+def _is_lookup(relation: exp.Expr, lookups: frozenset[str]) -> bool:
+    return isinstance(relation, exp.Table) and full_name(relation).casefold() in lookups
+
+
+def _is_value(query: exp.Query) -> bool:
+    """Whether a query stands where a value is wanted, and not where rows are."""
+    around = query.parent
+    wanted = isinstance(around, exp.In) and query.arg_key == "query"
+    return around is not None and not wanted and not isinstance(around, _HOLDS_QUERIES)
+
+
+def _is_of_groups(having: exp.Having) -> bool:
+    """Whether there is something to have: groups, or an aggregate, which is reported if it has none."""
+    select = having.parent
+    assert isinstance(select, exp.Select)
+    aggregates = filter(is_of_group, select.find_all(exp.AggFunc, exp.Anonymous))
+    return select.args.get("group") is not None or any(a.parent_select is select for a in aggregates)
+
+
+def _grouping(group: exp.Group, followed: Followed) -> Iterator[Construct]:
+    select = group.parent
+    known = (followed.made, followed.groups, followed.half)  # half a window is reported as such
+    if not isinstance(select, exp.Select) or not any(id(select) in windows for windows in known):
+        yield Construct("GROUP BY without a window", offset_of(group))
+        return
+    yield Construct("GROUP BY", offset_of(group))
+    for aggregate in distinct_aggregates(select):
+        if not is_spelled_out(aggregate):
+            word = written_name(aggregate)
+            typed = f"say the type: {word}(DISTINCT CAST(x AS BIGINT)), or " * isinstance(aggregate, exp.Sum | exp.Avg)
+            way_out = f"{typed}leave DISTINCT out"
+            yield Construct(f"{word}(DISTINCT …)", offset_of(aggregate), way_out, word)
+
+
+def _ungrouped_aggregate(node: exp.Expr) -> bool:
+    """One that stands where no aggregate can is reported as such."""
+    select = node.parent_select
+    if not is_of_group(node) or needs_over(node) or select is None or select.args.get("group") is not None:
+        return False
+    return not isinstance(node.find_ancestor(exp.Where, exp.Join, exp.Select), exp.Where | exp.Join)

@@ -1,0 +1,76 @@
+"""What becomes of SQL whose operators are chosen by types that only Spark knows, seen from the state of a query."""
+
+from functools import lru_cache
+from typing import Final
+
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
+
+from penstock.sql.catalog.function_names import is_aggregate
+from penstock.sql.parse.dialects import SPARK
+from penstock.sql.parse.replacement import replace_node
+from penstock.sql.rewrite.operators import DIVIDE, MEAN
+from penstock.sql.rewrite.templates import enclosed, filled
+from penstock.sql.rewrite.unnest import ENTRIES
+
+_CHOSEN: Final = (DIVIDE, MEAN)
+_NUMBERED: Final = "TRANSFORM(_1, (e, i) -> STRUCT(e AS e, i + 1 AS col2))"
+
+
+@lru_cache(maxsize=512)
+def state_text(sql: str) -> str:
+    """The last SQL of a query, alike for texts that lead to the same state.
+
+    How a division or a mean is chosen does not matter where nothing is made of its result but an output.
+    """
+    if not any(word in sql.lower() for word in (*_CHOSEN, "/", "avg(", "try_divide")):
+        return sql
+    try:
+        tree = parse_one(sql, read=SPARK)
+    except SqlglotError:
+        return sql
+    for node in [node for node in tree.find_all(exp.Anonymous, exp.SafeDivide) if _is_only_output(node, tree)]:
+        match node.name.lower() if isinstance(node, exp.Anonymous) else "try_divide":
+            case name if name == MEAN:
+                replace_node(node, node.expressions[0].copy())
+            case name if name == DIVIDE:
+                replace_node(node, _divided(*node.expressions))
+            case "try_divide":
+                one, other = node.expressions if isinstance(node, exp.Anonymous) else (node.this, node.expression)
+                replace_node(node, _divided(one, exp.Nullif(this=other.copy(), expression=exp.Literal.number(0))))
+    return tree.sql(SPARK, identify=True, comments=False)
+
+
+@lru_cache(maxsize=512)
+def unnested_text(sql: str) -> str:
+    """SQL, alike for both ways to make rows of an array whose type only Spark knows.
+
+    The rows are the same: one way takes maps too.
+    """
+    if not any(word in sql.lower() for word in ("explode(", "inline(")):
+        return sql
+    try:
+        tree = parse_one(sql, read=SPARK)
+    except SqlglotError:
+        return sql
+    for view in tree.find_all(exp.Lateral):
+        call = view.this.this if isinstance(view.this, exp.Inline) else None
+        if isinstance(call, exp.Anonymous) and call.name.lower() == ENTRIES:
+            given, *numbers = (argument.copy() for argument in call.expressions)
+            columns = view.args["alias"].columns
+            maker = exp.Explode if len(columns) == 1 and not numbers else exp.Inline
+            view.set("this", maker(this=filled(_NUMBERED, given) if numbers else given))
+    return tree.sql(SPARK, identify=True, comments=False)
+
+
+def _divided(one: exp.Expr, other: exp.Expr) -> exp.Expr:
+    return exp.Div(this=enclosed(one.copy()), expression=enclosed(other.copy()))
+
+
+def _is_only_output(node: exp.Expr, tree: exp.Expr) -> bool:
+    above = node.parent
+    while above is not None and above is not tree:
+        if isinstance(above, exp.Query | exp.Group | exp.Window) or is_aggregate(above):
+            return False
+        above = above.parent
+    return above is tree

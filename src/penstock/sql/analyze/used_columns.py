@@ -1,0 +1,158 @@
+"""Which columns a query in stages uses of what it reads, by their names.
+
+A column is only ever meant by its name, or by a star. A star hands columns on under their names, so of those that it
+stands for, only the ones count that somebody behind it names.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
+
+from penstock.sql.parse.dialects import SPARK
+from penstock.sql.stateful.stages import ORDERED
+
+Names: TypeAlias = frozenset[str] | None
+"""Names of columns, in lower case; None for all that there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class SqlUse:
+    """A view made by SQL."""
+
+    view: str
+    sql: str
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorUse:
+    """A view made by an operator, which needs the columns `own` of its inputs and hands on the others."""
+
+    view: str
+    inputs: tuple[str, ...]
+    own: frozenset[str]
+
+
+def used_columns(
+    steps: Iterable[SqlUse | OperatorUse], outputs: Collection[str], expressions: Mapping[str, Iterable[str]]
+) -> dict[str, Names] | None:
+    """The names that are used of every view. All columns of the `outputs` are, and those in `expressions` over a view.
+
+    None if that cannot be told.
+    """
+    used: dict[str, Names] = dict.fromkeys(outputs, None)
+    for view, texts in expressions.items():
+        _use(used, view, _named_in(f"SELECT {', '.join(texts)}", None) if texts else frozenset())
+    parsed = [(step, _parsed(step.sql) if isinstance(step, SqlUse) else None) for step in steps]
+    packed = frozenset(name for _, tree in parsed if tree is not None for name in _packed(tree))
+    for step, tree in reversed(parsed):
+        behind = used.get(step.view, frozenset())
+        match step:
+            case OperatorUse():
+                needed = None if behind is None else behind | step.own
+                for view in step.inputs:
+                    _use(used, view, needed)
+            case SqlUse() if tree is not None:
+                names = _names(tree, behind, packed)
+                for table in tree.find_all(exp.Table):
+                    _use(used, table.name.removesuffix(ORDERED), names)
+            case _:
+                return None
+    return used
+
+
+def _use(used: dict[str, Names], view: str, names: Names) -> None:
+    before = used.get(view, frozenset())
+    used[view] = None if before is None or names is None else before | names
+
+
+def _parsed(sql: str) -> exp.Expr | None:
+    try:
+        return parse_one(sql, read=SPARK)
+    except (SqlglotError, RecursionError):
+        return None
+
+
+def _named_in(sql: str, behind: Names) -> Names:
+    tree = _parsed(sql)
+    return None if tree is None else _names(tree, behind, frozenset())
+
+
+def _names(tree: exp.Expr, behind: Names, packed: frozenset[str]) -> Names:
+    """What a query names of what it reads, if these outputs of it are used."""
+    if any(join.method == "NATURAL" for join in tree.find_all(exp.Join)) or _takes_whole(tree, packed):
+        return None
+    named = frozenset(identifier.name.lower() for identifier in tree.find_all(exp.Identifier))
+    stars = [star for star in tree.find_all(exp.Star) if not isinstance(star.parent, exp.Count)]
+    if not stars:
+        return named
+    if behind is None or tree.find(exp.SetOperation) or not all(map(_hands_on, stars)):
+        return None
+    return named | behind
+
+
+def _hands_on(star: exp.Star) -> bool:
+    """Whether a star stands for outputs, or for the fields of a struct that is one, and nothing more."""
+    node: exp.Expr = star.parent if isinstance(star.parent, exp.Column) else star
+    if node.parent is not None and _is_struct(node.parent):
+        node = node.parent.parent if isinstance(node.parent.parent, exp.Alias) else node.parent
+    select = node.parent
+    if not isinstance(select, exp.Select) or select.args.get("distinct") or select.args.get("group"):
+        return False
+    return node.arg_key == "expressions"
+
+
+def without_unused(sql: str, names: Names) -> str:
+    """A query without outputs that nobody uses, as far as these can be left out without changing anything else."""
+    tree = _parsed(sql)
+    if names is None or not isinstance(tree, exp.Select) or tree.args.get("distinct") or tree.args.get("group"):
+        return sql
+    mentioned = Counter(identifier.name.lower() for identifier in tree.find_all(exp.Identifier))
+    kept = [e for e in tree.expressions if _name(e) in names or mentioned[_name(e)] > 1 or not _is_plain(e)]
+    if not kept or len(kept) == len(tree.expressions):
+        return sql
+    tree.set("expressions", kept)
+    return tree.sql(SPARK)
+
+
+def _name(output: exp.Expr) -> str:
+    return output.alias_or_name.lower()
+
+
+def _is_plain(output: exp.Expr) -> bool:
+    """Whether an output is made from its row alone: one that unfolds arrays makes several rows of one."""
+    return not output.is_star and output.find(exp.UDTF, exp.Explode, exp.AggFunc, exp.Window, exp.Anonymous) is None
+
+
+def keeps_rows(sql: str) -> bool:
+    """Whether Spark may keep rows for a query by itself: to join or to group them, or to find those that are alike."""
+    tree = _parsed(sql)
+    return tree is None or tree.find(exp.Join, exp.Group, exp.Distinct, exp.AggFunc) is not None
+
+
+def _is_struct(node: exp.Expr | None) -> bool:
+    return isinstance(node, exp.Struct) or (isinstance(node, exp.Anonymous) and str(node.this).upper() == "STRUCT")
+
+
+def _packed(tree: exp.Expr) -> Iterable[str]:
+    """The names of structs that are rows of something: a star made them, or they are rows with their order."""
+    for alias in tree.find_all(exp.Alias):
+        row = isinstance(alias.this, exp.Column) and alias.this.name == _ROW
+        if row or (_is_struct(alias.this) and alias.this.find(exp.Star)):
+            yield alias.alias.lower()
+
+
+_ROW = "row"
+"""What rows with their order are called as a whole."""
+
+
+def _takes_whole(tree: exp.Expr, packed: frozenset[str]) -> bool:
+    """Whether a row is taken as a whole, and not by its fields."""
+    return any(
+        column.name.lower() in packed or (column.name == _ROW and not isinstance(column.parent, exp.Alias))
+        for column in tree.find_all(exp.Column)
+        if not isinstance(column.this, exp.Star)
+    )

@@ -1,0 +1,216 @@
+"""Which columns are the ends of windows, through subqueries and CTEs, and what is grouped by them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from sqlglot import exp
+from sqlglot.optimizer.scope import Scope, traverse_scope
+
+from penstock.sql.parse.query import Problem, offset_of, start_of
+from penstock.sql.parse.window_calls import Call, Part, call_of, has_windows, made_windows
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Made:
+    """A window, and the SELECT that makes it: of groups, or of single rows."""
+
+    call: Call
+    select: exp.Select
+
+    @property
+    def of_rows(self) -> bool:
+        return self.call.part is not None
+
+
+@dataclass(frozen=True, slots=True)
+class WindowColumn:
+    """A column that is the start, the end or the time of a window; `closed` if whole windows come, and not rows."""
+
+    made: Made
+    part: Part
+    closed: bool
+
+
+_Ends: TypeAlias = dict[str, WindowColumn]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A column that stands somewhere in a SELECT, the input of it that has the column, and what it is."""
+
+    node: exp.Column
+    alias: str
+    column: WindowColumn
+
+
+@dataclass(slots=True)
+class Followed:
+    """What is known of the windows of a tree, by the `id` of a SELECT.
+
+    `made` has the window that it makes, `outputs` the outputs that are ends of windows, `used` the columns in it that
+    are, `groups` the window whose ends it groups by, and `half` a key that is only one end of a window.
+    """
+
+    scopes: dict[int, Scope] = field(default_factory=dict)
+    made: dict[int, Made] = field(default_factory=dict)
+    outputs: dict[int, _Ends] = field(default_factory=dict)
+    used: dict[int, list[Found]] = field(default_factory=dict)
+    groups: dict[int, Made] = field(default_factory=dict)
+    half: dict[int, Found] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        """Whether there is anything of windows in the tree."""
+        return bool(self.scopes)
+
+    def over(self, made: Made) -> Found | None:
+        """The end of another window that a window is over."""
+        time = made.call.time
+        return next((f for f in self.used.get(id(made.select), ()) if f.node is time), None)
+
+    def root(self, made: Made) -> Made:
+        """The first of windows over windows."""
+        found = self.over(made)
+        return made if found is None else self.root(found.column.made)
+
+    def roots(self) -> list[Made]:
+        """The windows that are over no other window, in the order of the text."""
+        found = [made for made in self.made.values() if self.over(made) is None]
+        return sorted(found, key=lambda made: offset_of(made.call.node))
+
+
+def follow(tree: exp.Expr) -> Followed:
+    followed = Followed()
+    if has_windows(tree):
+        for scope in traverse_scope(tree):
+            if isinstance(scope.expression, exp.Select):
+                _follow(scope, scope.expression, followed)
+    return followed
+
+
+def sources(scope: Scope) -> dict[str, exp.Select]:
+    """The SELECTs that this one reads, by alias."""
+    found = {alias: source for alias, (_, source) in scope.selected_sources.items() if isinstance(source, Scope)}
+    return {alias: s.expression for alias, s in found.items() if isinstance(s.expression, exp.Select)}
+
+
+def stars(select: exp.Select) -> list[tuple[exp.Star, str | None]]:
+    """The stars among the outputs, each with the alias before it."""
+    found: list[tuple[exp.Star, str | None]] = []
+    for projection in select.expressions:
+        if isinstance(projection, exp.Star):
+            found.append((projection, None))
+        elif isinstance(projection, exp.Column) and isinstance(projection.this, exp.Star):
+            found.append((projection.this, projection.table))
+    return found
+
+
+def is_same(alias: str | None, other: str) -> bool:
+    """Whether an alias, if there is one, is this one."""
+    return alias is None or alias.casefold() == other.casefold()
+
+
+def _follow(scope: Scope, select: exp.Select, followed: Followed) -> None:
+    own = id(select)
+    followed.scopes[own] = scope
+    given = {alias: followed.outputs.get(id(source), {}) for alias, source in sources(scope).items()}
+    followed.used[own] = [
+        Found(node, alias, columns[name])
+        for node in select.find_all(exp.Column)
+        if node.parent_select is select
+        for alias, columns in given.items()
+        if is_same(node.table or None, alias) and (name := node.name.casefold()) in columns
+    ]
+    if makes := made_windows(select):
+        followed.made[own] = Made(makes[0], select)
+    elif select.args.get("group") is not None:
+        _group(select, followed)
+    followed.outputs[own] = dict(_outputs(select, given, followed))
+
+
+def _group(select: exp.Select, followed: Followed) -> None:
+    """A window is grouped by if both its start and its end are."""
+    keys = _keys(select, followed.used[id(select)])
+    for key in keys:
+        if {"start", "end"} <= {other.column.part for other in keys if other.column.made is key.column.made}:
+            followed.groups[id(select)] = key.column.made
+            return
+    if keys:
+        followed.half[id(select)] = keys[0]
+
+
+def _keys(select: exp.Select, used: Sequence[Found]) -> list[Found]:
+    """The ends of windows in GROUP BY, also under the name of an output."""
+    nodes = list(select.args["group"].expressions)
+    named = {e.alias.casefold(): e.this for e in select.expressions if isinstance(e, exp.Alias)}
+    nodes += [named[n.name.casefold()] for n in nodes if isinstance(n, exp.Column) and n.name.casefold() in named]
+    return [found for found in used if any(found.node is node for node in nodes)]
+
+
+def _outputs(select: exp.Select, given: Mapping[str, _Ends], followed: Followed) -> Iterator[tuple[str, WindowColumn]]:
+    made, grouped = followed.made.get(id(select)), followed.groups.get(id(select))
+    aggregates = select.args.get("group") is not None
+    ends = {id(found.node): found.column for found in followed.used[id(select)]}
+    for _, table in stars(select):
+        for alias, columns in given.items():
+            if is_same(table, alias):
+                yield from columns.items()
+    for projection in select.expressions:
+        name, expression = projection.alias_or_name.casefold(), projection.unalias()
+        call = call_of(expression)
+        if made is not None and call is not None and call.part is not None and call.is_of(made.call):
+            yield name, WindowColumn(made, call.part, aggregates)
+        elif (column := ends.get(id(expression))) is not None and not aggregates:
+            yield name, column
+        elif column is not None and column.made is grouped:
+            yield name, WindowColumn(column.made, column.part, True)
+
+
+# Mistakes
+
+
+def misuses(followed: Followed) -> Iterator[Problem]:
+    """Windows that are right by themselves, and not where they stand."""
+    for found in followed.half.values():
+        text = f"GROUP BY has `{found.node.name}`, which is only one end of a window"
+        yield Problem("window-invalid", text, start_of(found.node), "group by the start and the end of the window")
+    for made in followed.made.values():
+        over = followed.over(made)
+        if over is not None and over.column.part != "time":
+            text = f"`{over.node.name}` is the {over.column.part} of a window, and no event time in this model"
+            hint = "use the time of the window: `window_time`, or what ends in _ROWTIME"
+            yield Problem("window-without-event-time", text, start_of(over.node), hint, over.node.name)
+        if made.call.kind == "CUMULATE" and not is_window_table(made.select):
+            hint = "write it as a table: FROM TABLE(CUMULATE(TABLE t, DESCRIPTOR(ts), step, size))"
+            yield Problem("window-invalid", "CUMULATE makes windows of tables only", start_of(made.call.node), hint)
+        if made.call.kind == "HOP" and made.of_rows and not is_window_table(made.select):
+            text = "a row is in several windows of HOP, and nothing is grouped by them"
+            hint = "add HOP(…) to GROUP BY, or read FROM TABLE(HOP(TABLE t, DESCRIPTOR(ts), slide, size))"
+            yield Problem("window-invalid", text, start_of(made.call.node), hint)
+        if made.call.kind == "SESSION" and made.of_rows:
+            yield from _misused_session(made, followed)
+
+
+def is_window_table(select: exp.Select) -> bool:
+    """Whether a SELECT does no more than to add a window to all columns of what it reads."""
+    clauses = {name for name, value in select.args.items() if value}
+    return clauses <= {"expressions", "from_", "kind"} and isinstance(select.expressions[0], exp.Star)
+
+
+def _misused_session(made: Made, followed: Followed) -> Iterator[Problem]:
+    """A session is known when its rows are grouped, and not before."""
+    place = start_of(made.call.node)
+    readers = [scope for scope in followed.scopes.values() if any(s is made.select for s in sources(scope).values())]
+    if not readers or any(followed.groups.get(id(scope.expression)) is not made for scope in readers):
+        text = "rows have no session before they are grouped"
+        yield Problem("window-invalid", text, place, "group by window_start and window_end")
+        return
+    wanted = {key.name.casefold() for key in made.call.keys}
+    for scope in readers:
+        ends = [found.node for found in followed.used[id(scope.expression)]]
+        rest = [e for e in scope.expression.args["group"].expressions if not any(e is end for end in ends)]
+        if {key.name.casefold() for key in rest} != wanted:
+            keys = ", ".join(key.sql() for key in rest)
+            text = "sessions are kept apart by other columns than they are grouped by"
+            hint = f"write PARTITION BY {keys} behind the table" if keys else "group by the columns of PARTITION BY too"
+            yield Problem("window-invalid", text, place, hint)

@@ -1,0 +1,1 @@
+"""The functions of each dialect: tables of data."""

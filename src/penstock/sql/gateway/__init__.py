@@ -1,0 +1,1 @@
+"""SQL that Conduktor's gateway can run by itself."""

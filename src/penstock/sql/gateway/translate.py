@@ -1,0 +1,300 @@
+"""SQL as Conduktor's gateway understands it: fields of one topic, and conditions on them that are joined by AND.
+
+What its documentation does not name is not sent to it, but refused here.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from sqlglot import exp
+
+from penstock.sql.analyze.statefulness import place_of
+from penstock.sql.catalog.function_names import written_name
+from penstock.sql.gateway.selection import EVERYTHING, Below, Output, Selection
+from penstock.sql.parse.query import Problem, Query, start_of
+from penstock.sql.types.columns import data_type
+
+WAY_OUT: Final = "write `materialized: topic`: a Spark query does it then"
+_WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?")
+_TAKEN: Final = frozenset(
+    {
+        "and", "as", "between", "by", "case", "distinct", "else", "end", "false", "from", "group", "having", "in", "is",
+        "join", "like", "limit", "not", "null", "on", "or", "order", "record", "regexp", "select", "then", "true",
+        "union", "when", "where",
+    }
+)  # fmt: skip
+"""Words that mean something else there. Fields below `record` are those of the record itself: its key, its offset."""
+_CLAUSES: Final[Mapping[str, str]] = {
+    "distinct": "DISTINCT",
+    "group": "GROUP BY",
+    "joins": "JOIN",
+    "laterals": "LATERAL",
+    "order": "ORDER BY",
+    "sample": "TABLESAMPLE",
+    "with_": "WITH",
+}
+_COMPARED: Final[Mapping[type[exp.Expr], tuple[str, str]]] = {
+    exp.EQ: ("=", "="),
+    exp.NEQ: ("<>", "<>"),
+    exp.GT: (">", "<"),
+    exp.GTE: (">=", "<="),
+    exp.LT: ("<", ">"),
+    exp.LTE: ("<=", ">="),
+}
+"""Operators, and what they become when the sides change places."""
+_REGEXP: Final = "REGEXP"
+_NAMES: Final[Mapping[type[exp.Expr], str]] = {
+    exp.Between: "BETWEEN",
+    exp.Boolean: "TRUE or FALSE",
+    exp.Bracket: "field by its place or key",
+    exp.Case: "CASE in this place",
+    exp.Cast: "CAST",
+    exp.Column: "column in this place",
+    exp.Exists: "EXISTS",
+    exp.ILike: "ILIKE",
+    exp.In: "IN",
+    exp.Is: "IS NULL",
+    exp.Like: "LIKE",
+    exp.Literal: "literal in this place",
+    exp.Neg: "negative number",
+    exp.NullSafeEQ: "<=>",
+    exp.Or: "OR",
+}
+
+
+class _RefusedError(Exception):
+    """A part that the gateway does not know."""
+
+    def __init__(self, node: exp.Expr, name: str, message: str | None = None, *, by_word: bool = False) -> None:
+        super().__init__(name)
+        self.node = node
+        self.name = name
+        self.message = message or f"the gateway's SQL has no {name}"
+        self.by_word = by_word
+
+
+def selection(query: Query, below: Below) -> tuple[Selection, tuple[Problem, ...]]:
+    """What the gateway is told, and what it cannot be told."""
+    problems: list[_RefusedError] = []
+    tree = query.tree
+    if not isinstance(tree, exp.Select):
+        problems.append(_RefusedError(tree, _set_name(tree), by_word=True))
+        return EVERYTHING, _placed(query, problems)
+    problems.extend(_clauses(tree))
+    reading = _Reading(below, _alias(tree))
+    outputs: list[Output] = []
+    conditions: list[str] = [*below.selection.conditions]
+    is_all = [e.is_star for e in tree.expressions] == [True]
+    star = tree.find(exp.Star) if is_all else None
+    if star is not None and any(star.args.values()):
+        problems.append(_RefusedError(star, "`*` with anything behind it"))
+    for position, projection in enumerate(() if is_all else tree.expressions):
+        try:
+            outputs.append(reading.output(projection, position))
+        except _RefusedError as refused:
+            problems.append(refused)
+    where = tree.args.get("where")
+    for condition in _joined(where.this) if where is not None else ():
+        try:
+            conditions.append(reading.condition(condition))
+        except _RefusedError as refused:
+            problems.append(refused)
+    chosen = below.selection.outputs if is_all else tuple(outputs)
+    return Selection(chosen, tuple(conditions)), _placed(query, problems)
+
+
+def _placed(query: Query, problems: list[_RefusedError]) -> tuple[Problem, ...]:
+    found = []
+    for problem in problems:
+        start = _start(problem.node)
+        offset = place_of(query, problem.name, start) if problem.by_word else start
+        found.append(Problem("gateway-unsupported", problem.message, offset, WAY_OUT, subject=problem.name))
+    return tuple(dict.fromkeys(found))
+
+
+def _start(node: exp.Expr) -> int:
+    """Where a node begins, or what it stands in: not every part knows its place."""
+    while not any("start" in part.meta for part in node.walk()) and node.parent is not None:
+        node = node.parent
+    return start_of(node)
+
+
+def _set_name(tree: exp.Query) -> str:
+    if isinstance(tree, exp.Union):
+        return "UNION" if tree.args.get("distinct") else "UNION ALL"
+    return tree.key.upper()
+
+
+def _alias(tree: exp.Select) -> str:
+    origin = tree.args.get("from_")
+    return origin.this.alias_or_name.casefold() if origin is not None else ""
+
+
+def _clauses(tree: exp.Select) -> Iterator[_RefusedError]:
+    """Everything about a SELECT that is neither its list, nor its table, nor its WHERE."""
+    for key, value in tree.args.items():
+        if value and key not in ("expressions", "from_", "where"):
+            node = value[0] if isinstance(value, list) else value
+            name = _CLAUSES.get(key, key.upper())
+            yield _RefusedError(node if isinstance(node, exp.Expr) else tree, name, by_word=True)
+    origin = tree.args.get("from_")
+    table = origin.this if origin is not None else None
+    if isinstance(table, exp.Table):
+        more = [key for key, value in table.args.items() if value and key not in ("this", "alias", "db", "catalog")]
+        alias = table.args.get("alias")
+        if more or (alias is not None and alias.args.get("columns")):
+            yield _RefusedError(table, "table with anything but a name and an alias")
+    elif table is not None:
+        yield _RefusedError(table, "subquery" if isinstance(table, exp.Subquery) else "table function")
+
+
+def _joined(condition: exp.Expr) -> Iterator[exp.Expr]:
+    """The conditions that must all be met, in the order of the text."""
+    match condition:
+        case exp.Paren():
+            yield from _joined(condition.this)
+        case exp.And():
+            yield from _joined(condition.left)
+            yield from _joined(condition.right)
+        case _:
+            yield condition
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """Says parts of a query in the gateway's words, where it has any."""
+
+    below: Below
+    alias: str
+
+    def output(self, projection: exp.Expr, position: int) -> Output:
+        name = projection.output_name or f"_col_{position}"
+        if projection.is_star:
+            raise _RefusedError(projection, "`*` beside other outputs")
+        if not _is_name(name):
+            raise _RefusedError(projection, f"output called `{name}`")
+        inner = projection.unalias()
+        if isinstance(inner, exp.Case):
+            return Output(name, self._case(inner), is_field=False)
+        path = _path(inner, self.alias)
+        if path is None:
+            raise _RefusedError(inner, _name_of(inner))
+        shown = self.below.outputs.get(path[0].casefold())
+        return Output(name, self._field(inner, path), path[0].casefold(), shown is None or shown.is_field)
+
+    def condition(self, node: exp.Expr) -> str:
+        field, operator, literal = self._sides(node)
+        path = _path(field, self.alias)
+        if path is None:
+            raise _RefusedError(field, _name_of(field))
+        if not isinstance(literal, exp.Literal):
+            raise _RefusedError(literal, _name_of(literal))
+        if path[0].casefold() in self.below.masked:
+            message = f"`{path[0]}` is masked, and the gateway would look at what is behind the mask"
+            raise _RefusedError(field, path[0], message)
+        if (shown := self.below.outputs.get(path[0].casefold())) is not None and not shown.is_field:
+            raise _RefusedError(field, "condition on a CASE")
+        self._fits(field, path, literal)
+        return f"{self._field(field, path)} {operator} {_literal(literal)}"
+
+    def _sides(self, node: exp.Expr) -> tuple[exp.Expr, str, exp.Expr]:
+        """The field of a comparison, its operator, and what it is compared with."""
+        if type(node) in _COMPARED:
+            straight, turned = _COMPARED[type(node)]
+            left, right = node.this.unnest(), node.expression.unnest()
+            if isinstance(left, exp.Literal) and not isinstance(right, exp.Literal):
+                return right, turned, left
+            return left, straight, right
+        if isinstance(node, exp.RegexpLike):
+            return node.this.unnest(), _REGEXP, node.expression.unnest()
+        if isinstance(node, exp.Anonymous) and node.name.upper() == _REGEXP and len(node.expressions) == 2:
+            return node.expressions[0].unnest(), _REGEXP, node.expressions[1].unnest()
+        raise _RefusedError(node, _name_of(node))
+
+    def _case(self, case: exp.Case) -> str:
+        if case.this is not None:
+            raise _RefusedError(case, "CASE with a value behind it")
+        if case.args.get("default") is None:
+            raise _RefusedError(case, "CASE without ELSE")
+        parts = []
+        for branch in case.args["ifs"]:
+            conditions = " AND ".join(self.condition(condition) for condition in _joined(branch.this))
+            parts.append(f"WHEN {conditions} THEN {self._result(branch.args['true'])}")
+        return f"CASE {' '.join(parts)} ELSE {self._result(case.args['default'])} END"
+
+    def _result(self, node: exp.Expr) -> str:
+        if not isinstance(node, exp.Literal):
+            raise _RefusedError(node, "CASE that gives anything but texts and numbers")
+        return _literal(node)
+
+    def _field(self, node: exp.Expr, path: tuple[str, ...]) -> str:
+        """A field as it stands in the records of the topic."""
+        if (output := self.below.outputs.get(path[0].casefold())) is not None:
+            if len(path) > 1 and not output.is_field:
+                raise _RefusedError(node, "field of a CASE")
+            return ".".join([output.text, *path[1:]])
+        known = {c.name.casefold(): c.name for c in self.below.columns or ()}
+        if self.below.columns is not None and path[0].casefold() not in known:
+            raise _RefusedError(node, path[0], f"`{path[0]}` is no field of the records")
+        path = (known.get(path[0].casefold(), path[0]), *path[1:])
+        if not all(map(_is_name, path)):
+            raise _RefusedError(node, f"field called `{'.'.join(path)}`")
+        return ".".join(path)
+
+    def _fits(self, node: exp.Expr, path: tuple[str, ...], literal: exp.Literal) -> None:
+        """Numbers are compared with numbers and texts with texts: anything else Spark reads in its own way."""
+        kind = next((c.type for c in self.below.columns or () if c.name.casefold() == path[0].casefold()), None)
+        if kind is None or len(path) > 1:
+            return
+        is_number = data_type(kind).this in exp.DataType.NUMERIC_TYPES
+        if is_number == literal.is_string or (literal.is_string and kind != "STRING"):
+            given = "a text" if literal.is_string else "a number"
+            message = f"`{path[0]}` is {kind}, and the gateway would compare it with {given}"
+            raise _RefusedError(node, path[0], message)
+
+
+def _path(node: exp.Expr, alias: str) -> tuple[str, ...] | None:
+    """The names that lead to a field, without that of the table; None for what is no field."""
+    match node:
+        case exp.Column() if not node.is_star:
+            names = tuple(part.name for part in node.parts)
+        case exp.Dot() if isinstance(node.expression, exp.Identifier):
+            inner = _path(node.this, "")
+            names = () if inner is None else (*inner, node.expression.name)
+        case _:
+            names = ()
+    without = names[1:] if len(names) > 1 and names[0].casefold() == alias else names
+    return without or None
+
+
+def _is_name(text: str) -> bool:
+    return _WORD.fullmatch(text) is not None and text.casefold() not in _TAKEN
+
+
+def _literal(literal: exp.Literal) -> str:
+    text = str(literal.this)
+    if not literal.is_string:
+        if not _NUMBER.fullmatch(text):
+            raise _RefusedError(literal, f"number written as `{text}`")
+        return text
+    if text.startswith("$"):
+        message = "the gateway takes a text that begins with `$` for a field"
+        raise _RefusedError(literal, "text that begins with `$`", message)
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _name_of(node: exp.Expr) -> str:
+    """What people call a part of a query."""
+    if isinstance(node, exp.Not):
+        inner = node.this.unnest()
+        return "IS NOT NULL" if isinstance(inner, exp.Is) else f"NOT {_NAMES.get(type(inner), '')}".strip()
+    if type(node) in _NAMES:
+        return _NAMES[type(node)]
+    if isinstance(node, exp.Subquery | exp.Query):
+        return "subquery"
+    if isinstance(node, exp.Func):
+        return f"{written_name(node)}(…)"
+    return f"`{node.sql(comments=False)}`"

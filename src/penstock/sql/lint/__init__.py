@@ -1,0 +1,1 @@
+"""Mistakes that are found before anything runs."""

@@ -1,0 +1,211 @@
+"""Calls of functions, checked before anything runs: names that nobody knows, and arguments that cannot be right."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, TypeAlias
+
+from sqlglot import exp
+
+from penstock.errors import nearest
+from penstock.sql.catalog.flink_functions import ABSENT, SPECIAL, TABLE, Function
+from penstock.sql.catalog.function_names import called_name, has_over, needs_over, written_name
+from penstock.sql.catalog.pipeline_functions import PIPELINE_ABSENT, PIPELINE_TABLE, TRANSLATED
+from penstock.sql.catalog.spark_functions import SPARK_NAMES
+from penstock.sql.lint.unsupported_pipeline import misused
+from penstock.sql.parse.allowed_forms import UNSAFE_FUNCTIONS
+from penstock.sql.parse.dialects import PROJECT
+from penstock.sql.parse.query import Problem, Query, offset_of, start_of
+from penstock.sql.parse.window_calls import call_of, unknown_unit
+from penstock.sql.parse.window_tvf import SPANS, WINDOW_PARTS
+from penstock.sql.types.columns import type_text
+from penstock.sql.types.families import MEMBERS, KnownTypes
+from penstock.sql.types.inference_overrides import MODEL_CALLS
+from penstock.sql.types.int256 import NAMES as WIDE_NAMES
+
+FLINK_NAMES: Final = frozenset({*TABLE, *SPECIAL, *ABSENT, *SPANS, *WINDOW_PARTS, *MODEL_CALLS})
+PIPELINE_NAMES: Final = frozenset({*PIPELINE_TABLE, *PIPELINE_ABSENT, *TRANSLATED, *WIDE_NAMES})
+
+
+def wrong_calls(query: Query) -> Iterator[Problem]:
+    """Functions that do not exist, that nothing can stand for, or that are given too much or too little."""
+    in_flink = query.dialect is PROJECT
+    table, missing = (TABLE, ABSENT) if in_flink else (PIPELINE_TABLE, PIPELINE_ABSENT)
+    names = SPARK_NAMES | (FLINK_NAMES if in_flink else PIPELINE_NAMES)
+    yield from _unknown_units(query.tree) if in_flink else misused(query)
+    for node in query.tree.find_all(exp.Func, exp.Overlaps):
+        if in_flink and (absent := _absent_form(node)) is not None:
+            yield absent
+            continue
+        if (lacking := _incomplete(node)) is not None:
+            yield lacking
+            continue
+        name = called_name(node)
+        if not name or isinstance(node.parent, exp.Dot):
+            continue
+        word = name.upper()
+        if word in missing:
+            shown = word if in_flink else word.lower()
+            yield Problem("sql-unsupported", f"{shown} cannot run as a stream here", _start(node), missing[word], shown)
+        elif word not in names:
+            close = nearest(word, [known for known in names if known not in UNSAFE_FUNCTIONS])
+            hint = f"did you mean `{close if in_flink else close.lower()}`?" if close else _FUNCTIONS
+            yield Problem("sql-unknown-function", f"there is no function `{name}`", _start(node), hint, name)
+        elif word in table and isinstance(node, exp.Anonymous):
+            yield from _miscounted(node, word, table[word])
+
+
+_FUNCTIONS: Final = "docs/sql.md tells which functions there are"
+
+
+def _unknown_units(tree: exp.Expr) -> Iterator[Problem]:
+    """Lengths of time; those of windows are looked at with them."""
+    for span in tree.find_all(exp.Interval):
+        parent = span.parent
+        if (unknown := unknown_unit(span)) is not None and (parent is None or call_of(parent) is None):
+            place = start_of(span) or (0 if parent is None else start_of(parent))
+            yield Problem("sql-argument", unknown[0], place, unknown[1], "INTERVAL")
+
+
+def _absent_form(node: exp.Expr) -> Problem | None:
+    if isinstance(node, exp.Overlaps):
+        hint = "compare the ends: start1 < end2 AND start2 < end1"
+        return Problem("sql-unsupported", "OVERLAPS cannot run as a stream here", offset_of(node), hint, "OVERLAPS")
+    if isinstance(node, exp.Cast) and node.to.this is exp.DType.TIME:
+        hint = "use TIMESTAMP, or a text: DATE_FORMAT(…, 'HH:mm:ss')"
+        return Problem("sql-unsupported", "a TIME cannot run as a stream here", offset_of(node), hint, "TIME")
+    return None
+
+
+def _incomplete(node: exp.Expr) -> Problem | None:
+    """Calls that the parser takes without what they need."""
+    if isinstance(node, exp.If) and not isinstance(node.parent, exp.Case) and node.args.get("false") is None:
+        hint = "it is written IF(condition, value, otherwise)"
+        return Problem("sql-argument", "IF takes 3 arguments, and is given 2", start_of(node), hint, "IF")
+    if needs_over(node) and not has_over(node):
+        word = written_name(node)
+        hint = f"write {word}({'…' * bool(node.args.get('this'))}) OVER (PARTITION BY … ORDER BY the event time)"
+        return Problem("sql-argument", f"{word} needs OVER", _start(node), hint, word)
+    return None
+
+
+def _start(node: exp.Expr) -> int:
+    start = node.meta.get("start")
+    return start if isinstance(start, int) else offset_of(node)
+
+
+def _miscounted(call: exp.Anonymous, word: str, function: Function) -> Iterator[Problem]:
+    given = sum(not isinstance(argument, exp.Kwarg) for argument in call.expressions)
+    if given < function.fewest or (function.most is not None and given > function.most):
+        text = f"{word} takes {_number(function.fewest, function.most)}, and is given {given}"
+        yield Problem("sql-argument", text, _start(call), f"it is written {signature(word, function)}", word)
+
+
+def signature(word: str, function: Function) -> str:
+    """How a function is called: `SPLIT_INDEX(text, text, whole)`."""
+    shown = [_ARGUMENTS.get(a.rstrip("?*"), a.rstrip("?*")) + ", …" * a.endswith("*") for a in function.takes.split()]
+    optional = sum(a.endswith("?") for a in function.takes.split())
+    needed, more = shown[: len(shown) - optional], shown[len(shown) - optional :]
+    listed = ", ".join(needed) + "".join(f"[, {a}" if needed or n else f"[{a}" for n, a in enumerate(more))
+    return f"{word}({listed}{']' * len(more)})"
+
+
+_ARGUMENTS: Final = {"whole": "integer", "bool": "boolean", "string": "text", "bytes": "text", "option": "clause"}
+
+
+def _number(fewest: int, most: int | None) -> str:
+    if fewest == most:
+        return "no arguments" if not most else f"{most} argument{'s' * (most > 1)}"
+    return f"at least {fewest} arguments" if most is None else f"{fewest} to {most} arguments"
+
+
+# Types of arguments
+
+_NUMBERS, _TEXTS, _TRUTH = MEMBERS["number"], MEMBERS["text"], MEMBERS["truth"]
+_BYTES, _NESTED = MEMBERS["bytes"], MEMBERS["nested"]
+_TIMES: Final = MEMBERS["time"] | MEMBERS["date"]
+_EVERYTHING: Final = _NUMBERS | _NESTED | _TIMES | _BYTES | _TEXTS | _TRUTH
+
+_Refused: TypeAlias = Mapping[str, frozenset[exp.DType]]
+_REFUSED: Final[_Refused] = {
+    "text": _NESTED,
+    "string": _EVERYTHING - _TEXTS,
+    "bytes": _EVERYTHING - _TEXTS - _BYTES,
+    "number": _EVERYTHING - _NUMBERS,
+    "whole": _EVERYTHING - _NUMBERS,
+    "time": _NUMBERS | _TRUTH | _BYTES | _NESTED,
+    "array": _EVERYTHING - {exp.DType.ARRAY},
+    "map": _EVERYTHING - {exp.DType.MAP},
+    "collection": _EVERYTHING - {exp.DType.ARRAY, exp.DType.MAP},
+    "bool": _EVERYTHING - _TRUTH,
+}
+"""What is not taken for a kind of argument."""
+_REFUSED_BY_SPARK: Final = {**_REFUSED, **{kind: _REFUSED[kind] - _TEXTS for kind in ("number", "whole")}}
+
+_WORDS: Final[Mapping[str, tuple[str, str]]] = {
+    "text": ("a text", "JSON_STRING(…) makes a text of it"),
+    "string": ("a text", "write CAST(… AS STRING)"),
+    "bytes": ("a text", "write CAST(… AS STRING)"),
+    "number": ("a number", "write CAST(… AS DOUBLE), or CASE WHEN … THEN 1 ELSE 0 END"),
+    "whole": ("a whole number", "write CAST(… AS INT)"),
+    "time": ("a time", "TO_TIMESTAMP_LTZ(…, 3) makes one of milliseconds, TO_TIMESTAMP(…) one of a text"),
+    "array": ("an array", "SPLIT(…, ',') makes one of a text, ARRAY[…] of values"),
+    "map": ("a map", "STR_TO_MAP(…) makes one of a text, MAP[…] of values"),
+    "collection": ("an array or a map", "use CHAR_LENGTH for a text"),
+    "bool": ("TRUE or FALSE", "write a comparison"),
+}
+
+_BY_CLASS: Final[Mapping[type[exp.Expr], tuple[tuple[str, str], ...]]] = {
+    **dict.fromkeys((exp.Sum, exp.Avg, exp.Stddev), (("this", "number"),)),
+    **dict.fromkeys(
+        (exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop, exp.Abs, exp.Sqrt, exp.Exp, exp.Ln),
+        (("this", "number"),),
+    ),
+    **dict.fromkeys((exp.Round, exp.Sign), (("this", "number"),)),
+    **dict.fromkeys((exp.Upper, exp.Lower, exp.Trim, exp.Initcap, exp.Length, exp.Substring), (("this", "text"),)),
+    **dict.fromkeys((exp.Left, exp.Right), (("this", "text"), ("expression", "whole"))),
+    **dict.fromkeys((exp.MD5, exp.SHA, exp.SHA2), (("this", "bytes"),)),
+    exp.GroupConcat: (("this", "text"),),
+    exp.Replace: (("this", "text"),),
+    exp.ArrayDistinct: (("this", "array"),),
+    exp.MapKeys: (("this", "map"),),
+    exp.Extract: (("expression", "time"),),
+    exp.TimestampDiff: (("this", "time"), ("expression", "time")),
+    exp.TimestampAdd: (("this", "time"),),
+}
+
+
+def wrong_arguments(typed: exp.Expr, types: KnownTypes, *, in_flink: bool) -> Iterator[Problem]:
+    """Arguments of a type that the function cannot take. Spark reads a text as a number, and Flink does not."""
+    refused = _REFUSED if in_flink else _REFUSED_BY_SPARK
+    table = TABLE if in_flink else PIPELINE_TABLE
+    for node in typed.find_all(exp.Anonymous, exp.Bracket, *_BY_CLASS):
+        if isinstance(node, exp.Bracket):
+            yield from _before_the_first(node) if in_flink else ()
+        elif not isinstance(node, exp.Anonymous):
+            for place, kind in _BY_CLASS[type(node)]:
+                yield from _wrong(node, written_name(node), node.args.get(place), kind, types, refused)
+        elif (function := table.get(node.name.upper())) is not None:
+            plain = [argument for argument in node.expressions if not isinstance(argument, exp.Kwarg)]
+            for position, argument in enumerate(plain):
+                yield from _wrong(node, written_name(node), argument, function.kind_of(position), types, refused)
+
+
+def _before_the_first(node: exp.Bracket) -> Iterator[Problem]:
+    """`a[0]`: the elements of an array are counted from 1."""
+    key = node.expressions[0] if len(node.expressions) == 1 else None
+    is_array = node.this.type is not None and node.this.type.this is exp.DType.ARRAY
+    if is_array and isinstance(key, exp.Literal) and key.name == "0":
+        text, hint = "an array has no element 0", "the first one has the number 1"
+        yield Problem("sql-argument", text, offset_of(node), hint, "0")
+
+
+def _wrong(
+    node: exp.Expr, name: str, argument: object, kind: str, types: KnownTypes, refused: _Refused
+) -> Iterator[Problem]:
+    if not isinstance(argument, exp.Expr) or kind not in refused:
+        return
+    value = argument.expressions[0] if isinstance(argument, exp.Distinct) and argument.expressions else argument
+    found = types.type_of(value)
+    if found is not None and found.this in refused[kind]:
+        wanted, way_out = _WORDS[kind]
+        text = f"{name} takes {wanted}, and is given {type_text(found)}"
+        yield Problem("sql-argument", text, _start(node) or offset_of(value), way_out, name)

@@ -1,0 +1,78 @@
+"""The last look at a text before Spark gets it: it is read once more, and refused if any part of it is not allowed.
+
+`forms` keeps such SQL out of a project. This check does not rely on that, nor on a tree that became a text correctly.
+"""
+
+from collections.abc import Collection, Iterator
+from functools import lru_cache
+from typing import Final
+
+from sqlglot import exp, parse
+from sqlglot.errors import SqlglotError
+
+from penstock.errors import QueryFailed
+from penstock.sql.catalog.function_names import called_name
+from penstock.sql.parse.allowed_forms import SAFE_FUNCTIONS, refusals
+from penstock.sql.parse.dialects import WRITTEN, CompiledSpark
+from penstock.sql.parse.query import PARSER_FAILURES
+
+
+class _Named(CompiledSpark):
+    """Spark SQL whose functions keep the names that are written."""
+
+    ORIGINAL_NAME_META_KEY = WRITTEN
+
+
+_SPARK: Final = _Named()
+_OWN: Final = "PENSTOCK_"
+_IN_GRAMMAR: Final = frozenset({"TIMESTAMPADD", "TIMESTAMPDIFF", "TRY_CAST"})
+"""Functions that Spark's parser knows, and its list of functions does not."""
+_KNOWN: Final = SAFE_FUNCTIONS | _IN_GRAMMAR
+_SELECT: Final = "SELECT "
+
+
+def check_statement(
+    sql: str, views: Collection[str], functions: Collection[str] = (), parameters: Collection[str] = ()
+) -> str:
+    """The statement, if it is one SELECT over these views that calls no other functions than Spark's and these."""
+    return _check(sql, frozenset(views), frozenset(f.upper() for f in functions), frozenset(parameters))
+
+
+def check_expression(text: str, functions: Collection[str] = ()) -> str:
+    """The expression, if it is one over single rows."""
+    _check(_SELECT + text, frozenset(), frozenset(f.upper() for f in functions), frozenset())
+    return text
+
+
+@lru_cache(maxsize=1024)
+def _check(sql: str, views: frozenset[str], functions: frozenset[str], parameters: frozenset[str]) -> str:
+    if (reason := next(_reasons(sql, views, functions, parameters), None)) is not None:
+        hint = "this SQL is not sent to Spark; please report the model's SQL if it should be allowed"
+        raise QueryFailed("sql-unsupported", reason, hint=hint)
+    return sql
+
+
+def _reasons(sql: str, views: frozenset[str], functions: frozenset[str], parameters: frozenset[str]) -> Iterator[str]:
+    try:
+        statements = parse(sql, read=_SPARK)
+    except (SqlglotError, RecursionError, *PARSER_FAILURES):
+        yield "the SQL cannot be read back"
+        return
+    tree = statements[0] if len(statements) == 1 else None
+    if not isinstance(tree, exp.Query):
+        yield "the SQL is not one SELECT"
+        return
+    yield from (r.message for r in refusals(tree) if not _is_given(r.node, parameters))
+    ctes = {cte.alias.casefold() for cte in tree.find_all(exp.CTE)}
+    for table in tree.find_all(exp.Table):
+        is_view = table.name in views or table.name.casefold() in ctes
+        if (table.db or not is_view) and table.find_ancestor(exp.JoinHint) is None:
+            yield f"the SQL reads `{'.'.join(part.name for part in table.parts)}`, which is no view of its query"
+    for call in tree.find_all(exp.Func):
+        name = called_name(call).upper()
+        if name and name not in _KNOWN and name not in functions and not name.startswith(_OWN):
+            yield f"the SQL calls `{name}`, which is no function of Spark"
+
+
+def _is_given(node: exp.Expr, parameters: frozenset[str]) -> bool:
+    return isinstance(node, exp.Placeholder) and node.name in parameters

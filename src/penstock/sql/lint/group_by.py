@@ -1,0 +1,136 @@
+"""What stands beside GROUP BY: columns that are neither grouped nor aggregated, and aggregates in wrong places."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from sqlglot import exp
+from sqlglot.optimizer.scope import Scope
+
+from penstock.sql.catalog.function_names import is_of_group, needs_over, written_name
+from penstock.sql.lint.unresolved_columns import names_in
+from penstock.sql.parse.query import Problem, Query, start_of
+from penstock.sql.parse.window_calls import call_of
+from penstock.sql.parse.window_tvf import WINDOW_COLUMNS
+from penstock.sql.types.columns import Columns
+
+_SETS: Final = (exp.GroupingSets, exp.Rollup, exp.Cube)
+
+
+def ungrouped(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[Problem]:
+    """Columns of outputs and of HAVING that have many values in one group. Each is told once."""
+    select = scope.expression
+    group = select.args.get("group")
+    if not isinstance(select, exp.Select) or group is None or group.args.get("all") or group.find(*_SETS):
+        return  # the keys are not those that are written
+    read = names_in(scope, inputs)
+    outputs = {e.alias.casefold() for e in select.expressions if isinstance(e, exp.Alias)} - (read or set())
+    keys = [key for written in group.expressions for key in _meant(written, select, read)]
+    if select.is_star and (read or set()) - {key.name.casefold() for key in keys if isinstance(key, exp.Column)}:
+        text = "`*` beside GROUP BY has columns that are neither grouped nor aggregated"
+        yield Problem("sql-not-grouped", text, start_of(group), "name the outputs", "*")
+    seen: set[str] = set()
+    for node in _judged(select):
+        for column in _loose(node, keys):
+            name = column.name.casefold()
+            if name in seen or (not column.table and name in outputs):
+                continue
+            seen.add(name)
+            text = f"`{column.name}` is neither grouped nor aggregated"
+            yield Problem("sql-not-grouped", text, start_of(column), _way_out(column, keys), column.name)
+
+
+def _way_out(column: exp.Column, keys: Sequence[exp.Expr]) -> str:
+    for key in keys:
+        call = call_of(key)
+        if call is not None and call.time is not None and _is_same(column, call.time):
+            return f"{call.kind}_START(…) and {call.kind}_END(…) are the ends of the window"
+        if isinstance(key, exp.Tuple):
+            return "write the keys of GROUP BY without brackets"
+    return f"add it to GROUP BY, or take one value of each group: MAX({column.name})"
+
+
+def _meant(key: exp.Expr, select: exp.Select, read: set[str] | None) -> list[exp.Expr]:
+    """What a key stands for: itself, or an output by its number or its name, unless an input has that name."""
+    outputs = select.expressions
+    if isinstance(key, exp.Literal) and key.is_int:
+        return [outputs[int(key.name) - 1].unalias()] if 0 < int(key.name) <= len(outputs) else []
+    if not isinstance(key, exp.Column) or key.table or (read is not None and key.name.casefold() in read):
+        return [key.unnest()]
+    named = [e.this for e in outputs if isinstance(e, exp.Alias) and e.alias.casefold() == key.name.casefold()]
+    return [key, *named]
+
+
+def _judged(select: exp.Select) -> Iterator[exp.Expr]:
+    yield from (projection.unalias() for projection in select.expressions)
+    if (having := select.args.get("having")) is not None:
+        yield having.this
+
+
+def _loose(node: exp.Expr, keys: Sequence[exp.Expr]) -> Iterator[exp.Column]:
+    """The columns in an expression that no key and no aggregate covers."""
+    if any(_is_same(node, key) for key in keys):
+        return
+    if isinstance(node, exp.Query | exp.Window | exp.Lambda | exp.Filter) or is_of_group(node):
+        return  # judged elsewhere, or by itself
+    if call_of(node) is not None:
+        return  # an end of a window, which is compared with the one that is grouped by
+    if isinstance(node, exp.Column):
+        if "start" in node.this.meta and not _is_part(node, keys):  # what nobody wrote is nobody's mistake
+            yield node
+        return
+    for child in node.iter_expressions():
+        yield from _loose(child, keys)
+
+
+def _is_part(column: exp.Column, keys: Sequence[exp.Expr]) -> bool:
+    """Whether it is a field of a key, or the time of a window whose ends are keys."""
+    plain = {key.name.casefold() for key in keys if isinstance(key, exp.Column)}
+    if any(part.name.casefold() in plain for part in column.parts[:-1]):
+        return True
+    return column.name.casefold() in WINDOW_COLUMNS and bool(plain & set(WINDOW_COLUMNS))
+
+
+def _is_same(node: exp.Expr, key: exp.Expr) -> bool:
+    """Whether both are one value: names in any case, with their table or without."""
+    one, other = node.unnest(), key.unnest()
+    if isinstance(one, exp.Column) and isinstance(other, exp.Column):
+        tables = {table.casefold() for table in (one.table, other.table) if table}
+        return one.name.casefold() == other.name.casefold() and len(tables) < 2
+    if one == other:
+        return True
+    ours, theirs = list(one.iter_expressions()), list(other.iter_expressions())
+    if type(one) is not type(other) or not ours or len(ours) != len(theirs) or _words(one) != _words(other):
+        return False
+    swapped = isinstance(one, exp.Add | exp.Mul | exp.EQ | exp.And | exp.Or) and _are_same(ours, theirs[::-1])
+    return swapped or _are_same(ours, theirs)
+
+
+def _are_same(nodes: Sequence[exp.Expr], keys: Sequence[exp.Expr]) -> bool:
+    return all(_is_same(a, b) for a, b in zip(nodes, keys, strict=True))
+
+
+def _words(node: exp.Expr) -> list[tuple[str, str]]:
+    """What an expression says by itself, beside what stands in it."""
+    return [(name, value.casefold()) for name, value in node.args.items() if isinstance(value, str)]
+
+
+# Aggregates
+
+
+def misplaced_aggregates(query: Query) -> Iterator[Problem]:
+    """Aggregates where there are no groups yet: in WHERE, ON and GROUP BY, or inside another one."""
+    for node in query.tree.find_all(exp.AggFunc, exp.Anonymous):
+        if not is_of_group(node) or needs_over(node):
+            continue
+        word, around = written_name(node), node.parent
+        while around is not None and not isinstance(around, exp.Query | exp.Window | exp.Where | exp.Join | exp.Group):
+            if is_of_group(around):
+                text, hint = f"{word} stands inside {written_name(around)}", "take one of them in a subquery"
+                yield Problem("sql-not-grouped", text, start_of(node), hint, word)
+                break
+            around = around.parent
+        if isinstance(around, exp.Where | exp.Join | exp.Group):
+            clause = {exp.Where: "WHERE", exp.Join: "ON", exp.Group: "GROUP BY"}[type(around)]
+            hint = "write it in HAVING, behind GROUP BY" if clause == "WHERE" else "take it in a subquery"
+            text = f"{word} stands in {clause}, where rows are not grouped yet"
+            yield Problem("sql-not-grouped", text, start_of(node), hint, word)

@@ -1,0 +1,297 @@
+"""Operators, conditions and unions whose types do not go together, and those that read texts as numbers."""
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+from typing import Final
+
+from sqlglot import exp
+
+from penstock.errors import did_you_mean
+from penstock.sql.catalog.function_names import written_name
+from penstock.sql.lint.unnest import wrong_unnest
+from penstock.sql.parse.query import Problem, offset_of, start_of
+from penstock.sql.types.columns import type_text
+from penstock.sql.types.families import Family, KnownTypes, family_of_type
+from penstock.sql.types.literals import is_date, is_number, is_timestamp, is_truth
+
+_ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
+_COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
+_CONDITIONS: Final = (exp.Where, exp.Having, exp.Join, exp.If, exp.And, exp.Or, exp.Not)
+_JUDGED: Final = (
+    *_ARITHMETIC, *_COMPARISONS, *_CONDITIONS, exp.Neg, exp.In, exp.Between, exp.Case, exp.Bracket, exp.SetOperation,
+    exp.Cast, exp.Coalesce, exp.Dot, exp.Greatest, exp.Least, exp.Unnest,
+)  # fmt: skip
+AS_NUMBER: Final = "sql-text-as-number"
+_SIGNS: Final = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod: "%"}
+_LOOSE: Final = frozenset({frozenset({"number", "text"}), frozenset({"time", "date"})})
+
+
+def mismatched(typed: exp.Expr, types: KnownTypes, *, in_flink: bool) -> Iterator[Problem]:
+    """What cannot be right, and under its own code what fails over some rows only."""
+    for node in typed.find_all(*_JUDGED):
+        match node:
+            case exp.Bracket():
+                yield from _element(node, types, in_flink=in_flink)
+            case exp.Cast():
+                yield from _cast(node)
+            case exp.Dot():
+                yield from _field(node, types)
+            case exp.Coalesce() | exp.Greatest() | exp.Least():
+                yield from _one_of(node, types)
+            case exp.SetOperation():
+                yield from _united(node, types)
+            case exp.Unnest():
+                yield from wrong_unnest(node, types)
+            case exp.Neg():
+                yield from _negated(node, types)
+            case exp.In() | exp.Between() | exp.Case():
+                yield from _listed(node, types)
+            case _ if isinstance(node, _ARITHMETIC):
+                yield from _computed(node, types)
+            case _ if isinstance(node, _COMPARISONS):
+                yield from _compared(node, node.this, node.expression, types)
+        yield from _condition(node, types)
+
+
+def _computed(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
+    sides = [node.this, node.expression]
+    one, other = (types.family_of(side) for side in sides)
+    found, sign = {one, other}, next(sign for kind, sign in _SIGNS.items() if isinstance(node, kind))
+    if found == {"text"} and all(not isinstance(side, exp.Literal) for side in sides):
+        text = f"{sign} takes numbers, and is given two texts"
+        hint = "|| puts texts together" if sign == "+" else "write CAST(… AS DOUBLE)"
+        yield Problem("sql-argument", text, start_of(node), hint, sign)
+    elif found & {"truth", "bytes", "nested"} or _is_untimely(node, one, other):
+        shown = " and ".join(type_text(types.type_of(side)) or "a value" for side in sides)
+        timely = found & {"time", "date"}
+        hint = "write a length of time: INTERVAL '1' HOUR" if timely else "write CAST(… AS DOUBLE)"
+        yield Problem("sql-argument", f"{sign} cannot be used with {shown}", start_of(node), hint, sign)
+    else:
+        yield from _as_number(node, sides, types)
+
+
+def _is_untimely(node: exp.Expr, one: Family | None, other: Family | None) -> bool:
+    """Times and numbers in one sum; a day may have days added."""
+    found = {one, other}
+    if not found & {"time", "date"}:
+        return False
+    if isinstance(node, exp.Add):
+        return found <= {"time", "date"} or found == {"time", "number"}
+    if isinstance(node, exp.Sub):
+        return one == "number" or (one == "time" and other == "number")
+    return True
+
+
+def _compared(node: exp.Expr, one: exp.Expr, other: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
+    families = types.family_of(one), types.family_of(other)
+    found = frozenset(families)
+    if None in found or len(found) == 1 or found in _LOOSE or ("text" in found and "nested" not in found):
+        unreadable = list(_unreadable(node, one, other, types))
+        yield from unreadable or _as_number(node, [one, other], types)
+        return
+    shown = " and ".join(type_text(types.type_of(side)) or "a value" for side in (one, other))
+    yield Problem("sql-argument", f"{shown} cannot be compared", start_of(node), _way_out(found), "comparison")
+
+
+_READ_AS: Final[Mapping[str, tuple[Callable[[str], bool], str, str]]] = {
+    "number": (is_number, "a number", "write a number, or CAST(… AS STRING) around the other side"),
+    "time": (is_timestamp, "a time", "write it like '2026-01-31 12:00:00'"),
+    "date": (is_date, "a day", "write it like '2026-01-31'"),
+    "truth": (is_truth, "TRUE or FALSE", "write TRUE or FALSE"),
+}
+
+
+def _unreadable(node: exp.Expr, one: exp.Expr, other: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
+    """A text that is written out and cannot be read as what it is compared with: Spark would stop at it."""
+    for text, compared in ((one, other), (other, one)):
+        wanted = _READ_AS.get(types.family_of(compared) or "")
+        literal = text.this if isinstance(text, exp.Cast) and text.is_type(*exp.DataType.TEXT_TYPES) else text
+        if wanted is None or not isinstance(literal, exp.Literal) or not literal.is_string:
+            continue
+        can_read, kind, hint = wanted
+        if not can_read(literal.name):
+            shown = f"{_shown(compared)} is {type_text(types.type_of(compared))}, and {literal.sql()} is not {kind}"
+            yield Problem("sql-argument", shown, start_of(node), hint, literal.name)
+
+
+def _cast(node: exp.Cast) -> Iterator[Problem]:
+    """A text that is written out, and cannot be read as the type that it is to have. `DATE 'today'` can be."""
+    family = None if node.args.get("safe") or node.to.this is exp.DType.TIME else family_of_type(node.to)
+    wanted = None if type(node) is exp.Cast and family in ("time", "date") else _READ_AS.get(family or "")
+    if wanted is None or not isinstance(node.this, exp.Literal) or not node.this.is_string:
+        return
+    can_read, kind, _ = wanted
+    if not can_read(node.this.name):
+        hint = "TRY_CAST gives null for what cannot be read"
+        yield Problem("sql-argument", f"{node.this.sql()} is not {kind}", start_of(node), hint, node.this.name)
+
+
+def _way_out(found: frozenset[Family | None]) -> str:
+    if found & {"time", "date"}:
+        return "write a time: TIMESTAMP '2026-01-01 00:00:00'; TO_TIMESTAMP_LTZ(…, 3) makes one of milliseconds"
+    return "write CAST(… AS …) around one of them"
+
+
+def _listed(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
+    """IN, BETWEEN and CASE x compare one value with several; the first that does not fit is told."""
+    match node:
+        case exp.In():
+            others = node.expressions
+        case exp.Between():
+            others = [node.args["low"], node.args["high"]]
+        case _:
+            others = [branch.this for branch in node.args["ifs"]] if node.this is not None else []
+    for other in others:
+        if found := list(_compared(node, node.this, other, types)):
+            yield from found
+            return
+
+
+def _negated(node: exp.Neg, types: KnownTypes) -> Iterator[Problem]:
+    family = types.family_of(node.this)
+    if family not in (None, "number", "text"):
+        text = f"- cannot be used with {type_text(types.type_of(node.this))}"
+        yield Problem("sql-argument", text, start_of(node), "write CAST(… AS DOUBLE)", "-")
+
+
+def _as_number(node: exp.Expr, sides: list[exp.Expr], types: KnownTypes) -> Iterator[Problem]:
+    if {types.family_of(side) for side in sides} != {"text", "number"}:
+        return
+    text, number = sorted(sides, key=lambda side: types.family_of(side) != "text")
+    if isinstance(text, exp.Literal) and is_number(text.name):
+        return
+    shown, name = _shown(text), _shown(text).strip("`")
+    as_text, as_number = f"write CAST({_shown(number).strip('`')} AS STRING)", f"TRY_CAST({name} AS DOUBLE)"
+    message = f"{shown} is a text, and is read as a number here: rows whose text is none fail"
+    if isinstance(text, exp.Literal):
+        yield Problem("sql-argument", f"{shown} is read as a number here, and is none", start_of(node), as_text, name)
+        return
+    if isinstance(node, _ARITHMETIC):
+        hint = f"write {as_number}, which is null for what is no number"
+    else:
+        hint = f"{as_text}, or {as_number}"
+    yield Problem(AS_NUMBER, message, start_of(node), hint, name)
+
+
+def _shown(node: exp.Expr) -> str:
+    match node:
+        case exp.Column():
+            return f"`{node.name}`"
+        case exp.Literal():
+            return node.sql()
+        case exp.Cast(this=exp.Literal()):
+            return str(node.this.sql())
+        case _:
+            return "…"
+
+
+def _condition(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
+    """A condition is TRUE or FALSE."""
+    conditions: list[exp.Expr]
+    match node:
+        case exp.Join():
+            conditions = [node.args["on"]] if node.args.get("on") is not None else []
+        case exp.If() if isinstance(node.parent, exp.Case) and node.parent.this is not None:
+            conditions = []
+        case exp.And() | exp.Or():
+            conditions = [node.this, node.expression]
+        case exp.Where() | exp.Having() | exp.If() | exp.Not():
+            conditions = [node.this]
+        case _:
+            conditions = []
+    for condition in conditions:
+        family = types.family_of(condition)
+        if family in (None, "truth") or (family == "text" and isinstance(node, exp.Connector | exp.Not)):
+            continue
+        text = f"a condition is TRUE or FALSE, and this is {type_text(types.type_of(condition))}"
+        yield Problem("sql-argument", text, start_of(condition), "write a comparison: … > 0, … = 'x'", "condition")
+
+
+def _element(node: exp.Bracket, types: KnownTypes, *, in_flink: bool) -> Iterator[Problem]:
+    family = types.family_of(node.this)
+    if family not in (None, "nested"):
+        text = f"[…] takes an element of an array or a map, and is given {type_text(types.type_of(node.this))}"
+        hint = "SUBSTRING(text, 1, 1) takes a character, SPLIT_INDEX(text, ',', 0) a part" if family == "text" else None
+        yield Problem("sql-argument", text, start_of(node), hint or "take the value itself", "[]")
+    elif in_flink and len(node.expressions) == 1 and (whole := types.type_of(node.this)) is not None:
+        key = node.expressions[0]
+        is_map = whole.this is exp.DType.MAP and len(whole.expressions) == 2
+        wanted = family_of_type(whole.expressions[0]) if is_map else "number" if whole.this is exp.DType.ARRAY else None
+        found = types.family_of(key)
+        too_wide = wanted == "number" and not is_map and isinstance(key, exp.Column | exp.Cast) and _is_wide(key, types)
+        if found is not None and wanted is not None and (found != wanted or too_wide):
+            owner = "a key of this map" if is_map else "the number of an element"
+            named = type_text(whole.expressions[0]) if is_map else "INT"
+            text = f"{owner} is {named}, and this is {type_text(types.type_of(key))}"
+            hint = f"write CAST(… AS {named})" if is_map or too_wide else "the first element has the number 1"
+            yield Problem("sql-argument", text, start_of(node), hint, "[]")
+
+
+def _is_wide(key: exp.Expr, types: KnownTypes) -> bool:
+    """Whether it has a type that Spark does not take for the number of an element."""
+    return type_text(types.type_of(key)) not in (None, "TINYINT", "SMALLINT", "INT")
+
+
+def _field(node: exp.Dot, types: KnownTypes) -> Iterator[Problem]:
+    """`a.b`, where `a` is no row, or one without `b`."""
+    name, whole = node.expression.name, types.type_of(node.this)
+    if whole is None or not isinstance(node.expression, exp.Identifier) or _is_of_row(node):
+        return
+    place = node.expression.meta.get("start", start_of(node))
+    owner = node.this.output_name
+    if whole.this is exp.DType.STRUCT:
+        fields = [field.name for field in whole.expressions if isinstance(field, exp.ColumnDef)]
+        if fields and name.casefold() not in {field.casefold() for field in fields}:
+            hint = did_you_mean(name, fields, otherwise="fields")
+            yield Problem("sql-unknown-column", f"`{owner}` has no field `{name}`", place, hint, name)
+    elif types.family_of(node.this) not in (None, "nested"):
+        text = f"`{owner}` is {type_text(whole)}, and has no field `{name}`"
+        yield Problem("sql-unknown-column", text, place, "only a ROW has fields", name)
+
+
+def _is_of_row(node: exp.Dot) -> bool:
+    """Whether `a` may be an input all the same: of a SEMI JOIN, or a row of a pattern."""
+    name = node.this.output_name.casefold()
+    inputs = {table.alias_or_name.casefold() for table in node.root().find_all(exp.Table, exp.Subquery)}
+    return name in inputs or node.find_ancestor(exp.MatchRecognize) is not None
+
+
+def _one_of(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
+    """Values of which one is taken; the first that does not go with the others is told."""
+    values = [node.this, *node.expressions]
+    known = [value for value in values if types.family_of(value) is not None]
+    for one, other in pairwise(known):
+        found = frozenset({types.family_of(one), types.family_of(other)})
+        if len(found) == 1 or found == {"time", "date"}:
+            continue
+        if "text" in found and "nested" not in found and isinstance(node, exp.Coalesce):
+            yield from _as_number(node, [one, other], types)
+            continue
+        word = "COALESCE" if isinstance(node, exp.Coalesce) else written_name(node)
+        shown = " and ".join(type_text(types.type_of(side)) or "a value" for side in (one, other))
+        hint = "write CAST(… AS STRING) around one of them" if "text" in found else "give it values of one type"
+        yield Problem("sql-argument", f"{word} cannot be used with {shown}", start_of(node), hint, word)
+        return
+
+
+def _united(union: exp.SetOperation, types: KnownTypes) -> Iterator[Problem]:
+    if union.args.get("by_name"):
+        return
+    left, right = union.left.unnest(), union.right.unnest()
+    if not isinstance(left, exp.Query) or not isinstance(right, exp.Query) or left.is_star or right.is_star:
+        return
+    for one, other in zip(left.selects, right.selects, strict=False):
+        found = frozenset({types.family_of(one.unalias()), types.family_of(other.unalias())})
+        if None in found or len(found) == 1 or found == {"time", "date"}:
+            continue
+        place = start_of(other) or offset_of(right)
+        shown = [type_text(types.type_of(side.unalias())) for side in (one, other)]
+        name = one.alias_or_name
+        if found == {"number", "text"}:
+            message = (
+                f"`{name}` is {shown[0]} on one side and {shown[1]} on the other: rows whose text is no number fail"
+            )
+            yield Problem(AS_NUMBER, message, place, "write CAST(… AS STRING) around the number", name)
+        else:
+            message = f"`{name}` is {shown[0]} on one side of the UNION and {shown[1]} on the other"
+            yield Problem("sql-argument", message, place, "write CAST(… AS STRING) around one of them", name)

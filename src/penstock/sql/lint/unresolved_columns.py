@@ -1,0 +1,145 @@
+"""Columns that are not there: names that none of a query's inputs has, or several of them."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from sqlglot import exp
+from sqlglot.optimizer.scope import Scope
+
+from penstock.errors import did_you_mean
+from penstock.keyed.operators import OP
+from penstock.sql.analyze.window_columns import is_window_table
+from penstock.sql.parse.query import Problem, start_of
+from penstock.sql.parse.window_calls import made_windows
+from penstock.sql.parse.window_tvf import WINDOW_COLUMNS
+from penstock.sql.types.columns import Columns
+
+
+def unresolved(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[Problem]:
+    """Columns that none of the scope's sources has. Where a source is not known, nothing is claimed."""
+    sources = {alias.casefold(): _columns_of(source, inputs) for alias, source in _read_by(scope)}
+    counts = {alias: Counter(map(str.casefold, columns or ())) for alias, columns in sources.items()}
+    in_pattern = scope.expression.find(exp.MatchRecognize) is not None
+    seen: set[tuple[str, str]] = set()
+    for column in scope.columns:
+        table = column.table.casefold()
+        if (table, column.name) in seen:
+            continue
+        if isinstance(scope.expression, exp.Select) and column.parent_select is not scope.expression:
+            continue  # it stands in a subquery, which is looked at by itself
+        if in_pattern and column.find_ancestor(exp.MatchRecognize) is not None:
+            continue  # it belongs to a row of the pattern; the construct is refused as a whole
+        seen.add((table, column.name))
+        if len(column.parts) > 2 and table not in sources:
+            table = column.parts[0].name.casefold()  # the fields of a field
+            if table in sources:
+                table = column.parts[1].name.casefold()
+        if table and table not in sources:
+            a_struct = any(columns is None or table in counts[alias] for alias, columns in sources.items())
+            if not a_struct and not _from_outside(table, scope):
+                hint = did_you_mean(column.table, scope.sources, otherwise="inputs")
+                yield _problem(column, f"there is no input `{column.table}`", hint, column.table)
+            continue
+        asked = [table] if table else list(sources)
+        if any(sources[alias] is None for alias in asked):
+            continue
+        matches = sum(counts[alias][column.name.casefold()] for alias in asked)
+        if matches == 1 or (table and matches) or _is_alias(column, scope) or _is_shared(column, scope):
+            continue
+        if matches > 1:
+            text = f"column `{column.name}` is in several inputs"
+            yield _problem(column, text, "write the input's name before it", column.name)
+        elif table or not scope.is_subquery:  # without a table it may be a column of the query around
+            candidates = [name for alias in asked for name in sources[alias] or ()]
+            carried = "changes carry it by themselves: leave it out"
+            hint = carried if column.name == OP else did_you_mean(column.name, candidates, otherwise="columns")
+            yield _problem(column, f"no input has a column `{column.name}`", hint, column.name)
+
+
+def names_in(scope: Scope, inputs: Mapping[str, Columns | None]) -> set[str] | None:
+    """The names, folded, of all columns that a scope reads; None where a source is not known."""
+    found = [_columns_of(source, inputs) for _, source in _read_by(scope)]
+    if any(columns is None for columns in found):
+        return None
+    return {name.casefold() for columns in found for name in columns or ()}
+
+
+def taken_window_names(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[Problem]:
+    """A window over a table adds columns; what it reads must not have them already."""
+    select = scope.expression
+    if isinstance(select, exp.Select) and is_window_table(select) and (made := made_windows(select)):
+        read = {name.casefold() for _, source in _read_by(scope) for name in _columns_of(source, inputs) or ()}
+        if taken := [f"`{name}`" for name in WINDOW_COLUMNS if name in read]:
+            text = f"a window adds {', '.join(taken)}, and what it is over has that already"
+            hint = "give it another name there, with AS"
+            yield Problem("window-invalid", text, start_of(made[0].node), hint)
+
+
+def _read_by(scope: Scope) -> Iterator[tuple[str, exp.Expr | Scope]]:
+    """What the scope reads, by alias: not every CTE that it could."""
+    selected = scope.selected_sources
+    return ((alias, source) for alias, (_, source) in selected.items()) if selected else iter(scope.sources.items())
+
+
+def _problem(column: exp.Column, text: str, hint: str | None, subject: str) -> Problem:
+    return Problem("sql-unknown-column", text, column.this.meta.get("start", 0), hint, subject)
+
+
+def _columns_of(source: exp.Expr | Scope, inputs: Mapping[str, Columns | None]) -> list[str] | None:
+    if isinstance(source, exp.Table):
+        columns = inputs.get(source.name)
+        return None if columns is None else [c.name for c in columns]
+    if isinstance(source, Scope) and isinstance(source.expression, exp.Query):
+        named = getattr(source.expression.parent, "alias_column_names", None)
+        return list(named) if named else _outputs(source, inputs)
+    return None
+
+
+def _outputs(scope: Scope, inputs: Mapping[str, Columns | None]) -> list[str] | None:
+    """The outputs of a subquery or CTE, stars included where their source is known."""
+    if isinstance(scope.expression, exp.SetOperation):
+        return _outputs(scope.set_operation_scopes[0], inputs) if scope.set_operation_scopes else None
+    names: list[str] = []
+    selects: list[exp.Expr] = getattr(scope.expression, "selects", [])
+    for projection in selects:
+        if not projection.is_star:
+            names.append(projection.alias_or_name)
+            continue
+        table = projection.table.casefold() if isinstance(projection, exp.Column) else None
+        for alias, source in _read_by(scope):
+            if table is None or alias.casefold() == table:
+                columns = _columns_of(source, inputs)
+                if columns is None:
+                    return None
+                names.extend(columns)
+    return names
+
+
+def _from_outside(alias: str, scope: Scope) -> bool:
+    """Whether a subquery reaches for an input of the query around it."""
+    parent = scope.parent
+    if parent is None:
+        return False
+    return alias in {name.casefold() for name in parent.sources} or _from_outside(alias, parent)
+
+
+def _is_shared(column: exp.Column, scope: Scope) -> bool:
+    """Whether JOIN … USING makes one column of two."""
+    joins = scope.expression.args.get("joins") or ()
+    return any(column.name.casefold() == i.name.casefold() for join in joins for i in join.args.get("using") or ())
+
+
+def _is_alias(column: exp.Column, scope: Scope) -> bool:
+    """Whether a plain name stands for an output: GROUP BY, HAVING and ORDER BY may use one, WHERE may not."""
+    select = scope.expression
+    if column.table or not isinstance(select, exp.Select):
+        return False
+    aliases = [e for e in select.expressions if isinstance(e, exp.Alias)]
+    same = [e for e in aliases if e.alias.casefold() == column.name.casefold()]
+    if not same:
+        return False
+    later = select.expressions[select.expressions.index(same[0]) + 1 :]
+    if any(column is found for e in later for found in e.find_all(exp.Column)):
+        return True  # an output may name one before it
+    clauses = (select.args.get(name) for name in ("group", "having", "order"))
+    return any(column is found for clause in clauses if clause is not None for found in clause.find_all(exp.Column))

@@ -1,0 +1,231 @@
+"""What the parser takes, and what could not run: told from the text alone, before types are known."""
+
+import math
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date, datetime
+from typing import Final, TypeAlias
+
+from sqlglot import exp
+
+from penstock.errors import did_you_mean
+from penstock.sql.catalog.function_names import called_name, is_aggregate, written_name
+from penstock.sql.parse.dialects import PROJECT
+from penstock.sql.parse.query import Problem, Query, offset_of, start_of
+from penstock.sql.types.columns import wrong_digits
+from penstock.sql.types.wide_decimals import MOST_DIGITS
+
+_DECIMAL_DIGITS: Final = 38
+
+
+def pitfalls(query: Query) -> Iterator[Problem]:
+    rules = {**_RULES, **(_FLINK_RULES if query.dialect is PROJECT else {})}
+    for node in query.tree.walk():
+        for kind, rule in rules.items():
+            if isinstance(node, kind):
+                yield from rule(node)
+
+
+# Functions
+
+
+def _called(node: exp.Expr) -> Iterator[Problem]:
+    name = called_name(node).upper()
+    if name in _PATTERNS and len(given := _given(node)) > 1:
+        yield from _pattern(node, given[1])
+    if is_aggregate(node) and not isinstance(node, exp.Count) and any(isinstance(a, exp.Star) for a in _given(node)):
+        word = written_name(node)
+        yield Problem("sql-argument", f"{word}(*) is of no column", _start(node), f"write {word}(column)", word)
+
+
+def _given(call: exp.Expr) -> list[exp.Expr]:
+    return call.expressions if isinstance(call, exp.Anonymous) else list(call.iter_expressions())
+
+
+def _counted(count: exp.Expr) -> Iterator[Problem]:
+    if count.expressions:
+        hint = "write COUNT(*), or COUNT(DISTINCT a, b) for different pairs"
+        yield Problem("sql-argument", "COUNT takes one column", _start(count), hint, "COUNT")
+
+
+def _listed(call: exp.Expr) -> Iterator[Problem]:
+    separator = call.args.get("separator")
+    if separator is not None and separator.find(exp.Column) is not None:
+        hint = "write a text: LISTAGG(name, '; ')"
+        yield Problem("sql-argument", "the separator of LISTAGG is no constant", start_of(separator), hint, "LISTAGG")
+
+
+# Words
+
+
+_LENGTHS: Final = frozenset(
+    {"MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR"}
+)
+"""What lengths of time are counted in."""
+_PARTS: Final = (_LENGTHS - {"MICROSECOND"}) | {
+    "CENTURY", "DAYOFWEEK", "DAYOFWEEK_ISO", "DECADE", "DOW", "DOW_ISO", "DOY", "EPOCH", "ISODOW", "ISOYEAR",
+    "MILLENNIUM", "YEAROFWEEK",
+}  # fmt: skip
+"""What can be taken out of a time."""
+
+
+def _counted_in(node: exp.Expr) -> Iterator[Problem]:
+    yield from _unit(node, node.args.get("unit"), _LENGTHS)
+
+
+def _extracted(node: exp.Expr) -> Iterator[Problem]:
+    yield from _unit(node, node.this, _PARTS)
+
+
+def _rounded(node: exp.Expr) -> Iterator[Problem]:
+    yield from _unit(node, node.args.get("to"), _LENGTHS)
+
+
+def _unit(node: exp.Expr, unit: object, known: frozenset[str]) -> Iterator[Problem]:
+    if isinstance(unit, exp.Var) and (word := unit.name.upper()) not in known and word.removesuffix("S") not in known:
+        hint = did_you_mean(word, sorted(known), otherwise="units")
+        yield Problem("sql-argument", f"`{unit.name}` is no unit of time", start_of(node), hint, unit.name)
+
+
+# Types and constants
+
+
+def _type(node: exp.Expr) -> Iterator[Problem]:
+    if isinstance(node, exp.DataType) and (wrong := wrong_digits(node, MOST_DIGITS)) is not None:
+        holder = node.find_ancestor(exp.Cast)
+        yield Problem("sql-argument", wrong[0], 0 if holder is None else start_of(holder), wrong[1], "DECIMAL")
+
+
+_READERS: Final[Mapping[exp.DType, tuple[Callable[[str], object], str]]] = {
+    exp.DType.DATE: (date.fromisoformat, "DATE '2026-01-31'"),
+    **dict.fromkeys(
+        (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMPNTZ),
+        (datetime.fromisoformat, "TIMESTAMP '2026-01-31 12:00:00'"),
+    ),
+}
+_WORDS: Final = frozenset({"epoch", "now", "today", "tomorrow", "yesterday"})
+_DAY: Final = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](.*))?")
+
+
+def _constant(node: exp.Expr) -> Iterator[Problem]:
+    """`DATE 'nope'`. What only Spark can read, such as a region behind the time, is left to it."""
+    text = node.this.name if isinstance(node.this, exp.Literal) and node.this.is_string else None
+    found = _READERS.get(node.to.this) if type(node) is exp.Cast else None
+    if text is None or found is None or text.strip().casefold() in _WORDS:
+        return
+    read, written = found
+    day = _DAY.fullmatch(text.strip())
+    try:
+        if day is None:
+            read(text.strip())
+        else:
+            date(int(day[1]), int(day[2]), int(day[3]))
+    except ValueError:
+        if day is None and re.fullmatch(r"\d{4}(-\d{1,2})?", text.strip()):
+            return
+        kind = written.partition(" ")[0]
+        yield Problem("sql-argument", f"'{text}' is no {kind}", start_of(node), f"write it like {written}", kind)
+
+
+def _number(node: exp.Expr) -> Iterator[Problem]:
+    """`1e400`, which is no DOUBLE: Spark refuses the whole query over it."""
+    text = node.name
+    if isinstance(node, exp.Literal) and node.is_number and "e" in text.casefold() and math.isinf(_as_float(text)):
+        yield Problem("sql-argument", f"{_shortened(text)} is beyond every DOUBLE", _start(node), None, text)
+
+
+def _digits(node: exp.Expr) -> Iterator[Problem]:
+    yield from _number(node)
+    text = node.name
+    if isinstance(node, exp.Literal) and node.is_number and "e" not in text.casefold():
+        digits = len(text.replace(".", "").lstrip("0"))
+        if digits > _DECIMAL_DIGITS:
+            said = f"{_shortened(text)} has {digits} digits, and numbers have at most {_DECIMAL_DIGITS}"
+            yield Problem("sql-argument", said, _start(node), "write it with an exponent, as a DOUBLE", text)
+
+
+def _as_float(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _DECIMAL_DIGITS else f"{text[:20]}…"
+
+
+_PATTERNS: Final = frozenset(
+    {
+        "REGEXP", "REGEXP_COUNT", "REGEXP_EXTRACT", "REGEXP_EXTRACT_ALL", "REGEXP_INSTR", "REGEXP_LIKE",
+        "REGEXP_REPLACE", "REGEXP_SUBSTR", "RLIKE",
+    }
+)  # fmt: skip
+_UNBALANCED: Final = ("unterminated character set", "missing ), unterminated subpattern", "unbalanced parenthesis")
+
+
+def _matched(node: exp.Expr) -> Iterator[Problem]:
+    yield from _pattern(node, node.expression)
+
+
+def _pattern(node: exp.Expr, pattern: exp.Expr) -> Iterator[Problem]:
+    """Brackets without their other half. Beyond that, patterns of Java are others than those of Python."""
+    if not isinstance(pattern, exp.Literal) or not pattern.is_string or r"\Q" in pattern.name:
+        return
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            re.compile(pattern.name)
+    except re.error as error:
+        if error.msg in _UNBALANCED:
+            text = f"'{pattern.name}' is no regular expression: a bracket has no other half"
+            hint = r"close it, or write a backslash before it to mean the bracket itself"
+            yield Problem("sql-argument", text, _start(node), hint, pattern.name)
+
+
+# Statements
+
+
+def _named(ctes: exp.Expr) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for cte in ctes.expressions:
+        if cte.alias.casefold() in seen:
+            text = f"two subqueries of WITH are called `{cte.alias}`"
+            yield Problem(
+                "sql-statement", text, offset_of(cte.args["alias"]), "give one of them another name", cte.alias
+            )
+        seen.add(cte.alias.casefold())
+
+
+def _unnested(node: exp.Expr) -> Iterator[Problem]:
+    offset, alias = node.args.get("offset"), node.args.get("alias")
+    if offset and (not isinstance(offset, exp.Identifier) or alias is None or not alias.columns):
+        hint = "name the columns, the number last: AS u(element, number)"
+        yield Problem("sql-argument", "the columns of WITH ORDINALITY have no names", offset_of(node), hint, "UNNEST")
+
+
+def _start(node: exp.Expr) -> int:
+    start = node.meta.get("start")
+    return start if isinstance(start, int) else start_of(node)
+
+
+_Rules: TypeAlias = Mapping[type[exp.Expr], Callable[[exp.Expr], Iterator[Problem]]]
+_RULES: Final[_Rules] = {
+    exp.Func: _called,
+    exp.Count: _counted,
+    exp.GroupConcat: _listed,
+    exp.DataType: _type,
+    exp.Cast: _constant,
+    exp.Literal: _number,
+    exp.RegexpLike: _matched,
+    exp.With: _named,
+}
+_FLINK_RULES: Final[_Rules] = {
+    exp.TimestampDiff: _counted_in,
+    exp.TimestampAdd: _counted_in,
+    exp.Extract: _extracted,
+    exp.Floor: _rounded,
+    exp.Ceil: _rounded,
+    exp.Unnest: _unnested,
+    exp.Literal: _digits,
+}

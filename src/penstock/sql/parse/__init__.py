@@ -1,0 +1,1 @@
+"""From text to a tree, in the dialects that people write."""

@@ -1,0 +1,150 @@
+"""The SQL that people write: Flink SQL in projects, Postgres-like SQL in pipelines."""
+
+import logging
+import re
+from itertools import pairwise
+from typing import Any, ClassVar, Final
+
+from sqlglot import exp
+from sqlglot.dialects.dialect import Dialect, DialectType
+from sqlglot.dialects.postgres import Postgres
+from sqlglot.dialects.spark import Spark
+from sqlglot.tokenizer_core import Token, TokenType
+
+from penstock.sql.catalog.pipeline_functions import PIPELINE_TABLE
+from penstock.sql.parse.flink_tokenizer import REWORDED, as_spark_reads
+from penstock.sql.parse.window_tvf import WINDOW_WORDS, as_subqueries
+from penstock.sql.types.flink_inference import METADATA, annotate_division, annotate_part, calls_by
+
+logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # what it has to say is said as diagnostics
+
+
+_WORD: Final = re.compile(r"\w+")
+WRITTEN: Final = "written"
+"""Where a call of a function keeps the name that people wrote."""
+
+
+class CompiledSpark(Spark):
+    """Spark SQL as it is compiled here. The parser takes `GROUP BY WINDOW(` for a clause that names windows."""
+
+    def tokenize(self, sql: str, dialect: DialectType = None) -> list[Token]:
+        tokens = self.tokenizer(dialect).tokenize(sql)
+        return _with_window_calls(tokens) if "window(" in sql.lower() else tokens
+
+
+def _with_window_calls(tokens: list[Token]) -> list[Token]:
+    """Words of Spark SQL in which `WINDOW(` is a call of a function like any other."""
+    calls = [
+        token.token_type is TokenType.WINDOW and behind.token_type is TokenType.L_PAREN
+        for token, behind in pairwise([*tokens, tokens[-1]])
+    ]
+    return [
+        Token(TokenType.VAR, token.text, token.line, token.col, token.start, token.end) if is_call else token
+        for token, is_call in zip(tokens, calls, strict=True)
+    ]
+
+
+class Flink(Spark):
+    """Flink SQL as a small difference to Spark SQL, which shares its quoting and most of its types."""
+
+    ORIGINAL_NAME_META_KEY = WRITTEN
+    TYPED_DIVISION = True
+    EXPRESSION_METADATA = {**Spark.EXPRESSION_METADATA, **METADATA}
+    UNESCAPED_SEQUENCES: dict[str, str] = {}
+
+    class Tokenizer(Spark.Tokenizer):
+        STRING_ESCAPES = ["'"]  # a backslash is a character like any other
+        RAW_STRINGS: ClassVar[list[str | tuple[str, str]]] = []
+        KEYWORDS = {
+            **Spark.Tokenizer.KEYWORDS,
+            "BYTES": TokenType.BINARY,
+            "MATCH_RECOGNIZE": TokenType.MATCH_RECOGNIZE,
+            "ROW": TokenType.STRUCT,
+            "SESSION": TokenType.VAR,  # the name of a window function
+            "TIMESTAMP_LTZ": TokenType.TIMESTAMPTZ,
+        }
+
+    def tokenize(self, sql: str, dialect: DialectType = None) -> list[Token]:
+        """The parser cannot be taught more by a subclass, because it is compiled.
+
+        Most texts have none of the words that are said anew; to look at the words of all of them would cost more than
+        to parse them.
+        """
+        tokens, words = self.tokenizer(dialect).tokenize(sql), set(_WORD.findall(sql.upper()))
+        if not words.isdisjoint(WINDOW_WORDS):
+            tokens = as_subqueries(tokens)
+        return tokens if words.isdisjoint(REWORDED) else as_spark_reads(tokens)
+
+
+class Pipelines(Postgres):
+    """The SQL of pipelines: that of PostgreSQL, with functions of their own."""
+
+    ORIGINAL_NAME_META_KEY = WRITTEN
+    INDEX_OFFSET = 0  # `_element` of `pipeline_calls` counts from 1
+    EXPRESSION_METADATA = {
+        **Postgres.EXPRESSION_METADATA,
+        exp.Anonymous: {"annotator": calls_by(PIPELINE_TABLE)},
+        exp.ArraySize: {"returns": exp.DType.INT},
+        exp.Div: {"annotator": annotate_division},
+        exp.Extract: {"annotator": annotate_part},
+    }
+
+    def tokenize(self, sql: str, dialect: DialectType = None) -> list[Token]:
+        """As in `Flink`, the parser cannot be taught more."""
+        tokens = self.tokenizer(dialect).tokenize(sql)
+        return tokens if PIPELINE_TABLE.keys().isdisjoint(_WORD.findall(sql.upper())) else _marked(tokens)
+
+    def parse(self, sql: str, **opts: Any) -> list[exp.Expr | None]:
+        statements = super().parse(sql, **opts)
+        for statement in statements:
+            for node in statement.find_all(exp.Anonymous) if statement is not None else ():
+                node.set("this", node.name.removesuffix(_MARK))
+            for some in list(statement.find_all(exp.Any)) if statement is not None else ():
+                _look_through(some)
+        return statements
+
+
+def _look_through(some: exp.Any) -> None:
+    """`value = ANY(list)` as a call."""
+    compared, given = some.parent, some.this
+    if isinstance(compared, exp.EQ) and some.arg_key == "expression" and isinstance(given, exp.Paren):
+        compared.replace(exp.Anonymous(this="array_has", expressions=[given.this, compared.this]))
+
+
+_MARK: Final = "\N{MIDDLE DOT}"
+"""Behind the name of a function that the parser is not to recognise."""
+
+
+def _marked(tokens: list[Token]) -> list[Token]:
+    """The words of a text; functions of pipelines are marked, whatever else their names may mean."""
+    found: list[Token] = []
+    for token in tokens:
+        before = found[-1] if found else None
+        if token.token_type is TokenType.L_PAREN and before is not None and _is_call(before, found):
+            text = before.text + _MARK
+            found[-1] = Token(TokenType.VAR, text, before.line, before.col, before.start, before.end)
+        found.append(token)
+    return found
+
+
+def _is_call(name: Token, found: list[Token]) -> bool:
+    is_field = len(found) > 1 and found[-2].token_type in (TokenType.DOT, TokenType.ALIAS)
+    return not is_field and name.token_type is not TokenType.STRING and name.text.upper() in PIPELINE_TABLE
+
+
+class _Template(Flink):
+    """Spark SQL that is written here: functions stay as they are, and a backslash is a backslash."""
+
+    def tokenize(self, sql: str, dialect: DialectType = None) -> list[Token]:
+        return as_spark_reads(self.tokenizer(dialect).tokenize(sql), keeps=bool)
+
+
+PROJECT: Final[Dialect] = Flink()
+TEMPLATE: Final[Dialect] = _Template()
+PIPELINE: Final[Dialect] = Pipelines()
+SPARK: Final[Dialect] = CompiledSpark()
+
+
+def quoted(name: str) -> str:
+    """A name as an identifier, in the quotes of Flink and Spark."""
+    return "`" + name.replace("`", "``") + "`"

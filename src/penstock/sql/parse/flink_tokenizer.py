@@ -1,0 +1,151 @@
+"""The words of Flink SQL in the order in which Spark's parser understands them.
+
+The parser is compiled and cannot be extended, so what it does not know is said in other words before it looks:
+`MAP['a', 1]` as `MAP('a', 1)`, and clauses inside of a call as named arguments: `JSON_VALUE(j, '$.a' NULL ON EMPTY)` as
+`JSON_VALUE(j, '$.a', EMPTY => NULL)`. A function whose meaning in Spark is another one is marked, so that the parser
+leaves it as it is. Places in the text stay as they are.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from sqlglot import exp
+from sqlglot.tokenizer_core import Token, TokenType
+
+from penstock.sql.catalog.flink_functions import TABLE
+
+_JSON: Final = frozenset({"JSON_VALUE", "JSON_QUERY", "JSON_EXISTS", "JSON_ARRAY", "JSON_ARRAYAGG"})
+REWORDED: Final = frozenset({*TABLE, *_JSON, "CEILING", "INTERVAL", "LOCALTIMESTAMP", "MAP"})
+"""A text without any of these words is read as it is."""
+_EVENTS: Final = frozenset({"EMPTY", "ERROR", "NULL"})
+_CHOICES: Final = frozenset({"NULL", "ERROR", "TRUE", "FALSE", "UNKNOWN", "ABSENT", "EMPTY ARRAY", "EMPTY OBJECT"})
+_OPEN: Final = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET})
+_CLOSE: Final = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET})
+
+
+@dataclass(slots=True)
+class _Call:
+    """A bracket that is open: the function it belongs to, and the clause that has begun in it."""
+
+    name: str
+    default_at: int | None = None
+    in_type: bool = False
+
+
+def as_spark_reads(tokens: list[Token], keeps: Callable[[str], bool] = TABLE.__contains__) -> list[Token]:
+    """`keeps` tells the functions that the parser is to leave as they are."""
+    found: list[Token] = []
+    open_calls: list[_Call] = []
+    skipped = 0
+    for at, token in enumerate(tokens):
+        if skipped:
+            skipped -= 1
+            continue
+        kind = token.token_type
+        if kind is TokenType.L_PAREN and _is_precision(found):
+            skipped = 2  # that of an interval says nothing
+        elif kind in _OPEN:
+            name = _called(found, kind)
+            open_calls.append(_Call(name))
+            found.append(_like(token, TokenType.L_PAREN, "(") if name == "MAP" else token)
+        elif kind in _CLOSE and open_calls:
+            call = open_calls.pop()
+            if call.in_type:
+                found.append(_like(token, TokenType.R_PAREN, ")"))
+            if keeps(call.name):
+                token.comments.append(exp.SQLGLOT_ANONYMOUS)
+            found.append(_like(token, TokenType.R_PAREN, ")") if call.name == "MAP" else token)
+        elif open_calls and open_calls[-1].name in _JSON:
+            skipped = _clause(tokens, at, found, open_calls[-1])
+        elif kind in _PLAIN and not (found and found[-1].token_type in _NAMED):
+            found.append(_renamed(token, tokens, at))
+        else:
+            found.append(token)
+    return found
+
+
+_PLAIN: Final = frozenset({TokenType.VAR, TokenType.LOCALTIMESTAMP})
+_NAMED: Final = frozenset({TokenType.DOT, TokenType.ALIAS})
+"""After these comes a name, whatever it is."""
+
+
+def _renamed(token: Token, tokens: list[Token], at: int) -> Token:
+    word = token.text.upper()
+    if word == "LOCALTIMESTAMP":
+        return _like(token, TokenType.CURRENT_TIMESTAMP, "CURRENT_TIMESTAMP")
+    if word == "CEILING" and _word(tokens, at + 1) == "(":
+        return _like(token, TokenType.VAR, "CEIL")
+    return token
+
+
+def _is_precision(before: list[Token]) -> bool:
+    """Whether a bracket follows `INTERVAL '100' DAY`."""
+    return len(before) > 2 and before[-2].token_type is TokenType.STRING and before[-3].token_type is TokenType.INTERVAL
+
+
+def _called(before: list[Token], bracket: TokenType) -> str:
+    """The name before a bracket, if that makes it a call."""
+    if not before or (len(before) > 1 and before[-2].token_type is TokenType.DOT):
+        return ""
+    name = before[-1].text.upper() if before[-1].token_type is not TokenType.STRING else ""
+    if bracket is TokenType.L_BRACKET:
+        return name if name == "MAP" else ""
+    return name
+
+
+def _clause(tokens: list[Token], at: int, found: list[Token], call: _Call) -> int:
+    """Put the word at a place into `found`; the number of words after it that are said with it."""
+    token = tokens[at]
+    word = token.text.upper()
+    if token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
+        found.append(token)
+        return 0
+    if word == "ON" and call.default_at is not None and _word(tokens, at + 1) in _EVENTS:
+        found[call.default_at] = _like(found[call.default_at], TokenType.VAR, _word(tokens, at + 1))
+        call.default_at = None
+        return 1
+    if word == "RETURNING":
+        _begin(found, token, call, "RETURNING")
+        spelled = ((TokenType.VAR, "CAST"), (TokenType.L_PAREN, "("), (TokenType.NULL, "NULL"), (TokenType.ALIAS, "AS"))
+        found.extend(_like(token, *word) for word in spelled)
+        call.in_type = True
+        return 0
+    if word == "DEFAULT":
+        _begin(found, token, call, "")
+        call.default_at = len(found) - 2
+        return 0
+    for words in (1, 2) if call.default_at is None else ():
+        choice = " ".join(_word(tokens, at + n) for n in range(words))
+        event = _word(tokens, at + words + 1)
+        if choice in _CHOICES and _word(tokens, at + words) == "ON" and event in _EVENTS:
+            _begin(found, token, call, "NULLS" if event == "NULL" else event)
+            found.append(_like(token, TokenType.STRING, choice) if choice != "NULL" else token)
+            return words + 1
+    if word in ("WITH", "WITHOUT"):
+        last = next((n for n in range(1, 4) if _word(tokens, at + n) == "WRAPPER"), None)
+        if last is not None:
+            _begin(found, token, call, "WRAPPER")
+            said = "NEVER" if word == "WITHOUT" else _word(tokens, at + 1)
+            found.append(_like(token, TokenType.STRING, said))
+            return last
+    found.append(token)
+    return 0
+
+
+def _begin(found: list[Token], token: Token, call: _Call, name: str) -> None:
+    """A named argument begins; what came before it ends."""
+    if call.in_type:
+        found.append(_like(token, TokenType.R_PAREN, ")"))
+        call.in_type = False
+    if found[-1].token_type is not TokenType.L_PAREN:
+        found.append(_like(token, TokenType.COMMA, ","))
+    found += [_like(token, TokenType.VAR, name), _like(token, TokenType.FARROW, "=>")]
+
+
+def _word(tokens: list[Token], at: int) -> str:
+    return tokens[at].text.upper() if at < len(tokens) else ""
+
+
+def _like(token: Token, kind: TokenType, text: str) -> Token:
+    return Token(kind, text, token.line, token.col, token.start, token.end)

@@ -1,0 +1,341 @@
+"""From text to a tree: parsing, and which tables the tree reads."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from sqlglot import exp
+from sqlglot import parse as parse_statements
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.optimizer.scope import Scope, traverse_scope
+
+from penstock.sql.catalog.function_names import class_name
+from penstock.sql.parse.allowed_forms import Refusal, refusals
+from penstock.sql.parse.dialects import quoted
+from penstock.sql.parse.window_tvf import BadWindowTableError
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong in a query; `offset` counts characters from the start of its text."""
+
+    code: str
+    message: str
+    offset: int = 0
+    hint: str | None = None
+    subject: str = ""
+
+
+PARSER_FAILURES: Final = (AttributeError, IndexError, KeyError, TypeError, ValueError)
+"""What the parser itself runs into on texts that are far from SQL."""
+
+MAX_DEPTH: Final = 1000
+"""How deep SQL may be nested: Spark's own parser and planner come to an end not far behind that."""
+MAX_BRACKETS: Final = 200
+"""How many calls, brackets, subqueries and types may stand within each other: each takes several calls of the parser's
+and of the writer's functions."""
+MAX_QUERIES: Final = 100
+"""How many queries WITH may have: where each reads the one before, they are nested, and twice as deep as brackets."""
+MAX_TYPES: Final = 50
+"""How many types may stand within each other: the time to parse them grows faster than their number."""
+_SPLIT: Final = "split it into several models; a list in IN (…) or COALESCE(…) is not nested"
+
+Edit: TypeAlias = Callable[[exp.Query], exp.Query]
+"""A change to a tree; the tree it was given is used up."""
+
+
+class Query:
+    """One SELECT, or a set operation over several: a text, and edits to the tree it parses to.
+
+    A tree is cheaper to parse again than to copy. So a query holds at most one: whoever wants to change it takes it
+    away, and it is parsed again when somebody looks for it later.
+    """
+
+    __slots__ = ("_edits", "_tree", "dialect", "text")
+
+    def __init__(
+        self, text: str, dialect: Dialect, edits: tuple[Edit, ...] = (), tree: exp.Query | None = None
+    ) -> None:
+        self.text = text
+        self.dialect = dialect
+        self._edits = edits
+        self._tree = tree
+
+    @property
+    def tree(self) -> exp.Query:
+        """For looking at only."""
+        if self._tree is None:
+            tree = next(_statements(self.text, self.dialect))
+            assert isinstance(tree, exp.Query)
+            for edit in self._edits:
+                tree = edit(tree)
+            self._tree = tree
+        return self._tree
+
+    def take_tree(self) -> exp.Query:
+        """A tree of the caller's own, to be changed at will."""
+        tree, self._tree = self.tree, None
+        return tree
+
+    def edited(self, edit: Edit) -> "Query":
+        """The query with one more edit. A tree that is there goes along with it; none is made for it."""
+        if self._tree is None:
+            return Query(self.text, self.dialect, (*self._edits, edit))
+        return Query(self.text, self.dialect, (*self._edits, edit), edit(self.take_tree()))
+
+
+@dataclass(frozen=True, slots=True)
+class TableName:
+    name: str
+    offset: int
+
+
+def parse(text: str, dialect: Dialect) -> Query | Problem:
+    """The query that people wrote, if it is made of nothing but forms that may reach Spark."""
+    if len(text) > MAX_BRACKETS and _depth_of_types(text) > MAX_TYPES:
+        return Problem("sql-syntax", f"a type is nested more than {MAX_TYPES} levels deep", 0, _SPLIT)
+    try:
+        statements = list(_statements(text, dialect))
+    except RecursionError:
+        return Problem("sql-syntax", "the SQL is nested too deeply", hint=_SPLIT)
+    except BadWindowTableError as bad:
+        return Problem(bad.code, bad.message, bad.offset, bad.hint)
+    except ParseError as error:
+        return _syntax_problem(text, error)
+    except TokenError:
+        return _unclosed(text)
+    except PARSER_FAILURES:
+        return Problem("sql-syntax", "the SQL cannot be parsed")
+    if not statements:
+        return Problem("sql-statement", "there is no SELECT here", hint="write one, or leave it out")
+    if len(statements) != 1:
+        message = f"expected one SELECT statement, found {len(statements)}"
+        return Problem("sql-statement", message, hint="make each statement a model or transform of its own")
+    (tree,) = statements
+    if not isinstance(tree, exp.Query):
+        kind = tree.key.upper()
+        message = f"expected a SELECT statement, found {kind}"
+        return Problem("sql-statement", message, offset_of(tree), "begin with SELECT or WITH")
+    if len(text) > MAX_BRACKETS and (most := _too_deep(tree)) is not None:
+        return Problem("sql-syntax", f"the SQL is nested more than {most:,} levels deep", 0, _SPLIT)
+    if len(list(tree.find_all(exp.CTE))) > MAX_QUERIES:
+        return Problem(
+            "sql-syntax", f"there are more than {MAX_QUERIES} queries in WITH", 0, "split it into several models"
+        )
+    if (refused := next(refusals(tree), None)) is not None:
+        place = _place_of_refusal(refused, text, dialect)
+        return Problem("sql-unsupported", refused.message, place, refused.hint, refused.subject)
+    return Query(text, dialect, tree=tree)
+
+
+def _depth_of_types(text: str) -> int:
+    """About how many types such as `ARRAY<…>` stand within each other. Comparisons may make it less."""
+    depth = deepest = 0
+    for mark in _ANGLES.finditer(text):
+        depth = depth + 1 if mark[0] != ">" else max(0, depth - 1)
+        deepest = max(deepest, depth)
+    return deepest
+
+
+_ANGLES: Final = re.compile(r"\b(?:ARRAY|MAP|MULTISET|ROW|STRUCT)\s*<|>", re.IGNORECASE)
+
+
+def _too_deep(tree: exp.Expr) -> int | None:
+    """The bound that SQL exceeds, if any. Nodes of `a + b + c` stand within each other, too."""
+    depths: dict[int, tuple[int, int]] = {}
+    for node in tree.walk():
+        nodes, brackets = depths.get(id(node.parent), (0, 0))
+        is_plain = isinstance(node, _PLAIN) or not isinstance(node, _BRACKETED)
+        weight = 0 if is_plain else MAX_BRACKETS // MAX_TYPES if isinstance(node, _MAKING_TYPES) else 1
+        depths[id(node)] = nodes + 1, brackets + weight
+    if max(nodes for nodes, _ in depths.values()) > MAX_DEPTH:
+        return MAX_DEPTH
+    return MAX_BRACKETS if max(brackets for _, brackets in depths.values()) > MAX_BRACKETS else None
+
+
+_BRACKETED: Final = (exp.Func, exp.Paren, exp.Subquery, exp.DataType)
+_MAKING_TYPES: Final = (exp.Array, exp.Map, exp.Struct, exp.VarMap)
+_PLAIN: Final = (exp.Binary, exp.If)
+
+
+def _place_of_refusal(refused: Refusal, text: str, dialect: Dialect) -> int:
+    """Where a refused part stands: at its own word, if the text has that."""
+    if isinstance(start := refused.node.meta.get("start"), int):
+        return start
+    words = refused.subject.upper().split()[:1]
+    found = [token.start for token in dialect.tokenize(text) if [token.text.upper().partition(" ")[0]] == words]
+    return found[0] if found else start_of(refused.node)
+
+
+def _statements(text: str, dialect: Dialect) -> Iterator[exp.Expr]:
+    """The statements of a text. What has nothing but comments between semicolons is none."""
+    for found in parse_statements(text, read=dialect):
+        if found is not None and not isinstance(found, exp.Semicolon):
+            yield found
+
+
+def tables(query: Query) -> tuple[TableName, ...]:
+    """The tables read, in order of appearance, without the query's own CTEs."""
+    found = [TableName(full_name(table), offset_of(table)) for table in _outer_tables(query.tree)]
+    return tuple(t for t in found if t.name)
+
+
+def bind(query: Query, names: Mapping[str, str]) -> Query:
+    """The query with tables renamed (`names`: old name, folded -> new); each keeps its old name as alias."""
+
+    def edit(tree: exp.Query) -> exp.Query:
+        for table in _outer_tables(tree):
+            written = full_name(table)
+            if (bound := names.get(written.casefold())) is None:
+                continue
+            if not table.alias:
+                plain = written.rpartition(".")[2]
+                table.set("alias", exp.TableAlias(this=exp.to_identifier(plain, quoted=True)))
+            _rename(table, bound)
+        return tree
+
+    return query.edited(edit)
+
+
+def rename_tables(query: Query, rename: Callable[[str], str]) -> Query:
+    """The query with each table's name, occurrence by occurrence, put through `rename`."""
+    renamed = [rename(table.name) for table in _outer_tables(query.tree)]
+
+    def edit(tree: exp.Query) -> exp.Query:
+        for table, name in zip(_outer_tables(tree), renamed, strict=True):
+            _rename(table, name)
+        return tree
+
+    return query.edited(edit)
+
+
+def select_all(names: Sequence[str], dialect: Dialect) -> Query:
+    """All rows of all the tables, one after the other."""
+    return Query(" UNION ALL ".join(f"SELECT * FROM {quoted(name)}" for name in names), dialect)
+
+
+def union_by_name(inputs: Mapping[str, Sequence[str]]) -> str:
+    """All rows of tables with the same columns, one after the other; columns in the order of the first."""
+    names = ", ".join(quoted(name) for name in next(iter(inputs.values())))
+    return " UNION ALL ".join(f"SELECT {names} FROM {quoted(table)}" for table in inputs)
+
+
+def has_subqueries(query: Query) -> bool:
+    return query.tree.find(exp.Subquery, exp.CTE) is not None
+
+
+def _outer_tables(tree: exp.Query) -> list[exp.Table]:
+    """The tables that are no CTEs where they stand, in the order of the text."""
+    found = [table for table in tree.find_all(exp.Table) if table.find_ancestor(exp.Hint) is None]
+    if tree.find(exp.CTE) is not None:
+        found = _without_ctes(tree, found)
+    return sorted({id(table): table for table in found}.values(), key=offset_of)
+
+
+def _without_ctes(tree: exp.Query, found: list[exp.Table]) -> list[exp.Table]:
+    """The tables that name no CTE. One that stands in no scope is an outer table unless any CTE has its name."""
+    scoped = [
+        (source, scope)
+        for scope in traverse_scope(tree)
+        for source in scope.sources.values()
+        if isinstance(source, exp.Table)
+    ]
+    seen = {id(source) for source, _ in scoped}
+    names = {cte.alias.casefold() for cte in tree.find_all(exp.CTE)}
+    return [
+        *(source for source, scope in scoped if source.db or not _names_cte(source.name, scope)),
+        *(table for table in found if id(table) not in seen and (table.db or table.name.casefold() not in names)),
+    ]
+
+
+def _names_cte(name: str, scope: Scope) -> bool:
+    """Whether a name, in whatever case, is that of a CTE that can be seen from here."""
+    return name.casefold() in {cte.casefold() for cte in scope.cte_sources}
+
+
+def _rename(table: exp.Table, name: str) -> None:
+    """Give a table another name in the same place."""
+    start = offset_of(table)
+    table.set("this", exp.to_identifier(name, quoted=True))
+    table.set("db", None)
+    table.set("catalog", None)
+    table.this.meta["start"] = start
+
+
+def full_name(table: exp.Table) -> str:
+    """The name of a table with those of its catalog and database."""
+    return ".".join(part.name for part in table.parts)
+
+
+def offset_of(node: exp.Expr) -> int:
+    """Where a node stands in the text, by the first of its names that knows."""
+    starts = [i.meta["start"] for i in node.find_all(exp.Identifier) if "start" in i.meta]
+    return min(starts, default=0)
+
+
+def start_of(node: exp.Expr) -> int:
+    """Where a node begins in the text, by the first of all words in it that knows, functions too."""
+    starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+    return min(starts, default=0)
+
+
+def _syntax_problem(text: str, error: ParseError) -> Problem:
+    detail = error.errors[0] if error.errors else {}
+    line, end_column, word = detail.get("line"), detail.get("col"), detail.get("highlight") or ""
+    if not isinstance(line, int) or not isinstance(end_column, int):
+        return Problem("sql-syntax", "the SQL cannot be parsed")
+    before = sum(len(row) for row in text.splitlines(keepends=True)[: line - 1])
+    offset = max(before, before + end_column - len(word))
+    near = f" near `{word.strip()}`" if word.strip() else ""
+    if (miscounted := _miscounted(str(detail.get("description")))) is not None:
+        hint = "docs/reference/functions.md tells it of translated functions, the reference of Spark SQL of all others"
+        return Problem("sql-argument", miscounted, offset, hint)
+    hint = "look here and just before for a missing comma, bracket or keyword"
+    return Problem("sql-syntax", f"{_plain(detail.get('description'))}{near}", offset, hint, subject=word.strip())
+
+
+def _miscounted(description: str) -> str | None:
+    """The parser's words about a call with too many arguments, or too few."""
+    if found := _TOO_MANY.search(description):
+        return f"the function takes {found[2]} argument{'s' * (found[2] != '1')}, and is given {found[1]}"
+    kind = _lacking(description)
+    if kind is not None and issubclass(kind, exp.Func) and not issubclass(kind, exp.Cast | exp.Binary):
+        return f"an argument of {class_name(kind)} is missing"
+    return None
+
+
+_TOO_MANY: Final = re.compile(r"number of provided arguments \((\d+)\) is greater than .* \((\d+)\)")
+_MISSING: Final = re.compile(r"Required keyword: '(\w+)' missing for <class '[\w.]*?(\w+)'>")
+
+
+def _lacking(description: str) -> type[exp.Expr] | None:
+    """What the parser says that something is missing in."""
+    found = _MISSING.match(description)
+    kind = getattr(exp, found[2], None) if found else None
+    return kind if isinstance(kind, type) and issubclass(kind, exp.Expr) else None
+
+
+def _plain(description: object) -> str:
+    """The parser's words without the names of its classes."""
+    text = str(description or "the SQL cannot be parsed")
+    if (kind := _lacking(text)) is not None:
+        return f"something is missing in {class_name(kind)}"
+    if text.startswith("Invalid expression"):
+        return "unexpected word"
+    if "<" in text:
+        return "the SQL ends too early"
+    return text[:1].lower() + text[1:]
+
+
+_QUOTED: Final = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|''|\\.)*'|\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`", re.DOTALL)
+
+
+def _unclosed(text: str) -> Problem:
+    """The quote or comment that nothing closes: the first one that is left when closed ones are taken out."""
+    blank = _QUOTED.sub(lambda closed: " " * len(closed[0]), text)
+    found = min(((at, mark) for mark in ("'", '"', "`", "/*") if (at := blank.find(mark)) >= 0), default=(0, "'"))
+    if found[1] == "/*":
+        return Problem("sql-syntax", "a comment is not closed", found[0], "add */ where it ends")
+    return Problem("sql-syntax", "a quote is not closed", found[0], "add the closing quote")

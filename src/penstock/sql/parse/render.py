@@ -1,0 +1,37 @@
+"""Queries, and clauses of them, as text for people and for other systems."""
+
+from sqlglot import exp, parse_one
+from sqlglot.errors import SqlglotError
+
+from penstock.sql.parse.dialects import SPARK
+from penstock.sql.parse.query import Query
+from penstock.sql.rewrite.translate import to_spark
+
+
+def is_plain_filter(query: Query) -> bool:
+    """Whether the query is `SELECT *` from one table, with a condition on its single rows or without."""
+    tree = query.tree
+    if len(list(tree.find_all(exp.Select))) != 1:
+        return False
+    clauses = {name for name, value in tree.args.items() if value and name not in ("expressions", "from_", "where")}
+    plain = isinstance(tree, exp.Select) and [e.is_star for e in tree.expressions] == [True] and clauses <= {"kind"}
+    return plain and isinstance(tree.args["from_"].this, exp.Table)
+
+
+def spark_condition(query: Query) -> str | None:
+    """What rows must meet, in Spark SQL."""
+    where = parse_one(to_spark(query), read=SPARK).args.get("where")
+    return where.this.sql(SPARK, comments=False) if where is not None else None
+
+
+def spark_literal(value: object) -> str:
+    """A value of a document in Spark SQL."""
+    return exp.convert(value).sql(SPARK)
+
+
+def laid_out(sql: str) -> str:
+    """Spark SQL with lines and indentation; as it is, if it cannot be read back."""
+    try:
+        return parse_one(sql, read=SPARK).sql(SPARK, pretty=True)
+    except (SqlglotError, RecursionError):
+        return sql

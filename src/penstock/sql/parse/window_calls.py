@@ -1,0 +1,215 @@
+"""Calls of TUMBLE, HOP, SESSION and CUMULATE, and of the functions for their ends: what they say, and mistakes."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Final, Literal, TypeAlias
+
+from sqlglot import exp
+
+from penstock.errors import did_you_mean
+from penstock.sql.parse.query import Problem, start_of
+from penstock.sql.parse.window_tvf import SPANS
+
+Part: TypeAlias = Literal["start", "end", "time"]
+PARTS: Final[Mapping[str, Part]] = {"START": "start", "END": "end", "ROWTIME": "time"}
+UNITS: Final = {
+    "MILLISECOND": 1,
+    "SECOND": 1000,
+    "MINUTE": 60_000,
+    "HOUR": 3_600_000,
+    "DAY": 86_400_000,
+    "WEEK": 604_800_000,
+}
+"""The units of a constant length of time, in milliseconds."""
+_CALENDAR: Final = frozenset({"MONTH", "QUARTER", "YEAR"})
+_SMALL: Final = frozenset({"MICROSECOND", "NANOSECOND"})
+_NUMBER: Final = re.compile(r"\s*[+-]?\s*\d+(\.\d+)?\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """`TUMBLE(ts, …)` is the window, and has no part; `TUMBLE_START(ts, …)` is one of its ends."""
+
+    node: exp.Anonymous
+    kind: str
+    part: Part | None
+
+    @property
+    def time(self) -> exp.Expr | None:
+        return self.node.expressions[0] if self.node.expressions else None
+
+    @property
+    def spans(self) -> dict[str, exp.Expr]:
+        """The lengths of time by name."""
+        return dict(zip(SPANS[self.kind], self.node.expressions[1:], strict=False))
+
+    @property
+    def keys(self) -> list[exp.Expr]:
+        """The columns that sessions are kept apart by."""
+        return self.node.expressions[2:] if self.kind == "SESSION" else []
+
+    @property
+    def lengths(self) -> dict[str, int]:
+        """The lengths of a call without mistakes, in milliseconds."""
+        return {name: found for name, span in self.spans.items() if (found := milliseconds(span)) is not None}
+
+    def is_of(self, other: "Call") -> bool:
+        """Whether both speak of one window."""
+        return self.kind == other.kind and self.node.expressions == other.node.expressions
+
+    def is_like(self, other: "Call") -> bool:
+        """Whether both cut time in the same way."""
+        return self.kind == other.kind and self.lengths == other.lengths
+
+
+def call_of(node: exp.Expr) -> Call | None:
+    if not isinstance(node, exp.Anonymous):
+        return None
+    kind, _, part = node.name.upper().partition("_")
+    if kind not in SPANS or (part and part not in PARTS):
+        return None
+    return Call(node, kind, PARTS.get(part))
+
+
+def calls_in(nodes: Iterable[exp.Expr]) -> Iterator[Call]:
+    return (call for node in nodes if (call := call_of(node)) is not None)
+
+
+def has_windows(tree: exp.Expr) -> bool:
+    return any(True for _ in calls_in(tree.find_all(exp.Anonymous)))
+
+
+def own_calls(select: exp.Select) -> list[Call]:
+    """The calls that stand in this SELECT, not in one inside it."""
+    return [call for call in calls_in(select.find_all(exp.Anonymous)) if call.node.parent_select is select]
+
+
+def made_windows(select: exp.Select) -> list[Call]:
+    """The windows that a SELECT makes: what it groups by, or what it says the ends of without grouping."""
+    calls = own_calls(select)
+    whole = [call for call in calls if call.part is None]
+    if whole or select.args.get("group") is not None:
+        return whole
+    return [call for place, call in enumerate(calls) if not any(call.is_of(other) for other in calls[:place])]
+
+
+def milliseconds(span: exp.Expr) -> int | None:
+    """A constant length of time; None for everything else."""
+    if isinstance(span, exp.Neg):
+        inner = milliseconds(span.this)
+        return None if inner is None else -inner
+    if not isinstance(span, exp.Interval):
+        return None
+    sign, number = (-1, span.this.this) if isinstance(span.this, exp.Neg) else (1, span.this)
+    unit = UNITS.get(unit_of(span))
+    if unit is None or not isinstance(number, exp.Literal) or not _NUMBER.fullmatch(number.name):
+        return None
+    exact = Decimal(number.name.replace(" ", "")) * unit * sign
+    return int(exact) if exact == int(exact) else None
+
+
+def last_moment(end: exp.Expr) -> exp.Expr:
+    """The last millisecond before the end of a window, which is its time."""
+    millisecond = exp.Interval(this=exp.Literal.string("1"), unit=exp.var("MILLISECOND"))
+    return exp.Sub(this=end.copy(), expression=millisecond)
+
+
+def unit_of(span: exp.Interval) -> str:
+    """The unit; `DAY(3)` says how many digits there are, and is a day."""
+    unit = span.unit
+    word = unit.name if isinstance(unit, exp.Var) else type(unit).__name__ if isinstance(unit, exp.Func) else ""
+    return word.upper().removesuffix("S")
+
+
+# Mistakes
+
+
+def unknown_unit(span: exp.Expr) -> tuple[str, str] | None:
+    """What to say of a length of time in a unit that there is none of, and the way out."""
+    if not isinstance(span, exp.Interval) or not isinstance(span.unit, exp.Var):
+        return None
+    known = {*UNITS, *_CALENDAR, *_SMALL}
+    if unit_of(span) in known:
+        return None
+    return f"`{span.unit.name}` is no unit of time", did_you_mean(unit_of(span), known, otherwise="units") or ""
+
+
+def mistakes(tree: exp.Expr) -> Iterator[Problem]:
+    """Windows that cannot be made. What is said of several ends of one window is said once."""
+    seen: set[tuple[int, str]] = set()
+    for select in tree.find_all(exp.Select):
+        if len(made := made_windows(select)) > 1:
+            yield _problem(made[1].node, "a SELECT makes one window", "make the other one in a model of its own")
+        whole = [call for call in own_calls(select) if call.part is None]
+        for call in own_calls(select):
+            said_already = call.part is not None and any(call.is_of(other) for other in whole)
+            for problem in () if said_already else (*_mistakes(call), *_unmade(call, select, whole)):
+                if (problem.offset, problem.message) not in seen:
+                    seen.add((problem.offset, problem.message))
+                    yield problem
+
+
+def _mistakes(call: Call) -> Iterator[Problem]:
+    kind, spans = call.kind, call.spans
+    missing = [name for name in SPANS[kind] if name != "OFFSET" and name not in spans]
+    if call.time is None or missing:
+        yield _problem(call.node, f"{kind} needs {' and '.join(missing).lower() or 'a time'}", _written(kind))
+        return
+    if kind != "SESSION" and len(call.node.expressions) > len(SPANS[kind]) + 1:
+        yield _problem(call.node, f"{kind} has an argument too many", _written(kind))
+        return
+    bad = [problem for name, span in spans.items() if (problem := _bad_span(call, name, span)) is not None]
+    yield from bad
+    if not bad:
+        yield from _unfit(call, call.lengths)
+
+
+def _bad_span(call: Call, name: str, span: exp.Expr) -> Problem | None:
+    said = f"the {name.lower()} of {call.kind}"
+    length = milliseconds(span)
+    if length is not None:
+        if length <= 0 and name != "OFFSET":
+            return _problem(
+                span, f"{said} is {'zero' if not length else 'negative'}", "write a length of time above zero"
+            )
+        return None
+    if isinstance(span, exp.Interval) and unit_of(span) in _CALENDAR:
+        return _problem(span, f"{said} is in months or years, which have no fixed length", "write it in days or hours")
+    if (unknown := unknown_unit(span)) is not None:
+        return _problem(span, *unknown)
+    if isinstance(span, exp.Interval) and isinstance(span.this, exp.Literal):
+        return _problem(span, f"{said} cannot be read", "write it like INTERVAL '90' SECOND, with one unit")
+    return _problem(span, f"{said} is no constant length of time", "write it like INTERVAL '10' MINUTE")
+
+
+def _unfit(call: Call, lengths: Mapping[str, int]) -> Iterator[Problem]:
+    """Lengths that are right by themselves and do not go together."""
+    size = lengths.get("SIZE", 0)
+    match call.kind:
+        case "HOP" if lengths["SLIDE"] > size:
+            text = "HOP slides by more than its size, so that rows fall between the windows"
+            yield _problem(call.spans["SLIDE"], text, "the slide comes first, then the size; are they swapped?")
+        case "CUMULATE" if lengths["STEP"] > size:
+            text = "the step of CUMULATE is larger than its size"
+            yield _problem(call.spans["STEP"], text, "the step comes first, then the size; are they swapped?")
+        case "CUMULATE" if size % lengths["STEP"]:
+            text = "the size of CUMULATE is no multiple of its step"
+            yield _problem(call.spans["STEP"], text, "choose a step that divides the size")
+
+
+def _unmade(call: Call, select: exp.Select, whole: Sequence[Call]) -> Iterator[Problem]:
+    """The end of a window that the SELECT does not group by."""
+    if call.part is not None and select.args.get("group") is not None:
+        text = f"{call.node.name.upper()} is over a window that the SELECT does not group by"
+        same = "give it the arguments of the window in GROUP BY"
+        yield _problem(call.node, text, same if whole else f"add {call.kind}(…) to GROUP BY")
+
+
+def _written(kind: str) -> str:
+    return f"write {kind}({', '.join(('time', *(s.lower() for s in SPANS[kind] if s != 'OFFSET')))})"
+
+
+def _problem(node: exp.Expr, text: str, hint: str) -> Problem:
+    return Problem("window-invalid", text, start_of(node), hint)

@@ -1,0 +1,1 @@
+"""What the readers of a source need of it."""

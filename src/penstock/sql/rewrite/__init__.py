@@ -1,0 +1,1 @@
+"""From a tree of Flink or pipeline SQL to Spark SQL."""

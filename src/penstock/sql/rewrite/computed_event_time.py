@@ -1,0 +1,65 @@
+"""Event time that a view computes: its expression is moved to the input, where Spark watches event time."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from sqlglot import exp
+
+from penstock.sql.parse.query import Query
+from penstock.sql.rewrite.translate import spark_text
+
+COMPUTED_TIME: Final = "_event_time"
+"""The column of an input that has the event time that a view computes from it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedTime:
+    """How an input's event time is computed, and which of its rows have one, in Spark SQL over its columns."""
+
+    made_of: str
+    where: str | None
+
+
+def computes_time(query: Query, column: str) -> bool:
+    """Whether a query makes a column from single rows of one input."""
+    return isinstance(query.tree, exp.Select) and _projection(query.tree, column) is not None
+
+
+def move_time(tree: exp.Query, column: str) -> ComputedTime | None:
+    """Let a query read the column from its input, and say how it is computed there.
+
+    None if the column is not made from single rows of one input; the tree then stays as it is.
+    """
+    found = _projection(tree, column) if isinstance(tree, exp.Select) else None
+    if found is None:
+        return None
+    assert isinstance(tree, exp.Select)
+    alias, where = tree.args["from_"].this.alias_or_name, tree.args.get("where")
+    taken = ComputedTime(_text(found.unalias(), alias), None if where is None else _text(where.this, alias))
+    found.replace(exp.alias_(exp.column(COMPUTED_TIME, quoted=True), column, quoted=True))
+    for e in tree.expressions:
+        star = e.this if isinstance(e, exp.Column) else e
+        if isinstance(star, exp.Star):
+            star.set("except_", [*(star.args.get("except_") or ()), exp.to_identifier(COMPUTED_TIME, quoted=True)])
+    return taken
+
+
+def _projection(tree: exp.Select, column: str) -> exp.Expr | None:
+    memory = ("group", "distinct", "having", "joins", "laterals", "with_", "limit")
+    source = tree.args.get("from_")
+    if any(tree.args.get(name) for name in memory) or source is None or not isinstance(source.this, exp.Table):
+        return None
+    if tree.find(exp.Window, exp.AggFunc) is not None:
+        return None
+    named = (e for e in tree.expressions if not e.is_star and e.alias_or_name.casefold() == column.casefold())
+    return next(named, None)
+
+
+def _text(made: exp.Expr, alias: str) -> str:
+    """An expression in Spark SQL, its columns as they are called in the input itself."""
+    root = exp.Select(expressions=[exp.alias_(made.copy(), COMPUTED_TIME, quoted=True)])
+    for column in list(root.find_all(exp.Column)):
+        first, *rest = column.parts
+        if rest and first.name.casefold() == alias.casefold():
+            column.replace(exp.Column(**dict(zip(("this", "table", "db"), reversed(rest), strict=False))))
+    return spark_text(root).removeprefix("SELECT ").removesuffix(f" AS `{COMPUTED_TIME}`")

@@ -1,0 +1,308 @@
+"""Spark SQL over wide numbers, in words that Spark knows: bytes inside of expressions, structs where values go on."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+from sqlglot import exp, parse_one
+from sqlglot.optimizer.annotate_types import annotate_types
+from sqlglot.optimizer.qualify import qualify
+from sqlglot.schema import MappingSchema
+
+from penstock.errors import PlanRefused
+from penstock.sql.analyze.having_columns import name_having_owners
+from penstock.sql.analyze.operand_types import kind_of, tell
+from penstock.sql.lint.int256 import (
+    ARITHMETIC,
+    CHOICES,
+    COMPARISONS,
+    ENDS,
+    WORDS,
+    decimal_literal_of,
+    literal_of,
+    tell_wide,
+)
+from penstock.sql.parse.dialects import SPARK
+from penstock.sql.rewrite.int256_groups import mark_group_values, take_mark
+from penstock.sql.rewrite.operators import DIVIDE
+from penstock.sql.rewrite.templates import call, enclosed
+from penstock.sql.types.columns import Columns, data_type
+from penstock.sql.types.int256 import (
+    FIELDS,
+    GIVES,
+    LIMITS,
+    TAKES,
+    Wide,
+    as_bytes,
+    field_of,
+    is_decimal,
+    maker_of,
+    wide_name,
+    wide_of,
+)
+from penstock.sql.types.wide_decimals import decimal_bytes, decimal_sizes
+
+_NUMBER: Final = "wide"
+_COMPARED: Final[Sequence[tuple[type[exp.Expr] | tuple[type[exp.Expr], ...], Sequence[str]]]] = (
+    (exp.Between, ("this", "low", "high")),
+    (exp.In, ("this", "expressions")),
+    (exp.Is, ("this",)),
+    (COMPARISONS, ("this", "expression")),
+)
+"""Nodes that compare their operands, and where these are."""
+_MADE: Final = (
+    *ARITHMETIC, *CHOICES, *ENDS, exp.Paren, exp.Neg, exp.Abs, exp.Cast, exp.Anonymous, exp.Case, exp.If, exp.Filter,
+)  # fmt: skip
+"""Nodes that make a wide number, of bytes. Others hand a struct on as it is, such as DISTINCT."""
+
+
+@lru_cache(maxsize=512)
+def rewritten(sql: str, inputs: tuple[tuple[str, Columns], ...]) -> str:
+    """A query over these tables, of which some have wide numbers. PlanRefused where these are used wrongly."""
+    tree = parse_one(sql, read=SPARK)
+    assert isinstance(tree, exp.Query)
+    for node in [node for node in tree.find_all(exp.Anonymous) if node.name.lower() == DIVIDE]:
+        one, other = node.expressions
+        node.replace(tell(exp.Div(this=enclosed(one), expression=enclosed(other)), DIVIDE))
+    kinds = _kinds(tree, inputs)
+    mark_group_values(tree)
+    found = _Rewriting(kinds).value(tree)
+    for left in [node for node in found.find_all(exp.Div) if kind_of(node) == DIVIDE]:  # none of wide numbers
+        left.replace(call(DIVIDE, left.this, left.expression))
+    return found.sql(SPARK, identify=True, comments=False)
+
+
+def rewritten_condition(condition: str, columns: Columns) -> str:
+    """What rows with these columns must meet."""
+    tree = parse_one(rewritten(f"SELECT 1 FROM rows_ WHERE {condition}", (("rows_", columns),)), read=SPARK)
+    where: exp.Expr = tree.args["where"].this
+    return where.sql(SPARK, identify=True, comments=False)
+
+
+def _kinds(tree: exp.Query, inputs: tuple[tuple[str, Columns], ...]) -> dict[int, Wide]:
+    """The nodes that are wide numbers, by a number that is written to each."""
+    for number, node in enumerate(tree.walk()):
+        node.meta[_NUMBER] = number
+    known: dict[str, object] = {
+        name.lower(): {c.name.lower(): data_type(wide_name(c.type) or c.type or "unknown") for c in columns}
+        for name, columns in inputs
+    }
+    schema = MappingSchema(known, dialect=SPARK, normalize=False)
+    qualified = qualify(
+        tree.copy(),
+        schema=schema,
+        dialect=SPARK,
+        allow_partial_qualification=True,
+        expand_alias_refs=False,
+        validate_qualify_columns=False,
+        quote_identifiers=False,
+    )
+    assert isinstance(qualified, exp.Query)
+    name_having_owners(qualified, schema)
+    typed = annotate_types(qualified, schema=schema, dialect=SPARK)
+    for problem in tell_wide(typed):
+        raise PlanRefused(problem.code, problem.message, hint=problem.hint)
+    return {
+        node.meta[_NUMBER]: kind
+        for node in typed.walk()
+        if _NUMBER in node.meta and (kind := wide_of(node.type)) is not None
+    }
+
+
+class _Rewriting:
+    """Takes a tree apart and puts it together again."""
+
+    def __init__(self, kinds: Mapping[int, Wide]) -> None:
+        self._kinds = kinds
+
+    def kind(self, node: object) -> Wide | None:
+        return self._kinds.get(node.meta.get(_NUMBER, -1)) if isinstance(node, exp.Expr) else None
+
+    def value(self, node: exp.Expr) -> exp.Expr:
+        """A node as it goes on: a wide number as a struct."""
+        kind = self.kind(node)
+        take_mark(node)
+        if kind is not None and isinstance(node, _MADE):
+            return _struct(self.raw(node, kind), kind)
+        if isinstance(node, exp.Anonymous) and node.name.lower() in TAKES:
+            return self._called(node)
+        if isinstance(node, exp.Cast) and (own := self.kind(node.this)) is not None:
+            return self._cast(node, own)
+        if isinstance(node, exp.Case):
+            return self._case(node, None)
+        compared = self._compared(node)
+        for place, given in list(node.args.items()):
+            if compared is not None and place in compared[0]:
+                self._rawly(node, place, compared[1])
+            elif isinstance(given, exp.Expr):
+                node.set(place, self.value(given))
+            elif isinstance(given, list):
+                node.set(place, [self.value(part) if isinstance(part, exp.Expr) else part for part in given])
+        return node
+
+    def _compared(self, node: exp.Expr) -> tuple[Sequence[str], Wide] | None:
+        """The places of a node whose operands are compared, if a wide number is among them, and its kind."""
+        places = next((places for cls, places in _COMPARED if isinstance(node, cls)), ())
+        kind = self._kind_among([operand for place in places for operand in _listed(node.args.get(place))])
+        return None if kind is None else (places, kind)
+
+    def _kind_among(self, operands: Iterable[object]) -> Wide | None:
+        """The kind that operands are compared as: decimals, if one is."""
+        kinds = [kind for operand in operands if (kind := self.kind(operand)) is not None]
+        return next(filter(is_decimal, kinds), kinds[0] if kinds else None)
+
+    def _rawly(self, node: exp.Expr, place: str, kind: Wide) -> None:
+        given = node.args.get(place)
+        if isinstance(given, list):
+            node.set(place, [self.raw(operand, kind) for operand in given])
+        elif isinstance(given, exp.Expr):
+            node.set(place, self.raw(given, kind))
+
+    def raw(self, node: exp.Expr, kind: Wide) -> exp.Expr:
+        """A node as the bytes of a wide number of this kind."""
+        own = self.kind(node)
+        if own is None or isinstance(node, exp.Literal):
+            return self._coerced(node, kind)
+        if is_decimal(kind) and not is_decimal(own):
+            return _call(maker_of(kind), _text(self.raw(node, own), own))
+        field = FIELDS.get(own, "dec")
+        kind = own
+        if take_mark(node):
+            return _field(self.value(node), kind)
+        if isinstance(node, exp.Paren):
+            return exp.Paren(this=self.raw(node.this, kind))
+        if isinstance(node, ARITHMETIC):
+            word = next(word for cls, word in WORDS.items() if isinstance(node, cls))
+            sides = [self.raw(node.this, kind), self.raw(node.expression, kind)]
+            return _call(f"penstock_{field}_{word}", *sides, *(_scale(kind) if (field, word) == ("dec", "div") else ()))
+        if isinstance(node, exp.Neg | exp.Abs):
+            inner = self.raw(node.this, kind)
+            signed = kind != "UINT256"
+            word = "neg" if isinstance(node, exp.Neg) else "abs"
+            return _call(f"penstock_{field}_{word}", inner) if signed else inner
+        if isinstance(node, exp.Cast):
+            return self._made(node.this, kind)
+        if isinstance(node, exp.Anonymous) and GIVES.get(node.name.lower()) == kind:
+            return self._called(node)
+        if isinstance(node, CHOICES):
+            for place in ("this", "expression", "expressions"):
+                self._rawly(node, place, kind)
+            return node
+        if isinstance(node, ENDS):
+            self._rawly(node, "this", kind)
+            return node
+        if isinstance(node, exp.Filter):
+            self._rawly(node, "this", kind)
+            node.set("expression", self.value(node.expression))
+            return node
+        if isinstance(node, exp.Case):
+            return self._case(node, kind)
+        if isinstance(node, exp.If):
+            node.set("this", self.value(node.this))
+            for place in ("true", "false"):
+                self._rawly(node, place, kind)
+            return node
+        return _field(self.value(node), kind)
+
+    def _case(self, node: exp.Case, kind: Wide | None) -> exp.Expr:
+        """A CASE, as bytes if it comes to a wide number of this kind."""
+        compared = None
+        if node.this is not None:
+            compared = self._kind_among([node.this, *(branch.this for branch in node.args["ifs"])])
+            node.set("this", self._either(node.this, compared))
+        for branch in node.args["ifs"]:
+            branch.set("this", self._either(branch.this, compared))
+            branch.set("true", self._either(branch.args["true"], kind))
+        if (default := node.args.get("default")) is not None:
+            node.set("default", self._either(default, kind))
+        return node
+
+    def _either(self, node: exp.Expr, kind: Wide | None) -> exp.Expr:
+        return self.value(node) if kind is None else self.raw(node, kind)
+
+    def _coerced(self, node: exp.Expr, kind: Wide) -> exp.Expr:
+        """Something else as a wide number. What fits is known for what is written here, and found out for the rest."""
+        if is_decimal(kind) and (written := decimal_literal_of(node)) is not None:
+            return exp.HexString(this=decimal_bytes(written), is_integer=False)
+        number = None if is_decimal(kind) else literal_of(node)
+        if number is not None and LIMITS[kind][0] <= number <= LIMITS[kind][1]:
+            return exp.HexString(this=as_bytes(number, kind), is_integer=False)
+        if isinstance(node, exp.Null):
+            return exp.cast(exp.null(), "BINARY", dialect=SPARK)
+        return _call(maker_of(kind), self.value(node))
+
+    def _made(self, node: exp.Expr, kind: Wide) -> exp.Expr:
+        """Whatever there is, as a wide number of this kind."""
+        own = self.kind(node)
+        if is_decimal(kind):
+            return _call("penstock_dec_cast", self.raw(node, kind), *map(exp.Literal.number, decimal_sizes(kind)))
+        if own is None or own == kind:
+            return self.raw(node, kind)
+        if is_decimal(own):
+            return _call(maker_of(kind), _call("penstock_dec_text", self.raw(node, own), exp.Literal.number(0)))
+        return _call(f"penstock_{FIELDS[own]}_as_{FIELDS[kind]}", self.raw(node, own))
+
+    def _called(self, node: exp.Anonymous) -> exp.Expr:
+        """A function over wide numbers, which refuses what is null. Its answer is bytes if it is a wide number."""
+        name = node.name.lower()
+        kind = TAKES[name][1]
+        match name:
+            case "to_u256" | "to_i256":
+                found = self._made(node.expressions[0], "UINT256" if name == "to_u256" else "INT256")
+            case "to_int64":
+                own = self.kind(node.expressions[0]) or "INT256"
+                found = _long(self.raw(node.expressions[0], own), own)
+            case "u256_to_string" | "i256_to_string":
+                assert kind is not None
+                found = _text(self.raw(node.expressions[0], kind), kind)
+            case _:
+                assert kind is not None
+                found = _call(f"penstock_{name}", *(self.raw(argument, kind) for argument in node.expressions))
+        if isinstance(found, exp.HexString):
+            return found
+        said = exp.Literal.string(f"[WIDE_NUMBER] {name} is given NULL. SQLSTATE: 22004")
+        return exp.Coalesce(this=found, expressions=[_call("RAISE_ERROR", said)])
+
+    def _cast(self, node: exp.Cast, own: Wide) -> exp.Expr:
+        """A wide number as something else: as text, and what Spark makes of that. What does not fit is an error."""
+        text = _text(self.raw(node.this, own), own)
+        if node.to.this in exp.DataType.TEXT_TYPES:
+            return text
+        whole = node.to.this in (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
+        held = _long(self.raw(node.this, own), own) if whole else text
+        return exp.Cast(this=held, to=node.to.copy())
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else [value]
+
+
+def _call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
+    return exp.Anonymous(this=name, expressions=list(arguments))
+
+
+def _scale(kind: Wide) -> tuple[exp.Expr, ...]:
+    """The digits behind the point of a decimal, as an argument; whole numbers have none."""
+    return (exp.Literal.number(decimal_sizes(kind)[1]),) if is_decimal(kind) else ()
+
+
+def _text(raw: exp.Expr, kind: Wide) -> exp.Expr:
+    return _call(f"penstock_{FIELDS.get(kind, 'dec')}_text", raw, *_scale(kind))
+
+
+def _long(raw: exp.Expr, kind: Wide) -> exp.Expr:
+    if is_decimal(kind):
+        return exp.cast(_call("penstock_dec_whole", raw), "BIGINT", dialect=SPARK)
+    return _call(f"penstock_{FIELDS[kind]}_long", raw)
+
+
+def _field(whole: exp.Expr, kind: Wide) -> exp.Expr:
+    held = whole if isinstance(whole, exp.Column | exp.Dot) else exp.Paren(this=whole)
+    return exp.Dot(this=held, expression=exp.to_identifier(field_of(kind), quoted=True))
+
+
+def _struct(raw: exp.Expr, kind: Wide) -> exp.Expr:
+    held = _call("NAMED_STRUCT", exp.Literal.string(field_of(kind)), raw)
+    if isinstance(raw, exp.HexString):
+        return held
+    return exp.If(this=exp.Is(this=raw.copy(), expression=exp.null()), true=exp.null(), false=held)

@@ -1,0 +1,211 @@
+"""Flink's functions over JSON, said with Spark's `get_json_object`, `to_json` and variants.
+
+A path is text that Spark knows: `lax` and `strict` are taken off it, names in quotes are written with single ones.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from sqlglot import exp
+
+from penstock.sql.rewrite.templates import call, filled
+from penstock.sql.types.flink_inference import named
+
+_MODE: Final = re.compile(r"^\s*(lax|strict)\s+", re.IGNORECASE)
+_QUOTED_NAME: Final = re.compile(r"""\.?\[\s*(?:"([^"\]]*)"|'([^'\]]*)')\s*\]""")
+
+_TEXT: Final = "GET_JSON_OBJECT(_1, _2)"
+_VALUE: Final = "TRY_VARIANT_GET(TRY_PARSE_JSON(_1), _2, 'variant')"
+_NESTED: Final = f"LEFT({_TEXT}, 1) IN ('{{', '[') AND NOT SCHEMA_OF_VARIANT({_VALUE}) <=> 'STRING'"
+_NESTED_ANYWHERE: Final = f"LEFT({_TEXT}, 1) IN ('{{', '[')"
+"""For a path with `*`, which variants do not know; a text that begins with a bracket is taken for an array."""
+_SCALAR: Final = f"IF({_NESTED}, NULL, {_TEXT})"
+_QUERY: Final = f"IF({_NESTED}, {_TEXT}, NULL)"
+_THERE: Final = f"NOT {_VALUE} IS NULL"
+
+
+def _path(path: exp.Expr) -> tuple[exp.Expr, bool]:
+    """A path as Spark writes it, and whether one that leads nowhere is no mistake."""
+    if not isinstance(path, exp.Literal):
+        return path, False
+    mode = _MODE.match(path.name)
+    plain = _MODE.sub("", path.name)
+    spelled = _QUOTED_NAME.sub(lambda found: f"['{found[1] if found[1] is not None else found[2]}']", plain)
+    return exp.Literal.string(spelled), mode is not None and mode[1].lower() == "lax"
+
+
+def _value(node: exp.Expr) -> exp.Expr | None:
+    """JSON_VALUE: a scalar as text, or as the type after RETURNING."""
+    return _looked_up(node, _SCALAR)
+
+
+def _query(node: exp.Expr) -> exp.Expr | None:
+    """JSON_QUERY: an object or an array; other values only in a wrapper."""
+    match wrapper := named(node, "WRAPPER"):
+        case exp.Literal() if wrapper.name == "CONDITIONAL":
+            whole = f"IF({_NESTED}, {_TEXT}, CONCAT('[', TO_JSON({_VALUE}), ']'))"
+        case exp.Literal() if wrapper.name != "NEVER":
+            whole = f"CONCAT('[', TO_JSON({_VALUE}), ']')"
+        case _:
+            whole = _QUERY
+    return _looked_up(node, whole)
+
+
+def _looked_up(node: exp.Expr, template: str) -> exp.Expr | None:
+    if len(node.expressions) < 2:
+        return None
+    document = node.expressions[0]
+    path, lax = _path(node.expressions[1])
+    made = _once(template.replace(_NESTED, _NESTED_ANYWHERE) if "*" in path.name else template, document, path)
+    returning = named(node, "RETURNING")
+    if isinstance(returning, exp.Cast):
+        made = _as_type(made, returning.to)
+    empty, error = _instead(node, "EMPTY"), _instead(node, "ERROR")
+    if empty is None and error is None:
+        return made
+    kind = returning.to if isinstance(returning, exp.Cast) else exp.DataType.build("STRING")
+    nothing = exp.null()
+    empty = _cast(empty, kind) if empty is not None else nothing
+    error = _cast(error, kind) if error is not None else nothing
+    otherwise = error
+    if lax and empty != error:
+        leads_nowhere = filled(f"NOT TRY_PARSE_JSON(_1) IS NULL AND {_VALUE} IS NULL", document, path)
+        otherwise = exp.If(this=leads_nowhere, true=empty, false=error)
+    return filled("IF(_1 IS NULL, NULL, COALESCE(_2, _3))", document, made, otherwise)
+
+
+def _once(template: str, document: exp.Expr, path: exp.Expr) -> exp.Expr:
+    """A template that names the document more than once. One that has to be made is made once."""
+    if isinstance(document, exp.Column | exp.Literal):
+        return filled(template, document, path)
+    inner = template.replace("_1", "d")
+    return filled(f"GET(TRANSFORM(ARRAY(_1), d -> {inner}), 0)", document, path)
+
+
+def _as_type(text: exp.Expr, kind: exp.DataType) -> exp.Expr:
+    if kind.this is exp.DType.ARRAY:
+        return call("FROM_JSON", text, exp.Literal.string(kind.sql("spark")))
+    if kind.this in exp.DataType.TEXT_TYPES:
+        return text
+    return exp.TryCast(this=text, to=kind.copy(), safe=True)
+
+
+def _instead(node: exp.Expr, event: str) -> exp.Expr | None:
+    """What is given on an event; None if it is null."""
+    match found := named(node, event):
+        case None | exp.Null():
+            return None
+        case exp.Literal() if found.is_string and found.name == "ERROR":
+            return call("RAISE_ERROR", exp.Literal.string(f"{node.name.upper()} found nothing to give"))
+        case exp.Literal() if found.is_string and found.name.startswith("EMPTY "):
+            return exp.Literal.string("[]" if found.name.endswith("ARRAY") else "{}")
+        case _:
+            return found
+
+
+def _cast(value: exp.Expr, kind: exp.DataType) -> exp.Expr:
+    return value.copy() if isinstance(value, exp.Anonymous) else exp.Cast(this=value.copy(), to=kind.copy())
+
+
+def _exists(node: exp.Expr) -> exp.Expr | None:
+    """JSON_EXISTS. A path that leads nowhere is a mistake, unless the path is lax."""
+    if len(node.expressions) < 2:
+        return None
+    document = node.expressions[0]
+    path, lax = _path(node.expressions[1])
+    there = _once(f"{_THERE} AND NOT IS_VARIANT_NULL({_VALUE})", document, path)
+    match otherwise := named(node, "ERROR"):
+        case exp.Literal() if otherwise.name == "TRUE":
+            error: exp.Expr = exp.true()
+        case exp.Literal() if otherwise.name == "UNKNOWN":
+            error = exp.null()
+        case exp.Literal() if otherwise.name == "ERROR":
+            error = call("RAISE_ERROR", exp.Literal.string("JSON_EXISTS found nothing"))
+        case _:
+            error = exp.false()
+    if lax and not isinstance(error, exp.Boolean):
+        error = filled("IF(TRY_PARSE_JSON(_1) IS NULL, _2, FALSE)", document, error)
+    elif lax and error.this:
+        error = filled("TRY_PARSE_JSON(_1) IS NULL", document)
+    return filled("CASE WHEN _1 IS NULL THEN NULL WHEN _2 THEN TRUE ELSE _3 END", document, there, error)
+
+
+def json_test(node: exp.Expr) -> exp.Expr | None:
+    """`s IS JSON`, with or without the kind of JSON."""
+    test = node.expression
+    if not isinstance(test, exp.JSON):
+        return None
+    kinds = {"OBJECT": "LIKE 'OBJECT%'", "ARRAY": "LIKE 'ARRAY%'", "SCALAR": "RLIKE '^(?!OBJECT|ARRAY)'"}
+    kind = kinds.get(str(test.this or "VALUE").upper())
+    sort = f" AND COALESCE(SCHEMA_OF_VARIANT(TRY_PARSE_JSON(_1)) {kind}, FALSE)" if kind else ""
+    return filled(f"IF(_1 IS NULL, NULL, NOT TRY_PARSE_JSON(_1) IS NULL{sort})", node.this)
+
+
+# Making JSON
+
+
+def json_object(node: exp.Expr) -> exp.Expr:
+    """JSON_OBJECT: a struct whose nulls are written, unless they are to be absent."""
+    pairs = [p for p in node.expressions if isinstance(p, exp.JSONKeyValue)]
+    parts = [part for p in pairs for part in (p.this.copy(), _inner(p.expression.copy()))]
+    struct = call("NAMED_STRUCT", *parts)
+    if node.args.get("null_handling") == "ABSENT ON NULL":
+        return call("TO_JSON", struct)
+    return call("TO_JSON", struct, _nulls_too())
+
+
+def _nulls_too() -> exp.Expr:
+    return call("MAP", exp.Literal.string("ignoreNullFields"), exp.Literal.string("false"))
+
+
+def _inner(value: exp.Expr) -> exp.Expr:
+    """What was made by another function for JSON is put in as JSON, not as text."""
+    made_here = isinstance(value, exp.Anonymous) and value.name.upper() == "TO_JSON"
+    if not made_here:
+        return value
+    struct = value.expressions[0]
+    return struct if len(value.expressions) == 2 or struct.name.upper() != "NAMED_STRUCT" else call("PARSE_JSON", value)
+
+
+def json_array(node: exp.Expr) -> exp.Expr:
+    """JSON_ARRAY: nulls are left out, unless they are asked for."""
+    values = [v for v in node.expressions if not isinstance(v, exp.Kwarg)]
+    parts = [_as_variant(_inner(v.copy())) for v in values]
+    array: exp.Expr = call("ARRAY", *parts)
+    wanted = any(isinstance(a, exp.Kwarg) and isinstance(a.expression, exp.Null) for a in node.expressions)
+    return call("TO_JSON", array if wanted else filled("FILTER(_1, x -> NOT x IS NULL)", array))
+
+
+def _as_variant(value: exp.Expr) -> exp.Expr:
+    if isinstance(value, exp.Anonymous) and value.name.upper() in ("NAMED_STRUCT", "ARRAY", "FILTER"):
+        return filled("PARSE_JSON(TO_JSON(_1, MAP('ignoreNullFields', 'false')))", value)
+    return exp.Cast(this=value, to=exp.DataType.build("VARIANT", dialect="spark"))
+
+
+def _array_of_rows(node: exp.Expr) -> exp.Expr:
+    """JSON_ARRAYAGG; nulls are kept in a struct around each value if they are asked for."""
+    wanted = isinstance(named(node, "NULLS"), exp.Null)
+    value = node.expressions[0]
+    if not wanted:
+        return filled("TO_JSON(COLLECT_LIST(_1))", value)
+    return filled("TO_JSON(TRANSFORM(COLLECT_LIST(STRUCT(_1 AS v)), x -> x.v))", value)
+
+
+def json_object_of_rows(node: exp.Expr) -> exp.Expr | None:
+    pair = node.expressions[0] if node.expressions else None
+    if not isinstance(pair, exp.JSONKeyValue):
+        return None
+    absent = node.args.get("null_handling") == "ABSENT ON NULL"
+    entries = "MAP_FROM_ENTRIES(COLLECT_LIST(STRUCT(_1 AS k, _2 AS v)))"
+    kept = f"MAP_FILTER({entries}, (k, v) -> NOT v IS NULL)" if absent else entries
+    return filled(f"TO_JSON({kept}, MAP('ignoreNullFields', 'false'))", pair.this, pair.expression)
+
+
+JSON_CALLS: Final[Mapping[str, Callable[[exp.Expr], exp.Expr | None]]] = {
+    "JSON_ARRAY": json_array,
+    "JSON_ARRAYAGG": _array_of_rows,
+    "JSON_EXISTS": _exists,
+    "JSON_QUERY": _query,
+    "JSON_VALUE": _value,
+}

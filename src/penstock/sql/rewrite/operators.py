@@ -1,0 +1,205 @@
+"""Operators and forms of Flink SQL that have a class of their own in the tree, each with what Spark has for it."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from sqlglot import exp
+
+from penstock.sql.analyze.operand_types import kind_of
+from penstock.sql.parse.replacement import replace_node
+from penstock.sql.rewrite.json import json_object, json_object_of_rows, json_test
+from penstock.sql.rewrite.templates import call, enclosed, filled
+from penstock.sql.rewrite.unnest import unnested
+from penstock.sql.types.flink_inference import WHOLE_DAYS, WHOLE_NAMES
+
+DIVIDE: Final = "penstock_row_divide"
+MEAN: Final = "penstock_row_mean"
+TYPE_OF: Final = "penstock_row_type_of"
+"""Functions of ours that Spark asks for an expression when it knows the types: `clients.rowwise.RowOperators`."""
+
+
+def _division(node: exp.Expr) -> exp.Expr | None:
+    """Whole numbers are divided without remainder. Where types are not known, Spark decides when it knows them."""
+    if (kind := kind_of(node)) is None:
+        return call(DIVIDE, node.this.copy(), node.expression.copy())
+    if kind not in WHOLE_NAMES:
+        return None
+    whole = exp.IntDiv(this=node.this.copy(), expression=node.expression.copy())
+    return exp.cast(whole, kind) if kind != "BIGINT" else exp.Paren(this=whole)
+
+
+def _mean(node: exp.Expr) -> exp.Expr | None:
+    """A mean of whole numbers is a whole number, cut off."""
+    kind = kind_of(node)
+    values = node.this.expressions if isinstance(node.this, exp.Distinct) else [node.this]
+    if (kind is not None and kind not in WHOLE_NAMES) or len(values) != 1:
+        return None
+    around: exp.Expr = node
+    while isinstance(around.parent, exp.Filter | exp.Window) and around.arg_key == "this":
+        around = around.parent
+    if kind is None:
+        decided = call(MEAN, exp.null(), values[0].copy())
+        replace_node(around, decided)
+        decided.set("expressions", [around, decided.expressions[1]])
+        return None
+    cut = exp.cast(exp.null(), kind)
+    replace_node(around, cut)
+    cut.set("this", around)
+    return None
+
+
+def _all_known(name: str) -> Callable[[exp.Expr], exp.Expr]:
+    """GREATEST and LEAST give nothing if one of the values is nothing."""
+
+    def rewrite(node: exp.Expr) -> exp.Expr:
+        values = [node.this, *node.expressions]
+        made = call(name, *(v.copy() for v in values))
+        unsure = [v for v in values if not isinstance(v, exp.Literal)]
+        if not unsure or len(values) == 1:
+            return made if len(values) > 1 else values[0].copy()
+        missing = exp.or_(*(enclosed(v.copy()).is_(exp.null()) for v in unsure), copy=False)
+        return exp.If(this=missing, true=exp.null(), false=made)
+
+    return rewrite
+
+
+def _element(node: exp.Expr) -> exp.Expr | None:
+    """`a[1]` is the first element of an array, `m['k']` a value of a map; what is not there is null."""
+    keys = node.expressions
+    if len(keys) != 1 or isinstance(keys[0], exp.Slice) or node.args.get("offset"):
+        return None
+    return call("TRY_ELEMENT_AT", node.this.copy(), keys[0].copy())
+
+
+_EXTRACTS: Final[Mapping[str, str]] = {
+    "EPOCH": "UNIX_SECONDS(CAST(_1 AS TIMESTAMP))",
+    "MILLISECOND": "(UNIX_MILLIS(CAST(_1 AS TIMESTAMP)) % 1000 + 1000) % 1000",
+    "ISOYEAR": "CAST(EXTRACT(YEAROFWEEK FROM _1) AS BIGINT)",
+    "ISODOW": "CAST(EXTRACT(DAYOFWEEK_ISO FROM _1) AS BIGINT)",
+    "DECADE": "YEAR(_1) DIV 10",
+    "CENTURY": "(YEAR(_1) + 99) DIV 100",
+    "MILLENNIUM": "(YEAR(_1) + 999) DIV 1000",
+}
+
+
+def _extracted(node: exp.Expr) -> exp.Expr:
+    if (template := _EXTRACTS.get(node.name.upper())) is not None:
+        return filled(template, node.expression)
+    return exp.cast(node.copy(), "BIGINT")
+
+
+def _rounded(template: str) -> Callable[[exp.Expr], exp.Expr | None]:
+    """FLOOR and CEIL of a time to a unit. A date stays a date."""
+
+    def rewrite(node: exp.Expr) -> exp.Expr | None:
+        unit = node.args.get("to")
+        if not isinstance(unit, exp.Expr):
+            return None
+        step, by = ("MONTH", 3) if unit.name.upper() == "QUARTER" else (unit.name.upper(), 1)
+        made = filled(template.format(unit=unit.name.upper(), step=step, by=by), node.this)
+        return _as_date(made, node)
+
+    return rewrite
+
+
+def _as_date(made: exp.Expr, node: exp.Expr) -> exp.Expr:
+    """What is made of a time, which is a date if that was one. Where its type is not known, Spark decides."""
+    if kind_of(node) == "DATE" or _is_date(node.this):
+        return exp.cast(made, "DATE")
+    return made if kind_of(node) is not None else call(TYPE_OF, made, node.this.copy())
+
+
+def _is_date(node: exp.Expr) -> bool:
+    return isinstance(node, exp.Cast) and node.to.this is exp.DType.DATE
+
+
+def _difference(node: exp.Expr) -> exp.Expr:
+    return exp.cast(node.copy(), "INT")
+
+
+def _later(node: exp.Expr) -> exp.Expr | None:
+    """TIMESTAMPADD of days or more to a date gives a date."""
+    if node.text("unit").upper() not in WHOLE_DAYS:
+        return None
+    made = _as_date(node.copy(), node)
+    return None if isinstance(made, exp.TimestampAdd) else made
+
+
+def _interval(node: exp.Expr) -> exp.Expr | None:
+    """`INTERVAL '1' QUARTER` as months."""
+    if node.text("unit").upper() != "QUARTER" or not node.name.isdecimal():
+        return None
+    return exp.Interval(this=exp.Literal.string(str(int(node.name) * 3)), unit=exp.var("MONTH"))
+
+
+def _pattern(node: exp.Expr) -> exp.Expr | None:
+    """In a pattern of LIKE a backslash is a character; Spark takes it for an escape."""
+    pattern = node.expression
+    if not isinstance(pattern, exp.Literal) or "\\" not in pattern.name or isinstance(node.parent, exp.Escape):
+        return None
+    return type(node)(this=node.this.copy(), expression=exp.Literal.string(pattern.name.replace("\\", "\\\\")))
+
+
+def _similar(node: exp.Expr) -> exp.Expr | None:
+    """SIMILAR TO with a plain text as pattern is a regular expression that must fit all of the value."""
+    pattern = node.expression
+    if not isinstance(pattern, exp.Literal):
+        return None
+    regular = re.sub(r"[%_.^$\\]", lambda found: _SIMILAR.get(found[0], "\\" + found[0]), pattern.name)
+    return exp.RegexpLike(this=node.this.copy(), expression=exp.Literal.string(f"^(?:{regular})$"))
+
+
+_SIMILAR: Final = {"%": ".*", "_": "."}
+
+
+def _known(name: str) -> Callable[[exp.Expr], exp.Expr | None]:
+    """FIRST_VALUE and LAST_VALUE pass over nulls."""
+
+    def rewrite(node: exp.Expr) -> exp.Expr | None:
+        if isinstance(node.parent, exp.IgnoreNulls | exp.RespectNulls):
+            return None
+        return call(name, node.this.copy(), exp.true())
+
+    return rewrite
+
+
+def _words(node: exp.Expr) -> exp.Expr:
+    """INITCAP: a word is a sequence of letters and digits."""
+    return filled(
+        "ARRAY_JOIN(TRANSFORM(REGEXP_EXTRACT_ALL(_1, '[A-Za-z0-9]+|[^A-Za-z0-9]+', 0), "
+        "w -> IF(w RLIKE '^[A-Za-z0-9]', INITCAP(w), w)), '')",
+        node.this,
+    )
+
+
+def _long_rank(node: exp.Expr) -> exp.Expr | None:
+    """The number of a row is a BIGINT in Flink, and an INT in Spark."""
+    numbered = isinstance(node.this, exp.RowNumber | exp.Rank | exp.DenseRank | exp.Ntile)
+    return exp.cast(node.copy(), "BIGINT") if numbered else None
+
+
+OPERATORS: Final[Mapping[type[exp.Expr], Callable[[exp.Expr], exp.Expr | None]]] = {
+    exp.Avg: _mean,
+    exp.Bracket: _element,
+    exp.Ceil: _rounded("DATE_TRUNC('{unit}', _1 + INTERVAL '{by}' {step} - INTERVAL '1' MICROSECOND)"),
+    exp.Div: _division,
+    exp.Extract: _extracted,
+    exp.FirstValue: _known("FIRST_VALUE"),
+    exp.Floor: _rounded("DATE_TRUNC('{unit}', _1)"),
+    exp.Greatest: _all_known("GREATEST"),
+    exp.ILike: _pattern,
+    exp.Initcap: _words,
+    exp.Interval: _interval,
+    exp.Is: json_test,
+    exp.JSONObject: json_object,
+    exp.JSONObjectAgg: json_object_of_rows,
+    exp.LastValue: _known("LAST_VALUE"),
+    exp.Least: _all_known("LEAST"),
+    exp.Like: _pattern,
+    exp.Select: unnested,
+    exp.SimilarTo: _similar,
+    exp.TimestampAdd: _later,
+    exp.TimestampDiff: _difference,
+    exp.Window: _long_rank,
+}

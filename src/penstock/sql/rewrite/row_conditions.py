@@ -1,0 +1,30 @@
+"""Conditions over single rows that stand outside of queries, such as those of tests: checked, and said in Spark SQL."""
+
+from dataclasses import replace
+from typing import Final
+
+from penstock.sql.analyze.output_schema import analyse
+from penstock.sql.parse.dialects import PROJECT
+from penstock.sql.parse.query import Problem, Query, parse
+from penstock.sql.parse.render import is_plain_filter, spark_condition
+from penstock.sql.types.columns import Columns
+
+_TABLE: Final = "rows_"
+_ROWS: Final = f"SELECT * FROM {_TABLE} WHERE "
+
+
+def wrong_condition(text: str, columns: Columns | None) -> list[Problem]:
+    """What is wrong with a condition; offsets count from its own start."""
+    parsed = parse(_ROWS + text, PROJECT)
+    problems = [parsed] if isinstance(parsed, Problem) else []
+    if isinstance(parsed, Query):
+        if not is_plain_filter(parsed):
+            return [Problem("sql-statement", "a condition is about single rows, without other clauses")]
+        problems = list(analyse(parsed, {_TABLE: columns}).problems)
+    return [replace(problem, offset=max(0, problem.offset - len(_ROWS))) for problem in problems]
+
+
+def row_condition(text: str) -> str | None:
+    """The condition in Spark SQL; None if it is none."""
+    parsed = parse(_ROWS + text, PROJECT)
+    return spark_condition(parsed) if isinstance(parsed, Query) and is_plain_filter(parsed) else None

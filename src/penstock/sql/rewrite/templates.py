@@ -1,0 +1,75 @@
+"""Trees of Spark SQL from templates: text in which `_1` stands for the first argument."""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Final
+
+from sqlglot import exp, parse_one
+
+from penstock.sql.parse.dialects import TEMPLATE
+
+_PLACE: Final = re.compile(r"_([1-9])(_literal|_plain)?")
+_TORN: Final = (exp.Binary, exp.Unary, exp.Between, exp.In)
+"""What an operator around it could tear apart."""
+
+
+def filled(template: str, *arguments: exp.Expr) -> exp.Expr:
+    """A template with arguments put in for `_1`, `_2` and so on. The arguments are copied."""
+    around = exp.Paren(this=_parsed(template).copy())
+    _keep_apart(around, arguments)
+    for column in list(around.find_all(exp.Column)):
+        if (place := _PLACE.fullmatch(column.name)) is not None:
+            argument = _made(arguments[int(place[1]) - 1].copy(), place[2])
+            column.replace(enclosed(argument) if isinstance(column.parent, _TORN) else argument)
+    made = around.this
+    assert isinstance(made, exp.Expr)
+    return around if isinstance(made, _TORN) and not isinstance(made, exp.Paren) else made.pop()
+
+
+def _keep_apart(template: exp.Expr, arguments: Sequence[exp.Expr]) -> None:
+    """Give other names to what a lambda of the template calls by the name of a column that is put into it."""
+    for function in template.find_all(exp.Lambda):
+        named = {column.name.casefold() for a in arguments for column in a.find_all(exp.Column)}
+        for parameter in [p.name for p in function.expressions if p.name.casefold() in named]:
+            for word in function.find_all(exp.Identifier):
+                if word.name == parameter:
+                    word.set("this", f"{parameter}_")
+
+
+@cache
+def _parsed(template: str) -> exp.Expr:
+    return parse_one(template, read=TEMPLATE)
+
+
+def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
+    return exp.Anonymous(this=name, expressions=list(arguments))
+
+
+def enclosed(argument: exp.Expr) -> exp.Expr:
+    """An expression that stays together inside of an operator."""
+    return exp.Paren(this=argument) if isinstance(argument, _TORN) and not isinstance(argument, exp.Paren) else argument
+
+
+def _made(argument: exp.Expr, way: str | None) -> exp.Expr:
+    match way:
+        case "_literal":
+            return _regular_expression(argument)
+        case "_plain":
+            return _plain_replacement(argument)
+        case _:
+            return argument
+
+
+def _regular_expression(text: exp.Expr) -> exp.Expr:
+    """A regular expression that finds the text as it is."""
+    if isinstance(text, exp.Literal):
+        return exp.Literal.string(re.sub(r"([\\^$.|?*+()\[\]{}])", r"\\\1", text.name))
+    return call("CONCAT", exp.Literal.string("\\Q"), text, exp.Literal.string("\\E"))
+
+
+def _plain_replacement(text: exp.Expr) -> exp.Expr:
+    """A replacement in which `$` and a backslash mean themselves."""
+    if isinstance(text, exp.Literal):
+        return exp.Literal.string(re.sub(r"([\\$])", r"\\\1", text.name))
+    return call("REGEXP_REPLACE", text, exp.Literal.string(r"([\\$])"), exp.Literal.string(r"\\$1"))

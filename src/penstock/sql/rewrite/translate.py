@@ -1,0 +1,51 @@
+"""From the tree that people wrote to the text that Spark runs: a tuple of small rules."""
+
+from collections.abc import Callable
+from typing import Final
+
+from sqlglot import exp
+
+from penstock.sql.analyze.window_columns import follow
+from penstock.sql.parse.dialects import PROJECT, SPARK
+from penstock.sql.parse.query import Query
+from penstock.sql.parse.replacement import replace_node
+from penstock.sql.rewrite.functions import flink_functions, pipeline_functions
+from penstock.sql.rewrite.spark_windows import spark_windows
+from penstock.sql.stateful.joins.time_bounds import has_guards, with_guards, without_guards
+
+Rule = Callable[[exp.Query], exp.Query]
+
+
+def name_projections(tree: exp.Query) -> exp.Query:
+    """An output without a name is called by its place, counted from 0 and before stars are expanded."""
+    for query in tree.find_all(exp.Select):
+        for position, projection in enumerate(query.expressions):
+            if not projection.is_star and not projection.output_name:
+                replace_node(projection, exp.alias_(projection.copy(), f"_col_{position}"))
+    return tree
+
+
+RULES: Final[tuple[Rule, ...]] = (name_projections, flink_functions)
+PIPELINE_RULES: Final[tuple[Rule, ...]] = (name_projections, pipeline_functions)
+
+
+def to_spark(query: Query, time: str | None = None) -> str:
+    return spark_text(query.take_tree(), time, RULES if query.dialect is PROJECT else PIPELINE_RULES)
+
+
+def needs_time(tree: exp.Query) -> bool:
+    """Whether Spark itself goes by event time in a query because of its windows."""
+    return bool(follow(tree).made)
+
+
+def unguarded_text(tree: exp.Query, time: str | None = None) -> str | None:
+    """The tree, which stays as it is, as Spark SQL without guards; None if it has none."""
+    return spark_text(without_guards(tree.copy()), time) if has_guards(tree) else None
+
+
+def spark_text(tree: exp.Query, time: str | None = None, rules: tuple[Rule, ...] = RULES) -> str:
+    """The tree, which is used up, as Spark SQL. `time` is an output that is to stay event time for readers."""
+    for rule in rules:
+        tree = rule(tree)
+    tree = spark_windows(with_guards(tree), time)
+    return tree.sql(SPARK, identify=True, comments=False)

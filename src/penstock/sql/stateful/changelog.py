@@ -1,0 +1,127 @@
+"""SELECT over changes: a row that is left out must go where it was, and a grouping must know what went."""
+
+from dataclasses import replace
+
+from sqlglot import exp
+
+from penstock.keyed.operators import OP, ORDER, SIGN, WAS, Latest
+from penstock.sql.stateful.qualify import ours
+from penstock.sql.stateful.select import blank_order, clock, own_columns, read_from, star_of
+from penstock.sql.stateful.stages import ORDERED, Bench, Flow, Relation
+from penstock.sql.stateful.stateless import passed
+
+
+def signed_view(bench: Bench, relation: Relation) -> str:
+    """A view of a relation of changes as rows that come and go; it keeps the last row of every key."""
+    node = relation.node
+    if not relation.flow.key:
+        return bench.sql(signed(node.copy()))
+    if isinstance(node, exp.Table) and node.name in bench.inputs:
+        source = _ordered(bench, relation, clock())
+    else:
+        source = exp.Select(expressions=[exp.Star(), *blank_order(), clock()]).from_(node.copy(), copy=False)
+    return bench.operator(Latest(keys=relation.flow.key, ttl_ms=bench.ttl_ms), bench.sql(source))
+
+
+def signed(node: exp.Expr) -> exp.Select:
+    """Changes of whole rows, which only come or go, as signed rows."""
+    gone = exp.column(OP, quoted=True).eq("d")
+    sign = exp.cast(exp.Case().when(gone, "-1").else_("1"), "tinyint")
+    star = exp.Star(except_=[exp.to_identifier(OP, quoted=True)])
+    return exp.Select(expressions=[star, exp.alias_(sign, SIGN)]).from_(node, copy=False)
+
+
+def read_signed(select: exp.Select, relation: Relation, view: str) -> Relation:
+    """Let a SELECT read the signed rows of a relation under the same alias."""
+    read_from(select, view, None if relation.packed else relation.alias, joins=True)
+    now = replace(relation, node=select.args["from_"].this, flow=replace(relation.flow, kind="signed"))
+    for column in own_columns(select):
+        if isinstance(column.this, exp.Star) and column.table.casefold() == relation.alias.casefold():
+            column.replace(star_of(now))
+    return now
+
+
+def read_in_order(bench: Bench, select: exp.Select, relation: Relation) -> Relation:
+    """Let a SELECT read changes of an input with the order in which they came."""
+    view = bench.sql(_ordered(bench, relation))
+    read_from(select, view, relation.alias, joins=True)
+    hidden = relation.flow.hidden | set(ORDER)
+    return replace(relation, node=select.args["from_"].this, flow=replace(relation.flow, hidden=hidden))
+
+
+def repeated(select: exp.Select, flow: Flow) -> Flow:
+    """The changes that a SELECT forwards as they came, with what tells which of a key is the last."""
+    order: list[exp.Expr] = [ours(name) for name in ORDER]
+    select.set("expressions", [*select.expressions, *order, exp.alias_(ours(OP), WAS, quoted=True)])
+    return replace(flow, repeated=True)
+
+
+def _ordered(bench: Bench, relation: Relation, *extra: exp.Expr) -> exp.Select:
+    name = relation.node.name
+    bench.ordered.add(name)
+    table = exp.Table(this=exp.to_identifier(name + ORDERED, quoted=True))
+    fields = exp.Column(this=exp.Star(), table=exp.to_identifier("row"))
+    order: list[exp.Expr] = [exp.column(column) for column in ORDER]
+    return exp.Select(expressions=[fields, *order, *extra]).from_(table, copy=False)
+
+
+def forwarded(select: exp.Select, relations: list[Relation], flow: Flow) -> Flow:
+    """A SELECT without memory of its own: the marks of changes go along with the outputs, and so does the key."""
+    outputs = replace(passed(select, relations), watermarked=flow.watermarked)
+    if flow.kind == "rows":
+        return outputs
+    names = [shown_as(select, relations[0], name) for name in flow.key]
+    if flow.kind == "signed":
+        key = tuple(name for name in names if name is not None) if len(relations) == 1 else ()
+        select.set("expressions", [*select.expressions, exp.column(SIGN)])
+        return replace(outputs, kind="signed", key=key if len(key) == len(names) else ())
+    hidden = [free_name(f"_k{place}", outputs) for place in range(len(names))]
+    carried = [
+        exp.alias_(_of_key(relations[0], column), other)
+        for column, name, other in zip(flow.key, names, hidden, strict=True)
+        if name is None
+    ]
+    key = tuple(name or other for name, other in zip(names, hidden, strict=True))
+    _pass_changes(select)
+    select.set("expressions", [*select.expressions, *carried])
+    return replace(outputs, kind="changes", key=key, hidden=frozenset(e.alias for e in carried))
+
+
+def shown_as(select: exp.Select, relation: Relation, name: str) -> str | None:
+    """The output that is a column of the key."""
+    column = relation.shown.get(name) if relation.packed else None if name in relation.flow.hidden else name
+    for e in select.expressions:
+        inner = e.unalias()
+        if not isinstance(inner, exp.Column):
+            continue
+        if isinstance(inner.this, exp.Star):
+            if column is not None:
+                return column
+            continue
+        wanted = column if inner.table else name
+        if wanted is not None and inner.name.casefold() == wanted.casefold():
+            return str(e.alias_or_name)
+    return None
+
+
+def free_name(name: str, flow: Flow) -> str:
+    """A name that no output has."""
+    while flow.has(name):
+        name += "_"
+    return name
+
+
+def _of_key(relation: Relation, name: str) -> exp.Expr:
+    return ours(name) if relation.packed else exp.column(name, table=relation.alias, quoted=True)
+
+
+def _pass_changes(select: exp.Select) -> None:
+    """The operation goes along, and a row that is left out is a delete."""
+    where = select.args.get("where")
+    operation: exp.Expr = exp.column(OP, quoted=True)
+    if where is not None:
+        holds = exp.func("COALESCE", where.this.copy(), exp.false())
+        operation = exp.Case().when(holds, exp.column(OP, quoted=True)).else_("'d'")
+        kept = exp.or_(exp.column(OP, quoted=True).neq("i"), holds.copy())
+        select.set("where", exp.Where(this=kept))
+    select.set("expressions", [*select.expressions, exp.alias_(operation, OP, quoted=True)])

@@ -1,0 +1,297 @@
+"""GROUP BY and DISTINCT that Spark does not do: an operator keeps an accumulator per key and tells what changed."""
+
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from sqlglot import exp
+
+from penstock.keyed.operators import BEFORE, OP, SIGN, Aggregate, Call
+from penstock.sql.catalog.function_names import is_of_group, written_name
+from penstock.sql.parse.query import offset_of
+from penstock.sql.stateful.avg import mean
+from penstock.sql.stateful.changelog import free_name
+from penstock.sql.stateful.late_rows import Closing, late_rows
+from penstock.sql.stateful.qualify import expand_stars, ours, resolve_aliases, resolve_places
+from penstock.sql.stateful.select import packed, read_from
+from penstock.sql.stateful.stages import Bench, Flow, Refusal, Relation
+
+_SETS: Final = {exp.GroupingSets: "grouping_sets", exp.Rollup: "rollup", exp.Cube: "cube"}
+
+
+def group(
+    bench: Bench, select: exp.Select, relations: list[Relation], *, signed: bool = False, window: Closing | None = None
+) -> Flow:
+    """Carve the grouping out of a SELECT, which then reads what the operator puts out: once a window has closed."""
+    clause, having = select.args.get("group"), select.args.get("having")
+    offset = offset_of(clause or select)
+    calls = _Calls(_keys(select, relations, offset), windowed=window is not None)
+    outputs = [calls.output(e) for e in select.expressions]
+    condition = calls.lifted(having.this) if having is not None else None
+    once = window is not None and not window.lateness_ms
+    with_before = condition is not None and not once
+    view = _operated(bench, select, relations, calls, window, signed=signed, with_before=with_before)
+    if window is None:
+        bench.keeps("SELECT DISTINCT" if clause is None else "GROUP BY without a window", offset)
+    for name in ("group", "having", "where", "distinct"):
+        select.set(name, None)
+    read_from(select, view)
+    if once or not (signed or calls.calls or condition is not None):
+        select.set("expressions", outputs)
+        select.set("where", None if condition is None else exp.Where(this=condition))
+        return Flow(columns=tuple(e.alias_or_name for e in outputs), watermarked=False)
+    return _as_changes(select, outputs, calls, condition, window)
+
+
+def total(bench: Bench, select: exp.Select, relations: list[Relation], *, signed: bool) -> Flow:
+    """Carve aggregates over all rows out of a SELECT: one row, which goes when another one takes its place."""
+    having = select.args.get("having")
+    calls = _Calls([], windowed=False)
+    outputs = [calls.output(e) for e in select.expressions]
+    condition = calls.lifted(having.this) if having is not None else None
+    view = _operated(bench, select, relations, calls, None, signed=signed, with_before=True)
+    now = _told(outputs, condition, "d", 1)
+    before = _told(
+        [exp.alias_(_before(e.unalias(), calls), e.alias, quoted=True) for e in outputs],
+        None if condition is None else _before(condition, calls),
+        "i",
+        -1,
+    )
+    both = exp.Anonymous(this="array_compact", expressions=[exp.Anonymous(this="array", expressions=[before, now])])
+    inner = exp.Select(expressions=[exp.alias_(exp.Anonymous(this="explode", expressions=[both]), _TOTAL)])
+    read_from(inner, view)
+    for name in ("having", "where", "joins", "laterals"):
+        select.set(name, None)
+    select.set("from_", exp.From(this=exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier("_t")))))
+    select.set("expressions", [exp.Column(this=exp.Star(), table=exp.to_identifier(_TOTAL))])
+    return Flow("signed", columns=tuple(e.alias for e in outputs), watermarked=False)
+
+
+def _told(outputs: list[exp.Expr], condition: exp.Expr | None, absent: str, sign: int) -> exp.Expr:
+    """A signed row as a struct, if it was there before a change, or is after it."""
+    mark = exp.alias_(exp.cast(exp.Literal.number(sign), "tinyint"), SIGN)
+    row = exp.Anonymous(this="struct", expressions=[*(e.copy() for e in outputs), mark])
+    there: exp.Expr = exp.column(OP, quoted=True).neq(absent)
+    return exp.Case().when(there if condition is None else exp.and_(there, condition.copy()), row)
+
+
+_TOTAL: Final = "_total"
+
+
+def _keys(select: exp.Select, relations: list[Relation], offset: int) -> list[exp.Expr]:
+    """What rows are grouped by; all outputs where each is wanted once."""
+    clause = select.args.get("group")
+    if clause is None:
+        if not expand_stars(select, relations):
+            raise Refusal("SELECT DISTINCT *", offset, "name the columns")
+        return [e.unalias() for e in select.expressions]
+    _refuse_sets(clause)
+    if select.args.get("distinct"):
+        raise Refusal("SELECT DISTINCT over GROUP BY", offset, "group in a subquery that this one reads")
+    resolve_aliases(select, clause, select.args.get("having"))
+    resolve_places(select, clause)
+    return list(clause.expressions)
+
+
+def _operated(
+    bench: Bench,
+    select: exp.Select,
+    relations: list[Relation],
+    calls: "_Calls",
+    window: Closing | None,
+    *,
+    signed: bool,
+    with_before: bool,
+) -> str:
+    """The view of what the operator puts out."""
+    keys = [exp.alias_(key.copy(), name) for key, name in calls.named_keys()]
+    arguments = [exp.alias_(a, name) for name, a in calls.arguments.items()]
+    sign = [exp.alias_(exp.column(SIGN), SIGN)] if signed else []
+    inner = packed(bench, select, relations, [*keys, *arguments, *sign], rows=False, order=calls.in_order)
+    operator = Aggregate(
+        keys=tuple(calls.names),
+        calls=tuple(calls.calls),
+        signed=signed,
+        with_before=with_before,
+        ttl_ms=bench.ttl_ms if window is None else None,
+        closes=None if window is None else calls.names[calls.keys.index(window.end)],
+        lateness_ms=0 if window is None else window.lateness_ms,
+    )
+    late = None if window is None else late_rows(select, relations, window.end)
+    return bench.operator(operator, bench.sql(inner), late=late)
+
+
+def _as_changes(
+    select: exp.Select,
+    outputs: list[exp.Expr],
+    calls: "_Calls",
+    condition: exp.Expr | None,
+    window: Closing | None,
+) -> Flow:
+    """Put out changes by the key; columns of it that are no outputs are carried along."""
+    flow = Flow(columns=tuple(e.alias_or_name for e in outputs), watermarked=False)
+    told = None if window is None else _telling(window, outputs, calls)
+    spare = () if window is None or told is None else (window.start, *window.telling)
+    names = [name for key, name in calls.named_keys() if key not in spare]
+    shown = {e.unalias().name: e.alias_or_name for e in outputs if isinstance(e.unalias(), exp.Column)}
+    hidden = {name: free_name(name, flow) for name in names if name not in shown}
+    carried = [exp.alias_(ours(name), other) for name, other in hidden.items()]
+    operation = exp.column(OP, quoted=True) if condition is None else _changed(condition, calls)
+    select.set("expressions", [*outputs, exp.alias_(operation, OP, quoted=True), *carried])
+    if condition is not None:
+        _only_changes(select)
+    key = (*(shown.get(name) or hidden[name] for name in names), *([told] if told else []))
+    return replace(flow, kind="changes", key=key, hidden=frozenset(hidden.values()))
+
+
+def _telling(window: Closing, outputs: list[exp.Expr], calls: "_Calls") -> str | None:
+    """The output that tells one window from another."""
+    ends = [calls.lifted(end) for end in window.telling]
+    return next((e.alias_or_name for end in ends for e in outputs if e.unalias() == end), None)
+
+
+def _refuse_sets(clause: exp.Group) -> None:
+    given = [*clause.expressions, *(e for name in _SETS.values() for e in clause.args.get(name) or ())]
+    for kind, name in _SETS.items():
+        if any(isinstance(e, kind) for e in given):
+            raise Refusal(name.replace("_", " ").upper(), clause, "write one model for each set of columns")
+
+
+@dataclass(slots=True)
+class _Calls:
+    """The keys of a SELECT and its aggregate calls, equal ones once, with the columns that they are over."""
+
+    keys: list[exp.Expr]
+    windowed: bool
+    calls: list[Call] = field(default_factory=list)
+    arguments: dict[str, exp.Expr] = field(default_factory=dict)
+    in_order: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """What the keys are called behind the operator."""
+        return [f"_k{place}" for place in range(len(self.keys))]
+
+    def named_keys(self) -> list[tuple[exp.Expr, str]]:
+        return list(zip(self.keys, self.names, strict=True))
+
+    def output(self, projection: exp.Expr) -> exp.Expr:
+        return exp.alias_(self.lifted(projection.unalias()), projection.alias_or_name, quoted=True)
+
+    def lifted(self, node: exp.Expr) -> exp.Expr:
+        """An expression over what the operator puts out: keys and calls by their names there."""
+        for key, name in self.named_keys():
+            if node == key:
+                return ours(name)
+        if isinstance(node, exp.IgnoreNulls) and is_of_group(node.this):
+            return self.taken(node.this, None)
+        if isinstance(node, exp.Filter):
+            inner = node.this.this if isinstance(node.this, exp.IgnoreNulls) else node.this
+            return self.taken(inner, node.expression.this)
+        if is_of_group(node):
+            return self.taken(node, None)
+        lifted = node.copy()
+        for name, child in list(lifted.args.items()):
+            if isinstance(child, exp.Expr):
+                lifted.set(name, self.lifted(child))
+            elif isinstance(child, list):
+                lifted.set(name, [self.lifted(c) if isinstance(c, exp.Expr) else c for c in child])
+        if isinstance(node, exp.Column):
+            raise Refusal(f"`{lifted.name}` beside GROUP BY", node, "group by it, or aggregate it")
+        return lifted
+
+    def taken(self, node: exp.Expr, only: exp.Expr | None) -> exp.Expr:
+        """What stands for an aggregate behind the operator."""
+        argument = node.this if not isinstance(node, exp.Anonymous) else node.expressions[0]
+        distinct = isinstance(argument, exp.Distinct)
+        if distinct:
+            if len(argument.expressions) > 1:
+                raise Refusal("DISTINCT over several columns", node, "count a CONCAT_WS of them")
+            argument = argument.expressions[0]
+        match node:
+            case exp.Count():
+                if isinstance(argument, exp.Star) or (isinstance(argument, exp.Literal) and not distinct):
+                    return self._call("count", None if only is None else exp.Literal.number(1), only, distinct)
+                return self._call("count", argument, only, distinct)
+            case exp.CountIf():
+                return self._call("count", exp.Literal.number(1), argument, False)
+            case exp.Sum():
+                return self._call("sum", argument, only, distinct)
+            case exp.Min() | exp.LogicalAnd():
+                return self._call("min", argument, only, False)
+            case exp.Max() | exp.LogicalOr():
+                return self._call("max", argument, only, False)
+            case exp.Avg():
+                total = self._call("sum", argument, only, distinct)
+                return mean(node, total, self._call("count", argument, only, distinct))
+            case exp.First() | exp.FirstValue() | exp.AnyValue():
+                return self._ordered("first", argument, only)
+            case exp.Last() | exp.LastValue():
+                return self._ordered("last", argument, only)
+            case exp.GroupConcat():
+                listed = self._ordered("list", exp.cast(argument, "string"), only, distinct)
+                separator = node.args.get("separator") or exp.Literal.string(",")
+                some = exp.Anonymous(this="size", expressions=[listed]) > 0
+                joined = exp.Anonymous(this="array_join", expressions=[listed.copy(), separator.copy()])
+                return exp.Case().when(some, joined)
+            case exp.ArrayAgg():
+                return self._ordered("list", argument, only, distinct)
+            case exp.Anonymous() if written_name(node) == "COLLECT":
+                return self._ordered("list", argument, only, distinct)
+            case _:
+                name = written_name(node)
+                if self.windowed:
+                    way_out = "read the rows through a model whose `event_time` has neither that nor `late`"
+                    raise Refusal(f"{name} in a window with `allowed_lateness_ms`", node, way_out)
+                raise Refusal(f"{name} without a window", node, "aggregate in a window: TUMBLE, HOP or SESSION")
+
+    def _ordered(self, function: str, argument: exp.Expr, only: exp.Expr | None, distinct: bool = False) -> exp.Expr:
+        self.in_order = True
+        return self._call(function, argument, only, distinct)
+
+    def _call(self, function: str, argument: exp.Expr | None, only: exp.Expr | None, distinct: bool) -> exp.Expr:
+        column = None if argument is None else self._argument(argument, only)
+        for call in self.calls:
+            if (call.function, call.argument, call.distinct) == (function, column, distinct):
+                return ours(call.name)
+        call = Call(f"_c{len(self.calls)}", function, column, distinct)  # type: ignore[arg-type]
+        self.calls.append(call)
+        return ours(call.name)
+
+    def _argument(self, argument: exp.Expr, only: exp.Expr | None) -> str:
+        taken = argument.copy() if only is None else exp.Case().when(only.copy(), argument.copy())
+        for name, known in self.arguments.items():
+            if known == taken:
+                return name
+        name = f"_a{len(self.arguments)}"
+        self.arguments[name] = taken
+        return name
+
+
+# HAVING
+
+
+def _changed(condition: exp.Expr, calls: _Calls) -> exp.Expr:
+    """The operation when only groups that meet a condition are told of."""
+    now = exp.and_(exp.column(OP).neq("d"), exp.func("COALESCE", condition.copy(), exp.false()))
+    was = _before(condition, calls)
+    before = exp.and_(exp.column(OP).neq("i"), exp.func("COALESCE", was, exp.false()))
+    return exp.Case().when(exp.and_(now, before), "'u'").when(now, "'i'").when(before.copy(), "'d'")
+
+
+def _before(node: exp.Expr, calls: _Calls) -> exp.Expr:
+    """An expression over what the calls were before the change."""
+    root = exp.Paren(this=node.copy())
+    for column in list(root.find_all(exp.Column)):
+        if column.name in {call.name for call in calls.calls}:
+            column.replace(exp.Dot.build([exp.column(BEFORE), exp.to_identifier(column.name)]))
+    was = root.this
+    assert isinstance(was, exp.Expr)
+    return was
+
+
+def _only_changes(select: exp.Select) -> None:
+    """Leave out what neither was nor is there."""
+    inner = select.copy()
+    select.set("expressions", [exp.Star()])
+    select.set("from_", exp.From(this=exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier("_g")))))
+    select.set("where", exp.Where(this=exp.column(OP).is_(exp.null()).not_()))

@@ -1,0 +1,83 @@
+"""Joins by comma: their conditions, which stand in WHERE, become those of the joins."""
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from penstock.sql.stateful.joins.conditions import equal_sides
+from penstock.sql.stateful.select import all_of, conjuncts, star_of, tables_in, unfolds
+from penstock.sql.stateful.stages import Refusal, Relation
+
+
+def joined_on(select: exp.Select, relations: list[Relation]) -> list[Relation] | None:
+    """Let joins by comma have their conditions from WHERE, in an order that gives each an equality.
+
+    Spark has no CROSS JOIN of streams, which a comma becomes. The relations come back in the new order; None if all
+    stays as it is.
+    """
+    joins = select.args.get("joins") or []
+    where = select.args.get("where")
+    if where is None or any(join.side in {"RIGHT", "FULL"} for join in joins):
+        return None
+    plain = [_is_bare(join, r) for join, r in zip(joins, relations[1:], strict=True)]
+    if not any(plain):
+        return None
+    conditions = conjuncts(where.this)
+    if all(plain):
+        ordered = _in_order(relations, conditions)
+        if any(one is not other for one, other in zip(ordered, relations, strict=True)):
+            _spell_star(select, relations)
+            joins = [next(join for join in joins if join.this is r.node) for r in ordered[1:]]
+            relations = ordered
+    placed = {relations[0].alias.casefold()}
+    for join, relation in zip(joins, relations[1:], strict=True):
+        alias = relation.alias.casefold()
+        if _is_bare(join, relation):
+            moved = [c for c in conditions if alias in (t := tables_in(c)) and len(t) > 1 and t <= placed | {alias}]
+            if not moved and (unowned := _unowned(conditions)) is not None:
+                name = f"the column `{unowned.name}` without its input"
+                raise Refusal(name, unowned, "write the input's name before it")
+            if moved:
+                conditions = [c for c in conditions if not any(c is m for m in moved)]
+                join.set("on", exp.and_(*(c.copy() for c in moved)))
+                join.set("kind", None)
+        placed.add(alias)
+    select.set("joins", joins)
+    select.set("where", all_of(conditions))
+    return relations
+
+
+def _unowned(conditions: Sequence[exp.Expr]) -> exp.Column | None:
+    """A column of which it cannot be told whose it is, in an equality."""
+    equalities = (c for c in conditions if isinstance(c, exp.EQ) and len(list(c.find_all(exp.Column))) > 1)
+    return next((column for c in equalities for column in c.find_all(exp.Column) if not column.table), None)
+
+
+def _is_bare(join: exp.Join, right: Relation) -> bool:
+    """Whether it is a join of streams by comma, or CROSS JOIN."""
+    inner = not join.side and join.kind in {"", "CROSS", "INNER"}
+    conditioned = join.args.get("on") is not None or join.args.get("using") or join.this.args.get("version") is not None
+    return inner and not conditioned and not unfolds(join) and not right.flow.static
+
+
+def _in_order(relations: list[Relation], conditions: Sequence[exp.Expr]) -> list[Relation]:
+    """The relations so that each equals something before it; as they were if there is no such order."""
+    found, waiting = relations[:1], relations[1:]
+    while waiting:
+        aliases = {r.alias.casefold() for r in found}
+        fitting = (
+            r for r in waiting if any(equal_sides(c, aliases, r.alias.casefold()) is not None for c in conditions)
+        )
+        if (chosen := next(fitting, None)) is None:
+            return relations
+        found = [*found, chosen]
+        waiting = [r for r in waiting if r is not chosen]
+    return found
+
+
+def _spell_star(select: exp.Select, relations: Sequence[Relation]) -> None:
+    """Write out `*`, whose columns come in the order of the text."""
+    outputs: list[exp.Expr] = []
+    for e in select.expressions:
+        outputs += [star_of(r) for r in relations] if isinstance(e, exp.Star) and not e.args.get("except_") else [e]
+    select.set("expressions", outputs)

@@ -1,0 +1,186 @@
+"""Joins by time whose bounds are columns of the rows: each row is kept until no partner can come for it any more."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from sqlglot import exp
+
+from penstock.keyed.operators import Comparison, IntervalJoin
+from penstock.sql.parse.query import offset_of
+from penstock.sql.stateful.joins.changelog_joins import left_side, name_keys, read_joined, right_side
+from penstock.sql.stateful.joins.conditions import Asked, asked_of, filters
+from penstock.sql.stateful.joins.time_bounds import is_span, ordered_sides
+from penstock.sql.stateful.late_rows import refuse_unseen
+from penstock.sql.stateful.select import packed, tables_in
+from penstock.sql.stateful.stages import Bench, Flow, Relation
+
+_Sign: TypeAlias = Literal["<", "<=", ">", ">=", "="]
+_SIGNS: Final[dict[type[exp.Expr], _Sign]] = {exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+_TURNED: Final[dict[_Sign, _Sign]] = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "="}
+_DENIED: Final[dict[type[exp.Expr], type[exp.Expr]]] = {
+    exp.LT: exp.GTE, exp.LTE: exp.GT, exp.GT: exp.LTE, exp.GTE: exp.LT
+}  # fmt: skip
+_ALONE: Final = {"LEFT": (0,), "RIGHT": (1,), "FULL": (0, 1)}
+"""The sides whose rows come out without a partner."""
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """What a join asks for beside equalities. `until` are the times after which a row of a side can have no partner."""
+
+    asked: Asked
+    comparisons: tuple[tuple[exp.Expr, _Sign, exp.Expr], ...]
+    able: tuple[tuple[exp.Expr, ...], tuple[exp.Expr, ...]]
+    until: tuple[exp.Expr | None, exp.Expr | None]
+
+
+def find_intervals(join: exp.Join, left: Sequence[Relation], right: Relation) -> Intervals | None:
+    """The intervals by which an outer join can be done.
+
+    None if a row without a partner would never come out, or if more is asked than comparisons of both sides.
+    """
+    relations = [*left, right]
+    if any(r.flow.kind != "rows" or r.flow.static or not r.flow.watermarked for r in relations):
+        return None
+    asked = asked_of(join, list(left), right, None)
+    aliases = {r.alias.casefold() for r in left}, {right.alias.casefold()}
+    able: tuple[list[exp.Expr], list[exp.Expr]] = [], []
+    comparisons: list[tuple[exp.Expr, _Sign, exp.Expr]] = []
+    bounds = [(one, other) for pair in zip(asked.left, asked.right, strict=True) for one, other in (pair, pair[::-1])]
+    for part in map(_affirmed, asked.rest):
+        own = [place for place in (0, 1) if tables_in(part) and tables_in(part) <= aliases[place]]
+        found = _compared(part, *aliases)
+        if own:
+            able[own[0]].append(part)
+        elif found:
+            comparisons += found
+            bounds += ordered_sides(part)
+        else:
+            return None
+    until = _until(bounds, list(left), [right]), _until(bounds, [right], list(left))
+    if any(until[place] is None for place in _ALONE[join.side]):
+        return None
+    return Intervals(asked, tuple(comparisons), (tuple(able[0]), tuple(able[1])), until)
+
+
+def join_intervals(
+    bench: Bench,
+    select: exp.Select,
+    left: list[Relation],
+    right: Relation,
+    join: exp.Join,
+    place: int,
+    intervals: Intervals,
+) -> Flow:
+    """A join by the times of single rows. The SELECT then reads its result, from which its other joins go on."""
+    refuse_unseen(join, (*left, right))
+    asked, comparisons = intervals.asked, intervals.comparisons
+    for_left, for_right = filters(select, join, place, left, right)
+    times = _time(left), _time([right])
+    extras = [
+        [
+            *name_keys(f"_{mark}", _able_keys(keys, intervals.able[i]), times[i]),
+            *([exp.alias_(until.copy(), f"_{mark}u")] if (until := intervals.until[i]) is not None else ()),
+            *(exp.alias_((one, other)[i].copy(), f"_{mark}c{n}") for n, (one, _, other) in enumerate(comparisons)),
+        ]
+        for i, (mark, keys) in enumerate((("l", asked.left), ("r", asked.right)))
+    ]
+    side = left_side(select, place, left, [*asked.on_left, *for_left])
+    one_view = bench.sql(packed(bench, side, left, extras[0]))
+    side = right_side(select, place, right, [*asked.on_right, *for_right])
+    other_view = bench.sql(packed(bench, side, [right], extras[1]))
+    operator = IntervalJoin(
+        side=join.side.lower(),  # type: ignore[arg-type]
+        left_key=tuple(f"_l{i}" for i in range(len(asked.left))),
+        right_key=tuple(f"_r{i}" for i in range(len(asked.right))),
+        comparisons=tuple(Comparison(f"_lc{n}", sign, f"_rc{n}") for n, (_, sign, _) in enumerate(comparisons)),
+        left_until=None if intervals.until[0] is None else "_lu",
+        right_until=None if intervals.until[1] is None else "_ru",
+        left_time=None if times[0] is None else "_lt",
+        right_time=None if times[1] is None else "_rt",
+        ttl_ms=bench.ttl_ms,
+    )
+    view = bench.operator(operator, one_view, other_view)
+    if not all(intervals.until):
+        name = f"{join.side} JOIN bounded in time on one side only"
+        bench.keeps(name, offset_of(join), "bound the time of the other side too")
+    read_joined(select, view, place, [*left, right])
+    return Flow(watermarked=False)
+
+
+def _affirmed(part: exp.Expr) -> exp.Expr:
+    """`NOT (a > b)` as `a <= b`."""
+    inner = part.this.unnest() if isinstance(part, exp.Not) else None
+    if not isinstance(inner, exp.Binary) or type(inner) not in _DENIED:
+        return part
+    return _DENIED[type(inner)](this=inner.this.copy(), expression=inner.expression.copy())
+
+
+def _compared(part: exp.Expr, left: set[str], right: set[str]) -> list[tuple[exp.Expr, _Sign, exp.Expr]]:
+    """What is compared with what, the left side first; nothing if a side of the comparison is not of one side."""
+    if isinstance(part, exp.Between):
+        low, high = part.args["low"], part.args["high"]
+        both = [(part.this, ">=", low), (part.this, "<=", high)]
+    elif isinstance(part, exp.Binary) and (sign := _SIGNS.get(type(part))) is not None:
+        both = [(part.left, sign, part.right)]
+    else:
+        return []
+    found: list[tuple[exp.Expr, _Sign, exp.Expr]] = []
+    for one, how, other in both:
+        ones, others = tables_in(one), tables_in(other)
+        if ones and others and ones <= left and others <= right:
+            found.append((one, how, other))  # type: ignore[arg-type]
+        elif ones and others and ones <= right and others <= left:
+            found.append((other, _TURNED[how], one))  # type: ignore[index]
+        else:
+            return []
+    return found
+
+
+def _until(
+    bounds: Sequence[tuple[exp.Expr, exp.Expr]], own: Sequence[Relation], other: Sequence[Relation]
+) -> exp.Expr | None:
+    """The time after which rows of `own` can have no partner: where it is null, a comparison never holds."""
+    aliases = {r.alias.casefold() for r in own}
+    found = [
+        end
+        for lesser, greater in bounds
+        if is_span(lesser, other) and tables_in(greater) and tables_in(greater) <= aliases
+        if (end := _solved(lesser, exp.cast(greater.copy(), "TIMESTAMP"))) is not None
+    ]
+    if not found:
+        return None
+    ends = exp.Anonymous(this="array_min", expressions=[exp.Anonymous(this="array", expressions=found)])
+    least: exp.Expr = found[0] if len(found) == 1 else ends
+    time = _time(own)
+    return least if time is None else exp.Anonymous(this="coalesce", expressions=[least, time])
+
+
+def _solved(lesser: exp.Expr, greater: exp.Expr) -> exp.Expr | None:
+    """What event time must not be after, from `event time + some time <= something`."""
+    match lesser:
+        case exp.Paren():
+            return _solved(lesser.this, greater)
+        case exp.Column():
+            return greater
+        case exp.Add() | exp.Sub() if isinstance(lesser.expression, exp.Interval):
+            turned = exp.Sub if isinstance(lesser, exp.Add) else exp.Add
+            return _solved(lesser.this, turned(this=greater, expression=lesser.expression.copy()))
+        case _:
+            return None
+
+
+def _time(relations: Sequence[Relation]) -> exp.Expr | None:
+    """The event time of a side that is one input."""
+    if len(relations) != 1 or not relations[0].flow.times:
+        return None
+    return exp.column(min(relations[0].flow.times), table=relations[0].alias, quoted=True)
+
+
+def _able_keys(keys: Sequence[exp.Expr], able: Sequence[exp.Expr]) -> list[exp.Expr]:
+    """The keys of a side; null where a row can have no partner."""
+    if not able:
+        return list(keys)
+    first, *others = keys
+    return [exp.Case().when(exp.and_(*(part.copy() for part in able)), first.copy()), *others]

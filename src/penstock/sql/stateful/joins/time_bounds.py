@@ -1,0 +1,203 @@
+"""What the condition of a join says about event time: bounds that hold for all rows, and comparisons that imply none.
+
+Spark looks for bounds itself, to drop rows from the state of a join. It takes every column for event time that is
+compared with one: `b.at <= a.expires` then drops rows of `a` by `a.at`, long before they have expired. Comparisons that
+imply no bound are guarded: they are written so that Spark cannot solve them.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal, TypeAlias
+
+from sqlglot import exp
+
+from penstock.sql.stateful.select import conjuncts, tables_in, unfolds
+from penstock.sql.stateful.stages import Relation
+
+OUTER: Final = frozenset({"LEFT", "RIGHT", "FULL"})
+Bound: TypeAlias = Literal["below", "above"]
+BOTH: Final[frozenset[Bound]] = frozenset({"below", "above"})
+DROPS: Final[dict[str, frozenset[Bound]]] = {
+    "LEFT": frozenset({"above"}), "RIGHT": frozenset({"below"}), "FULL": BOTH
+}  # fmt: skip
+"""The bounds that an outer join needs, by its side: Spark puts out a row without a partner when it drops it."""
+
+_SPANS: Final = (
+    exp.Column, exp.Identifier, exp.Add, exp.Sub, exp.Paren, exp.Interval, exp.Literal, exp.Var, exp.Cast, exp.DataType
+)  # fmt: skip
+_COMPARED: Final = (exp.LT, exp.LTE, exp.GT, exp.GTE, exp.Between, exp.EQ)
+_IMPRECISE: Final = frozenset({"MONTH", "YEAR", "QUARTER"})
+_GUARD: Final = "penstock_guard"
+_PAIR: Final = 2
+
+
+def time_bounds(join: exp.Join, left: Sequence[Relation], right: Relation, where: exp.Expr | None) -> frozenset[Bound]:
+    """Where the time of the right side is bounded by that of the left: state can be dropped if it is on both ends."""
+    found: set[Bound] = set()
+    for lesser, greater in (pair for part in pair_conditions(join, where) for pair in ordered_sides(part)):
+        if is_span(lesser, left) and is_span(greater, [right]):
+            found.add("below")
+        elif is_span(lesser, [right]) and is_span(greater, left):
+            found.add("above")
+    return frozenset(found)
+
+
+def pair_conditions(join: exp.Join, where: exp.Expr | None) -> list[exp.Expr]:
+    """What must hold for a pair of rows: for an inner join that can stand in WHERE as well."""
+    return [*conjuncts(join.args.get("on")), *(conjuncts(where) if join.side not in OUTER else ())]
+
+
+def ordered_sides(part: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]]:
+    """What a condition says is less than what, or the same."""
+    match part:
+        case exp.LT() | exp.LTE():
+            return [(part.left, part.right)]
+        case exp.GT() | exp.GTE():
+            return [(part.right, part.left)]
+        case exp.EQ():
+            return [(part.left, part.right), (part.right, part.left)]
+        case exp.Anonymous() if part.name == _GUARD:
+            return [pair for bound in part.expressions[1:] for pair in ordered_sides(bound)]
+        case exp.Between():
+            return [(part.args["low"], part.this), (part.this, part.args["high"])]
+        case _:
+            return []
+
+
+def is_time(column: exp.Column, relation: Relation) -> bool:
+    """Whether a column is the event time of a relation."""
+    flow = relation.flow
+    return column.table.casefold() == relation.alias.casefold() and column.name.casefold() in flow.times
+
+
+def is_span(node: exp.Expr, relations: Sequence[Relation]) -> bool:
+    """Whether it is an event time of one of these, and lengths of time: what Spark can tell a bound from."""
+    columns = list(node.find_all(exp.Column))
+    timed = bool(columns) and all(any(is_time(c, r) for r in relations) for c in columns)
+    return timed and _is_solvable(node)
+
+
+def _is_solvable(node: exp.Expr) -> bool:
+    return all(isinstance(n, _SPANS) and not _is_imprecise(n) and not _is_rounded(n) for n in node.walk())
+
+
+def _is_rounded(node: exp.Expr) -> bool:
+    """Whether a time becomes something else, such as a day."""
+    return isinstance(node, exp.Cast) and not node.to.is_type(*exp.DataType.TEMPORAL_TYPES - {exp.DataType.Type.DATE})
+
+
+def _is_imprecise(node: exp.Expr) -> bool:
+    """Whether a length of time depends on the calendar: Spark cannot tell a bound from it."""
+    return isinstance(node, exp.Interval) and any(word in node.sql().upper() for word in _IMPRECISE)
+
+
+def rows_in_time(select: exp.Select, relations: Sequence[Relation]) -> list[Relation]:
+    """The relations of a SELECT whose rows come out of its joins while event time has not left them behind.
+
+    A row of a side that no bound holds for finds its partner at any time: whatever goes by its time takes it for late.
+    """
+    where = select.args.get("where")
+    kept = list(relations)
+    for place, join in enumerate(select.args.get("joins") or ()):
+        if unfolds(join) or place + 1 >= len(relations) or relations[place + 1].flow.static:
+            continue
+        left, right = relations[: place + 1], relations[place + 1]
+        if all(r.flow.static for r in left):
+            continue
+        found = time_bounds(join, left, right, where.this if where is not None else None)
+        late = [*(left if "above" not in found else ()), *([right] if "below" not in found else ())]
+        kept = [r for r in kept if not any(r is other for other in late)]
+    return kept
+
+
+# Guards
+
+
+def guard_comparisons(select: exp.Select, relations: Sequence[Relation], native: int | None = None) -> None:
+    """Guard what Spark would take for a bound in time and is none, in the joins of a SELECT and in its WHERE.
+
+    Spark moves conditions of WHERE into joins, also into those of a subquery, and turns comparisons around. `native` is
+    how many of the joins Spark does, if not all; the keys of the others are still to be found.
+    """
+    streams = [r for r in relations if not r.flow.static]
+    if len(streams) < _PAIR and not any(r.flow.joined for r in streams):
+        return
+    on = [join.args.get("on") for join in (select.args.get("joins") or [])[:native]]
+    where = [select.args.get("where")]
+    for node in _compared([*on, *where]):
+        if not isinstance(node, exp.EQ):
+            _guard_bounds(node, streams)
+    for node in _compared([*on, *(where if native is None else ())]):
+        if isinstance(node, exp.EQ):
+            _guard_key(node, streams)
+
+
+def _compared(roots: Sequence[exp.Expr | None]) -> list[exp.Expr]:
+    return [node for root in roots if root is not None for node in root.find_all(*_COMPARED)]
+
+
+def _guard_bounds(node: exp.Expr, relations: Sequence[Relation]) -> None:
+    for pair in ordered_sides(node):
+        for one, other in (pair, pair[::-1]):
+            if _is_any_span(one, relations) and tables_in(other) and not _is_any_span(other, relations):
+                other.replace(_guarded(other))
+
+
+def _guard_key(node: exp.EQ, relations: Sequence[Relation]) -> None:
+    """An equality with event time: Spark drops rows of both sides when event time has passed their key.
+
+    That is right for two event times. It is not if only one is, or if the other one is shifted.
+    """
+    one, other = node.left, node.right
+    plain = [isinstance(side, exp.Column) and _is_any_span(side, relations) for side in (one, other)]
+    if all(plain) or not any(plain) or not (tables_in(one) and tables_in(other)):
+        return
+    shifted = _is_any_span(one, relations) and _is_any_span(other, relations)
+    bounds = [exp.LTE(this=one.copy(), expression=other.copy()), exp.GTE(this=one.copy(), expression=other.copy())]
+    timed = one if plain[0] else other
+    timed.replace(_guarded(timed))
+    if shifted:
+        node.replace(exp.Anonymous(this=_GUARD, expressions=[node.copy(), *bounds]))
+
+
+def _is_any_span(node: exp.Expr, relations: Sequence[Relation]) -> bool:
+    """Whether it is an event time, whoever's, and lengths of time; a column may stand without its input's name."""
+    columns = list(node.find_all(exp.Column))
+    return bool(columns) and all(_is_any_time(c, relations) for c in columns) and _is_solvable(node)
+
+
+def _is_any_time(column: exp.Column, relations: Sequence[Relation]) -> bool:
+    if column.table:
+        return any(is_time(column, r) for r in relations)
+    owners = [r for r in relations if r.flow.has(column.name) is not False]
+    return bool(owners) and all(column.name.casefold() in r.flow.times for r in owners)
+
+
+def _guarded(node: exp.Expr) -> exp.Expr:
+    already = isinstance(node.parent, exp.Anonymous) and node.parent.name == _GUARD
+    is_guard = isinstance(node, exp.Anonymous) and node.name == _GUARD
+    return node if already or is_guard else exp.Anonymous(this=_GUARD, expressions=[node.copy()])
+
+
+def has_guards(tree: exp.Expr) -> bool:
+    return next(_guards(tree), None) is not None
+
+
+def without_guards(tree: exp.Query) -> exp.Query:
+    """The tree as if nothing had been guarded."""
+    while (guard := next(_guards(tree), None)) is not None:
+        guard.replace(guard.expressions[0].copy())
+    return tree
+
+
+def with_guards(tree: exp.Query) -> exp.Query:
+    """The tree with guards in Spark's words: the greatest of a value is the value, and Spark does not look into it."""
+    while (guard := next(_guards(tree), None)) is not None:
+        first, *more = (e.copy() for e in guard.expressions)
+        guard.replace(
+            exp.and_(first, *more) if more else exp.Anonymous(this="GREATEST", expressions=[first, first.copy()])
+        )
+    return tree
+
+
+def _guards(tree: exp.Expr) -> Iterator[exp.Anonymous]:
+    return (node for node in tree.find_all(exp.Anonymous) if node.name == _GUARD)

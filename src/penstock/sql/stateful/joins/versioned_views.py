@@ -1,0 +1,36 @@
+"""Views of the latest row of each key, read as of a time: every row that ever came is a version then."""
+
+from collections.abc import Collection, Mapping
+
+from sqlglot import exp
+
+from penstock.sql.parse.query import Query
+from penstock.sql.stateful.top_n import ranked
+
+
+def versioned_tables(query: Query) -> frozenset[str]:
+    """The tables that a query reads as of a time, and in no other way."""
+    tables = list(query.tree.find_all(exp.Table))
+    plain = {table.name for table in tables if table.args.get("version") is None}
+    return frozenset(table.name for table in tables) - plain
+
+
+def read_all_versions(tree: exp.Query, times: Mapping[str, Collection[str]]) -> None:
+    """Let a view of the latest row of each key by event time put out every row: the join picks the one of its time.
+
+    Numbering the rows first would leave only the last version that came with a batch. `times` are the columns with
+    event time, by the tables that have them.
+    """
+    found = ranked(tree) if isinstance(tree, exp.Select) else None
+    if found is None or found.limit != 1 or tree.args.get("joins") or found.split(tree.args["where"].this)[1]:
+        return
+    inner = found.inner
+    memory = any(inner.args.get(name) for name in ("group", "distinct", "joins"))
+    order = found.window.args.get("order")
+    by = order.expressions if order is not None else []
+    table = inner.args["from_"].this
+    if memory or len(by) != 1 or not isinstance(table, exp.Table) or not by[0].args.get("desc"):
+        return
+    if not isinstance(by[0].this, exp.Column) or by[0].this.name.casefold() not in times.get(table.name, ()):
+        return
+    found.window.replace(exp.cast(exp.Literal.number(1), "BIGINT"))

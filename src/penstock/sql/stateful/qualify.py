@@ -1,0 +1,147 @@
+"""Whose column is whose in a SELECT: every column with the alias of its relation before it, in one spelling."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from sqlglot import exp
+
+from penstock.sql.parse.replacement import replace_node
+from penstock.sql.stateful.select import own_columns, star_of
+from penstock.sql.stateful.stages import Refusal, Relation
+
+_OURS: Final = "ours"
+
+
+def ours(name: str) -> exp.Column:
+    """A column that carving made, and that is nobody's among the relations."""
+    column = exp.column(name, quoted=True)
+    column.meta[_OURS] = True
+    return column
+
+
+def name_owners(select: exp.Select, relations: Sequence[Relation], *, strict: bool = True) -> None:
+    """Write the alias of its relation before every column that has none, and spell out stars.
+
+    Without `strict`, what cannot be told stays as it is.
+    """
+    by_alias = {r.alias.casefold(): r for r in relations}
+    _keep_names(select)
+    for column in own_columns(select):
+        _open_path(column, by_alias)
+    aliases = {e.alias.casefold() for e in select.expressions if isinstance(e, exp.Alias)}
+    for column in own_columns(select):
+        if isinstance(column.this, exp.Star) or column.meta.get(_OURS):
+            continue
+        if column.table:
+            owner = by_alias.get(column.table.casefold())
+        else:
+            owner = _owner(select, column, relations, aliases, strict=strict)
+        if owner is not None:
+            _own(column, owner)
+    if strict:
+        _spell_stars(select, relations, by_alias)
+
+
+def _keep_names(select: exp.Select) -> None:
+    """Outputs that are columns keep the spelling of their names, whatever becomes of the column's."""
+    for e in list(select.expressions):
+        name = e.output_name
+        if isinstance(e, exp.Column | exp.Dot) and not e.is_star and name != name.casefold():
+            replace_node(e, exp.alias_(e.copy(), name, quoted=True))
+
+
+def _owner(
+    select: exp.Select, column: exp.Column, relations: Sequence[Relation], aliases: set[str], *, strict: bool
+) -> Relation | None:
+    name = column.name.casefold()
+    sure = [r for r in relations if r.flow.has(name)]
+    if len(sure) == 1 or (len(relations) == 1 and name not in aliases):
+        return (sure or list(relations))[0]
+    if len(sure) > 1 and (join := _using(select, name)) is not None and join.side != "FULL":
+        return sure[-1] if join.side == "RIGHT" else sure[0]
+    if name in aliases:
+        return None
+    owners = [r for r in relations if r.flow.has(name) is not False]
+    if len(owners) == 1:
+        return owners[0]
+    if strict:
+        raise Refusal(f"the column `{column.name}` without its input", column, "write the input's name before it")
+    return None
+
+
+def _using(select: exp.Select, name: str) -> exp.Join | None:
+    """The join that makes one column of two of this name."""
+    joins = select.args.get("joins") or ()
+    return next((j for j in joins if any(u.name.casefold() == name for u in j.args.get("using") or ())), None)
+
+
+def _own(column: exp.Column, owner: Relation) -> None:
+    """One spelling for the same column, so that equal expressions are equal."""
+    column.this.set("this", column.name.casefold())
+    column.this.set("quoted", True)
+    if column.table != owner.alias:
+        column.set("table", exp.to_identifier(owner.alias, quoted=True))
+    else:
+        column.args["table"].set("quoted", True)
+
+
+def _open_path(column: exp.Column, aliases: Mapping[str, Relation]) -> None:
+    """`payload.user.id` is a column and two fields, unless it begins with an alias."""
+    parts = list(column.parts)
+    owned = len(parts) > 1 and parts[0].name.casefold() in aliases
+    head, fields = (parts[:2], parts[2:]) if owned else (parts[:1], parts[1:])
+    if fields:
+        table = head[0].copy() if owned else None
+        first = exp.Column(this=head[-1].copy(), table=table)
+        names = [exp.to_identifier(part.name.casefold(), quoted=True) for part in fields]
+        replace_node(column, exp.Dot.build([first, *names]))
+
+
+def _spell_stars(select: exp.Select, relations: Sequence[Relation], by_alias: Mapping[str, Relation]) -> None:
+    outputs: list[exp.Expr] = []
+    for e in select.expressions:
+        if isinstance(e, exp.Star) and not e.args.get("except_"):
+            if len(relations) > 1 and any(j.args.get("using") for j in select.args.get("joins") or ()):
+                raise Refusal("* over USING", select, "name the columns")
+            outputs += [star_of(r) for r in relations]
+        elif isinstance(e, exp.Column) and isinstance(e.this, exp.Star) and e.table.casefold() in by_alias:
+            outputs.append(e if e.this.args.get("except_") else star_of(by_alias[e.table.casefold()]))
+        else:
+            outputs.append(e)
+    select.set("expressions", outputs)
+
+
+def expand_stars(select: exp.Select, relations: Sequence[Relation]) -> bool:
+    """Put the columns in the place of stars; False if they are not known."""
+    by_alias = {r.alias.casefold(): r for r in relations}
+    outputs: list[exp.Expr] = []
+    for e in select.expressions:
+        if not e.is_star:
+            outputs.append(e)
+            continue
+        owner = by_alias.get(e.table.casefold()) if isinstance(e, exp.Column) else None
+        if owner is None or owner.flow.columns is None:
+            return False
+        for name in owner.flow.columns:
+            column = exp.column(name.casefold(), table=owner.alias, quoted=True)
+            outputs.append(exp.alias_(column, name, quoted=True))
+    select.set("expressions", outputs)
+    return True
+
+
+def resolve_aliases(select: exp.Select, *roots: exp.Expr | None) -> None:
+    """An alias of an output stands for the output."""
+    outputs = {e.alias.casefold(): e.this for e in select.expressions if isinstance(e, exp.Alias)}
+    for root in roots:
+        for column in list(root.find_all(exp.Column)) if root is not None else ():
+            meant = None if column.table else outputs.get(column.name.casefold())
+            if meant is not None and not column.meta.get(_OURS):
+                replace_node(column, meant.copy())
+
+
+def resolve_places(select: exp.Select, clause: exp.Group) -> None:
+    """In GROUP BY, a number stands for an output."""
+    for literal in [e for e in clause.expressions if isinstance(e, exp.Literal) and not e.is_string]:
+        place = int(literal.this) - 1
+        if 0 <= place < len(select.expressions):
+            literal.replace(select.expressions[place].unalias().copy())

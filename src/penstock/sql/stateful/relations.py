@@ -1,0 +1,101 @@
+"""What a SELECT reads: its relations by alias, and CTEs where they are read. Stages cannot see those of the query."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from sqlglot import exp
+
+from penstock.sql.parse.query import Query
+from penstock.sql.stateful.stages import Bench, Flow, Refusal, Relation
+
+
+def relations_of(bench: Bench, select: exp.Select, carve: Callable[[exp.Expr], Flow]) -> list[Relation]:
+    """What a SELECT reads, in the order of the text; subqueries are carved on the way."""
+    nodes = [select.args["from_"].this, *(join.this for join in select.args.get("joins") or ())]
+    found: list[Relation] = []
+    for node in nodes:
+        match node:
+            case exp.Subquery():
+                flow = carve(node.this)
+                found.append(Relation(node.alias or f"_t{len(found)}", node, flow))
+            case exp.Table() if (cte := _cte(node, bench.local)) is not None:
+                found.append(replace(cte, alias=node.alias_or_name, node=node))
+            case exp.Table():
+                flow = bench.tables.get(node.name, Flow())
+                if flow.static:
+                    node.set("version", None)  # it has no other versions than the one that is there
+                found.append(Relation(node.alias_or_name, node, flow))
+            case _:
+                found.append(Relation(node.alias_or_name, node, Flow()))
+    if found[0].flow.static and all(r.flow.static for r in found):
+        raise Refusal("a table that is read by itself", found[0].node, "join a stream with it")
+    return found
+
+
+def in_place(bench: Bench, relations: list[Relation]) -> list[Relation]:
+    """The relations with CTEs put in where they are read, and every subquery with the alias of its columns."""
+    found = []
+    for relation in relations:
+        node = relation.node
+        if isinstance(node, exp.Subquery):
+            if not node.alias:
+                node.set("alias", exp.TableAlias(this=exp.to_identifier(relation.alias)))
+            put_in_place(node, bench.local)
+        elif isinstance(node, exp.Table) and (cte := _cte(node, bench.local)) is not None:
+            node = _inlined(cte, node, bench.local)
+            relation.node.replace(node)
+        found.append(replace(relation, node=node))
+    return found
+
+
+def put_in_place(query: exp.Expr, local: Mapping[str, Relation]) -> None:
+    """Put each CTE in where it is read."""
+    for table in list(query.find_all(exp.Table)):
+        if (cte := _cte(table, local)) is not None:
+            table.replace(_inlined(cte, table, local))
+
+
+def _inlined(cte: Relation, table: exp.Table, local: Mapping[str, Relation]) -> exp.Subquery:
+    subquery = _as_subquery(cte.node, table)
+    put_in_place(subquery, local)
+    return subquery
+
+
+def _as_subquery(node: exp.Expr, table: exp.Table) -> exp.Subquery:
+    alias = exp.TableAlias(this=exp.to_identifier(table.alias_or_name, quoted=True))
+    subquery = exp.Subquery(this=node.copy(), alias=alias)
+    if table.args.get("version") is not None:
+        subquery.set("version", table.args["version"].copy())
+    return subquery
+
+
+def with_own_readers(query: Query) -> Query:
+    """The query with CTEs that are read more than once put in where they are: what they read is then read twice.
+
+    Spark does not take one reader in two branches of a stream with operators.
+    """
+
+    def edit(tree: exp.Query) -> exp.Query:
+        dissolve(tree, lambda _, readers: readers > 1)
+        return tree
+
+    return query.edited(edit)
+
+
+def dissolve(tree: exp.Expr, chosen: Callable[[exp.CTE, int], bool]) -> None:
+    """Put CTEs in where they are read; `chosen` is told how often that is."""
+    for query in list(tree.find_all(exp.Query)):
+        with_ = query.args.get("with_")
+        for cte in reversed(list(with_.expressions)) if with_ is not None else ():
+            name = cte.alias.casefold()
+            readers = [t for t in query.find_all(exp.Table) if not t.db and t.name.casefold() == name]
+            if chosen(cte, len(readers)):
+                cte.pop()
+                for table in readers:
+                    table.replace(_as_subquery(cte.this, table))
+        if with_ is not None and not with_.expressions:
+            query.set("with_", None)
+
+
+def _cte(table: exp.Table, local: Mapping[str, Relation]) -> Relation | None:
+    return None if table.db else local.get(table.name.casefold())

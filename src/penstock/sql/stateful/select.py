@@ -1,0 +1,142 @@
+"""One SELECT and the relations it reads: its own expressions, and rows as structs by alias.
+
+Before an operator, the row of each relation is packed into a struct that is called like its alias. Behind it,
+`o.amount` then still means what it did, and `o.*` too.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from sqlglot import exp
+
+from penstock.keyed.operators import CLOCK, NOW, OP, ORDER, SIGN
+from penstock.sql.stateful.stages import ORDERED, Bench, Relation
+
+_OWN: Final = ("expressions", "where", "group", "having", "qualify", "windows", "order")
+
+
+def own_nodes(select: exp.Select) -> Iterator[exp.Expr]:
+    """The expressions of the SELECT itself: not those of subqueries in it."""
+    for name in _OWN:
+        found = select.args.get(name)
+        for root in found if isinstance(found, list) else [found]:
+            if isinstance(root, exp.Expr):
+                yield from _inside(root)
+    for join in select.args.get("joins") or ():
+        for name in ("on", "this"):
+            root = join.args.get(name)
+            if isinstance(root, exp.Expr) and (name == "on" or isinstance(root, exp.Lateral | exp.Unnest | exp.Table)):
+                yield from _inside(root)
+
+
+def _inside(root: exp.Expr) -> Iterator[exp.Expr]:
+    return (node for node in root.walk(prune=lambda n: isinstance(n, exp.Query)) if not isinstance(node, exp.Query))
+
+
+def unfolds(join: exp.Join) -> bool:
+    """Whether it only unfolds something of the row itself."""
+    return isinstance(join.this, exp.Lateral | exp.Unnest)
+
+
+def own_columns(select: exp.Select) -> list[exp.Column]:
+    return [node for node in own_nodes(select) if isinstance(node, exp.Column)]
+
+
+def packed(
+    bench: Bench,
+    select: exp.Select,
+    relations: Sequence[Relation],
+    extra: Iterable[exp.Expr],
+    *,
+    rows: bool = True,
+    order: bool = False,
+) -> exp.Select:
+    """SELECT the rows of the relations as structs, and what else is asked for, from where `select` reads.
+
+    The structs have what the outputs of `select` name.
+    """
+    outputs = [struct for r in relations if (struct := _struct(select, r)) is not None] if rows else []
+    inner = exp.Select(expressions=[*outputs, *(e.copy() for e in extra), clock()])
+    for name in ("from_", "joins", "laterals", "where"):
+        if (part := select.args.get(name)) is not None:
+            inner.set(name, [p.copy() for p in part] if isinstance(part, list) else part.copy())
+    if order:
+        _with_order(bench, inner, relations)
+    return inner
+
+
+def _struct(select: exp.Select, relation: Relation) -> exp.Expr | None:
+    alias = relation.alias.casefold()
+    used = [c for e in select.expressions for c in _inside(e) if isinstance(c, exp.Column)]
+    used = [c for c in used if c.table.casefold() == alias]
+    if any(isinstance(c.this, exp.Star) for c in used):
+        fields: list[exp.Expr] = [star_of(relation)]
+    else:
+        names = {c.name.casefold(): c for c in used}
+        fields = [exp.alias_(c.copy(), c.name, quoted=True) for _, c in sorted(names.items())]
+    if not fields:
+        return None
+    return exp.alias_(exp.Anonymous(this="struct", expressions=fields), relation.alias, quoted=True)
+
+
+def star_of(relation: Relation) -> exp.Column:
+    """All columns of a relation but those that mark its changes or carry its key."""
+    mark = {"changes": OP, "signed": SIGN}.get(relation.flow.kind)
+    others = [] if relation.packed else [*([mark] if mark else ()), *sorted(relation.flow.hidden)]
+    star = exp.Star(except_=[exp.to_identifier(name, quoted=True) for name in others]) if others else exp.Star()
+    return exp.Column(this=star, table=exp.to_identifier(relation.alias, quoted=True))
+
+
+def blank_order() -> list[exp.Expr]:
+    """The columns of the order where rows have none of their own."""
+    blanks = {"bigint": exp.Literal.number(0), "string": exp.Literal.string("")}
+    kinds = ("bigint", "string", "bigint", "bigint")
+    return [exp.alias_(exp.cast(blanks[k].copy(), k), name) for k, name in zip(kinds, ORDER, strict=True)]
+
+
+def clock() -> exp.Expr:
+    """When the batch began."""
+    now = exp.Anonymous(this=CLOCK)
+    return exp.alias_(exp.Anonymous(this="unix_millis", expressions=[now]), NOW)
+
+
+def _with_order(bench: Bench, inner: exp.Select, relations: Sequence[Relation]) -> None:
+    """Where rows come straight from an input, they have an order; elsewhere only their batches do."""
+    node = relations[0].node if len(relations) == 1 else None
+    columns: list[exp.Expr]
+    if isinstance(node, exp.Table) and node.name in bench.inputs:
+        bench.ordered.add(node.name)
+        table = exp.Table(this=exp.to_identifier(node.name + ORDERED, quoted=True))
+        row = exp.alias_(exp.column("row"), relations[0].alias, quoted=True)
+        source = exp.Select(expressions=[row, *(exp.column(name) for name in ORDER)]).from_(table, copy=False)
+        inner.set("from_", exp.From(this=exp.Subquery(this=source, alias=exp.TableAlias(this=exp.to_identifier("_r")))))
+        columns = [exp.column(name) for name in ORDER]
+    else:
+        columns = blank_order()
+    inner.set("expressions", [*inner.expressions, *columns])
+
+
+def read_from(select: exp.Select, view: str, alias: str | None = None, *, joins: bool = False) -> None:
+    """Let the SELECT read a view instead of what it read; with `joins`, these stay."""
+    table = exp.Table(this=exp.to_identifier(view, quoted=True))
+    if alias is not None:
+        table.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
+    select.set("from_", exp.From(this=table))
+    for name in () if joins else ("joins", "laterals"):
+        select.set(name, None)
+
+
+def all_of(conditions: Sequence[exp.Expr]) -> exp.Where | None:
+    return exp.Where(this=exp.and_(*(c.copy() for c in conditions))) if conditions else None
+
+
+def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
+    if condition is None:
+        return []
+    if isinstance(condition, exp.Paren):
+        return conjuncts(condition.this)
+    return [*conjuncts(condition.left), *conjuncts(condition.right)] if isinstance(condition, exp.And) else [condition]
+
+
+def tables_in(node: exp.Expr) -> set[str]:
+    return {column.table.casefold() for column in node.find_all(exp.Column)}

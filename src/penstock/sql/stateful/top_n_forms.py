@@ -1,0 +1,61 @@
+"""Other ways to write the first rows of a partition, turned into a subquery with a condition on it."""
+
+from sqlglot import exp
+
+from penstock.sql.stateful.relations import dissolve
+from penstock.sql.stateful.select import all_of
+from penstock.sql.stateful.top_n import Ranked
+
+
+def plain_ranks(tree: exp.Expr) -> None:
+    """Write every numbering of rows in the one way."""
+    dissolve(tree, lambda cte, _: _numbers(cte.this))
+    for select in list(tree.find_all(exp.Select)):
+        if select.args.get("qualify") is not None:
+            _without_qualify(select)
+
+
+def _without_qualify(select: exp.Select) -> None:
+    """QUALIFY is WHERE around a subquery."""
+    qualify = select.args["qualify"]
+    inner = exp.Select()
+    for name, value in list(select.args.items()):
+        if name not in {"qualify", "with_"}:
+            select.set(name, None)
+            inner.set(name, value)
+    condition = qualify.this
+    added: list[exp.Expr] = []
+    select.set("qualify", None)
+    known = {e.this: e.alias for e in inner.expressions if isinstance(e, exp.Alias) and isinstance(e.this, exp.Window)}
+    holder = exp.Where(this=condition)
+    for window in list(holder.find_all(exp.Window)):
+        if window not in known:
+            known[window.copy()] = f"_q{len(added)}"
+            added.append(exp.alias_(window.copy(), f"_q{len(added)}"))
+        window.replace(exp.column(known[window], quoted=True))
+    names = [exp.to_identifier(e.alias, quoted=True) for e in added]
+    if any(e.is_star for e in inner.expressions):
+        outputs: list[exp.Expr] = [exp.Star(except_=names) if names else exp.Star()]
+    else:
+        outputs = [exp.column(e.alias_or_name, quoted=True) for e in inner.expressions]
+    inner.set("expressions", [*inner.expressions, *added])
+    select.set("expressions", outputs)
+    select.set("from_", exp.From(this=exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier("_t0")))))
+    select.set("where", holder)
+
+
+def ranked_alone(select: exp.Select, found: Ranked) -> None:
+    """Where the first rows are joined, they are a subquery of their own."""
+    subquery, where = select.args["from_"].this, select.args["where"]
+    limits, rest = found.split(where.this)
+    alias = exp.TableAlias(this=exp.to_identifier(subquery.alias or "_t0", quoted=True))
+    subquery.set("alias", alias)
+    alone = exp.Select(expressions=[exp.Star()], from_=exp.From(this=subquery), where=all_of(limits))
+    select.set("from_", exp.From(this=exp.Subquery(this=alone, alias=alias.copy())))
+    select.set("where", all_of(rest))
+
+
+def _numbers(query: exp.Expr) -> bool:
+    """Whether a CTE numbers its rows: it must stand where it is read, so that the limit on the number is seen."""
+    outputs = [e.unalias() for e in query.expressions] if isinstance(query, exp.Select) else []
+    return any(isinstance(e, exp.Window) and isinstance(e.this, exp.RowNumber) for e in outputs)

@@ -1,0 +1,1 @@
+"""Types of columns: names, families, coercion and inference."""

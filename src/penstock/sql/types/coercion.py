@@ -1,0 +1,66 @@
+"""Which types can be made into which others, with nothing lost in silence: Spark stops at a value that does not fit."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from sqlglot import exp
+
+from penstock.keyed.operators import OP
+from penstock.sql.types.columns import Columns, data_type
+
+_Type: Final = exp.DataType.Type
+_WHOLE: Final = {_Type.TINYINT: 3, _Type.SMALLINT: 5, _Type.INT: 10, _Type.BIGINT: 19}
+"""Types of whole numbers, and how many digits they have."""
+_EXACT_DIGITS: Final = {_Type.FLOAT: 7, _Type.DOUBLE: 15}
+_TIMES: Final = frozenset({_Type.TIMESTAMP, _Type.TIMESTAMPTZ, _Type.TIMESTAMPLTZ, _Type.TIMESTAMPNTZ, _Type.DATE})
+
+
+def fits(given: str | None, wanted: str | None, *, texts_are_bytes: bool = False) -> bool:
+    """Whether values of one type become values of the other, or stop the query. What is not known may well fit.
+
+    Text becomes bytes only where it may hold any; elsewhere it may be a way to write them down.
+    """
+    if given is None or wanted is None:
+        return True
+    one, other = data_type(given), data_type(wanted)
+    if one == other:
+        return True
+    if other.this is _Type.DECIMAL:
+        return _digits(one)[1] <= _digits(other)[1] if _is_exact(one) else False
+    if other.this in _WHOLE:
+        return _is_exact(one) and _digits(one)[1] == 0
+    if other.this in _EXACT_DIGITS:
+        whole = _is_exact(one) and _digits(one)[1] == 0 and _digits(one)[0] <= _EXACT_DIGITS[other.this]
+        return whole or (one.this is _Type.FLOAT and other.this is _Type.DOUBLE)
+    if other.this is _Type.BOOLEAN:
+        return one.this in _WHOLE  # 0 and 1
+    if other.this is _Type.BINARY:
+        return texts_are_bytes and one.this is _Type.TEXT
+    # files of text have no times, only texts that are read as such
+    return other.this in _TIMES and (one.this is _Type.TEXT or (one.this is _Type.DATE and other.this is not one.this))
+
+
+def mismatches(bounded: Columns, unbounded: Columns, kind: str) -> Iterator[tuple[str, str]]:
+    """Columns of an unbounded source that one of some kind before it lacks, or has otherwise, and what to say."""
+    texts_are_bytes = kind == "clickhouse"  # it has no other type for them
+    found = {column.name: column.type for column in bounded}
+    for column in unbounded:
+        if column.name == OP:
+            continue
+        if column.name not in found:
+            yield column.name, f"unbounded source column '{column.name}' not found in bounded source"
+        elif not fits(found[column.name], column.type, texts_are_bytes=texts_are_bytes):
+            text = f"column '{column.name}' type mismatch: bounded source has {found[column.name]}"
+            yield column.name, f"{text}, unbounded source has {column.type}"
+
+
+def _is_exact(kind: exp.DataType) -> bool:
+    return kind.this in _WHOLE or kind.this is _Type.DECIMAL
+
+
+def _digits(kind: exp.DataType) -> tuple[int, int]:
+    """How many digits a number of this type has, and how many of them stand behind the point."""
+    if kind.this in _WHOLE:
+        return _WHOLE[kind.this], 0
+    given = [int(part.name) for part in kind.expressions]
+    return (given[0] if given else 10), (given[1] if len(given) > 1 else 0)

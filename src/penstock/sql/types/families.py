@@ -1,0 +1,73 @@
+"""The types in a tree, as far as they can be relied on, and the families that they belong to."""
+
+from collections.abc import Mapping
+from typing import Final, Literal, TypeAlias
+
+from sqlglot import exp
+
+from penstock.sql.parse.window_calls import calls_in
+from penstock.sql.types.inference_overrides import doubtful
+
+Family: TypeAlias = Literal["number", "text", "time", "date", "truth", "bytes", "nested"]
+
+_MOMENTS: Final = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ, exp.DType.TIMESTAMPNTZ)
+MEMBERS: Final[Mapping[Family, frozenset[exp.DType]]] = {
+    "number": frozenset(exp.DataType.NUMERIC_TYPES),
+    "text": frozenset(exp.DataType.TEXT_TYPES),
+    "time": frozenset(_MOMENTS),
+    "date": frozenset({exp.DType.DATE}),
+    "truth": frozenset({exp.DType.BOOLEAN}),
+    "bytes": frozenset({exp.DType.BINARY, exp.DType.VARBINARY}),
+    "nested": frozenset({exp.DType.ARRAY, exp.DType.MAP, exp.DType.STRUCT}),
+}
+_FAMILIES: Final[Mapping[exp.DType, Family]] = {kind: family for family, kinds in MEMBERS.items() for kind in kinds}
+
+
+class KnownTypes:
+    """Types in a tree that has been annotated. A column is known by its name: if it is doubted, it is so everywhere."""
+
+    def __init__(self, typed: exp.Expr) -> None:
+        self._unsure: set[int] = set()
+        columns: dict[str, list[exp.Column]] = {}
+        for column in typed.find_all(exp.Column):
+            columns.setdefault(column.name.casefold(), []).append(column)
+        for node in doubtful(typed):
+            self._doubt(node)
+        doubted = {
+            call.time.name.casefold()
+            for call in calls_in(typed.find_all(exp.Anonymous))
+            if isinstance(call.time, exp.Column) and _family(call.time) != "time"
+        }  # a window may make an event time of it
+        inner = [select for select in typed.find_all(exp.Select) if select is not typed]
+        known: set[str] = set()
+        while True:
+            for name in doubted - known:
+                for column in columns.get(name, []):
+                    self._doubt(column)
+            known |= doubted
+            doubted = {e.alias_or_name.casefold() for s in inner for e in s.expressions if not self._is_sure(e)}
+            if doubted <= known:
+                return
+
+    def _doubt(self, node: exp.Expr | None) -> None:
+        """Whatever a node is part of is doubted with it."""
+        while node is not None and id(node) not in self._unsure:
+            self._unsure.add(id(node))
+            node = node.parent
+
+    def _is_sure(self, node: exp.Expr) -> bool:
+        return id(node) not in self._unsure
+
+    def type_of(self, node: exp.Expr) -> exp.DataType | None:
+        return node.type if node.type is not None and self._is_sure(node) else None
+
+    def family_of(self, node: exp.Expr) -> Family | None:
+        return _family(node) if self._is_sure(node) else None
+
+
+def _family(node: exp.Expr) -> Family | None:
+    return None if node.type is None else family_of_type(node.type)
+
+
+def family_of_type(kind: exp.Expr) -> Family | None:
+    return _FAMILIES.get(kind.this)

@@ -1,0 +1,152 @@
+"""Functions that windows and models are called by, and types that inference gets wrong for Spark."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from sqlglot import exp
+
+from penstock.sql.parse.replacement import replace_node
+from penstock.sql.types.columns import data_type
+
+MODEL_CALLS: Final = frozenset({"ML_PREDICT", "ML_EVALUATE"})
+
+
+def tell_types(tree: exp.Expr, answers: Mapping[str, str]) -> None:
+    """Write types that inference does not know, or gets wrong for Spark, into the tree, as casts.
+
+    `answers` are those of `ML_PREDICT`, by model.
+    """
+    for node in list(tree.find_all(exp.Anonymous, exp.Literal, exp.Year, exp.Uuid, exp.TimestampTrunc)):
+        kind = _type_of(node, answers)
+        if kind is not None:
+            cast = exp.Cast(this=exp.null(), to=data_type(kind).copy())
+            replace_node(node, cast)
+            cast.set("this", node)
+
+
+def _type_of(node: exp.Expr, answers: Mapping[str, str]) -> str | None:
+    match node:
+        case exp.Year():
+            return "INT"
+        case exp.Uuid():
+            return "STRING"
+        case exp.TimestampTrunc():
+            return "TIMESTAMP"
+        case exp.Literal() if not node.is_string:
+            return _number_type(node.name)
+        case exp.Anonymous() if node.name.upper() in MODEL_CALLS and node.expressions:
+            return answers.get(node.expressions[0].name)
+        case _:
+            return None
+
+
+def _number_type(digits: str) -> str | None:
+    """The type of a number as it is written: one with a point is a decimal of just as many digits."""
+    whole, point, fraction = digits.partition(".")
+    if "e" in digits.casefold():
+        return "DOUBLE"
+    if point:
+        return f"DECIMAL({max(len(whole.lstrip('0')) + len(fraction), 1)}, {len(fraction)})"
+    if len(digits) > _LONGEST_BIGINT:
+        return f"DECIMAL({len(digits)}, 0)"
+    return "BIGINT" if len(digits) > 9 and int(digits) > _LARGEST_INT else None
+
+
+_LARGEST_INT: Final = 2**31 - 1
+_LONGEST_BIGINT: Final = 18
+
+
+def is_trusted(projection: exp.Expr) -> bool:
+    """Whether inference knows Spark's type of everything in an expression that has been annotated."""
+    return next(doubtful(projection), None) is None
+
+
+def doubtful(tree: exp.Expr) -> Iterator[exp.Expr]:
+    """The nodes of a tree that has been annotated of which inference does not know Spark's type."""
+    return filter(_is_doubtful, tree.find_all(*_DOUBTED))
+
+
+_NEVER_RIGHT: Final = (
+    exp.DateDiff,
+    exp.TsOrDsDiff,
+    exp.WeekOfYear,
+    exp.DateTrunc,
+    exp.Map,
+)
+_DOUBTED: Final = (
+    exp.Round, exp.Avg, exp.Coalesce, exp.Extract, exp.Binary, exp.Case, exp.If, exp.Array, exp.Interval, *_NEVER_RIGHT,
+    exp.ArrayPosition,
+)  # fmt: skip
+_TEMPORAL: Final = frozenset({exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.DATE, exp.DType.TIMESTAMPNTZ})
+
+
+def _is_doubtful(node: exp.Expr) -> bool:
+    match node:
+        case exp.Round():
+            return not _has_type(node.this, exp.DType.DOUBLE, exp.DType.FLOAT)
+        case exp.Avg():
+            return _has_type(node.this, exp.DType.DECIMAL, exp.DType.UNKNOWN)
+        case exp.Coalesce():
+            return not _is_widest(node, [node.this, *node.expressions])
+        case exp.Extract():
+            return node.name.upper() == "SECOND" and not _has_type(node, exp.DType.BIGINT)
+        case exp.Case():
+            given = [branch.args["true"] for branch in node.args["ifs"]]
+            default = node.args.get("default")
+            return not _is_widest(node, [*given, *([default] if default is not None else [])])
+        case exp.If():
+            if isinstance(node.parent, exp.Case):
+                return False
+            return not _is_widest(
+                node, [part for part in (node.args["true"], node.args.get("false")) if part is not None]
+            )
+        case exp.Array():
+            return len({part.type.this for part in node.expressions if part.type is not None}) > 1
+        case exp.Interval():
+            return not isinstance(node.parent, exp.Add | exp.Sub | exp.Anonymous)
+        case exp.Sub() if _has_type(node.left, *_TEMPORAL) and _has_type(node.right, *_TEMPORAL):
+            return not isinstance(node.right, exp.Interval)
+        case exp.DateDiff() | exp.TsOrDsDiff() | exp.WeekOfYear() | exp.DateTrunc():
+            return True
+        case exp.Map() | exp.ArrayPosition():
+            return True
+        case exp.Binary():
+            kinds = {side.type.this for side in (node.left, node.right) if side.type is not None}
+            return exp.DType.FLOAT in kinds and not kinds <= {exp.DType.FLOAT, exp.DType.DOUBLE}
+        case _:
+            return False
+
+
+_WIDTHS: Final = (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT, exp.DType.DOUBLE)
+
+
+def _is_widest(node: exp.Expr, parts: Sequence[exp.Expr]) -> bool:
+    """Whether a node has the widest type of its parts, as far as there is one."""
+    kinds = {part.type.this if part.type is not None else exp.DType.UNKNOWN for part in parts}
+    if kinds <= set(exp.DataType.TEXT_TYPES):
+        return True
+    claimed = node.type.this if node.type is not None else exp.DType.UNKNOWN
+    if kinds <= set(_WIDTHS):
+        return claimed == max(kinds, key=_WIDTHS.index)
+    return kinds == {claimed}
+
+
+def decimal_type(expression: exp.Expr) -> str | None:
+    """Spark's type of a sum, a mean, or an end of decimals; None for everything else, which it widens by more rules."""
+    inner = expression.this if isinstance(expression, exp.Sum | exp.Avg | exp.Min | exp.Max) else None
+    if not isinstance(inner, exp.Column | exp.Cast) or inner.type is None or len(inner.type.expressions) != 2:
+        return None
+    precision, scale = (int(part.name) for part in inner.type.expressions)
+    match expression:
+        case exp.Sum():
+            precision += 10
+        case exp.Avg():
+            precision, scale = precision + 4, scale + 4
+    return f"DECIMAL({precision}, {scale})" if precision <= _LARGEST_DECIMAL else None
+
+
+_LARGEST_DECIMAL: Final = 38
+
+
+def _has_type(node: exp.Expr, *kinds: exp.DType) -> bool:
+    return node.type is None or node.type.this in kinds

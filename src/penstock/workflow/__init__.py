@@ -1,0 +1,1 @@
+"""Load, check, compile and plan a project, as the commands do."""
