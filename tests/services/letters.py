@@ -1,7 +1,7 @@
 """Letters of a project, delivered again."""
 
-from penstock.cli.errors import letters_of
 from penstock.runtime.dead_letters.replay import Replayed, replayed
+from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import check, compiled
 from tests.spark.running import Running
 
@@ -9,7 +9,7 @@ from tests.spark.running import Running
 def deliver(running: Running, name: str | None = None, *, overwrite: bool = False) -> dict[str, Replayed]:
     """Deliver the letters of one node, or all of them."""
     checked = check(running.root / running.entry)
-    waiting = letters_of(checked, name)
+    waiting = pending_dead_letters(checked, name)
     store = checked.store
     return {
         node: replayed(

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.errors import letters_of
 from penstock.clients.clusters import Cluster, Clusters
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.registry.client import Registered, Registry
@@ -16,6 +15,7 @@ from penstock.connectors.kafka import KafkaSource
 from penstock.errors import ServiceError
 from penstock.runtime.dead_letters.replay import Replayed
 from penstock.sql.types.columns import Column
+from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import check
 from tests.services import registry as registries
 from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
@@ -125,7 +125,7 @@ def test_a_schema_that_appears_while_the_query_runs_loses_no_record(
         lambda _: seen() == {(1, "a"), (2, "b"), (3, "c"), (4, "d")},
         lambda run: (now := run.board.snapshot()[0]).state == "running" and now.rejected == 0,
     )
-    assert not [letter for letter in letters_of(check(running.root), None) if letter.about["topic"] == topic]
+    assert not [letter for letter in pending_dead_letters(check(running.root), None) if letter.about["topic"] == topic]
 
 
 def test_a_new_schema_is_learned_by_every_query_when_looking_through_and_when_letters_are_delivered(

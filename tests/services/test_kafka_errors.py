@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from penstock.cli.errors import app, letters_of
+from penstock.cli.errors import app
 from penstock.cli.main import app as penstock_app
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.errors import PlanRefused
 from penstock.runtime.dead_letters.replay import Replayed
 from penstock.runtime.run.lock import run_lock
+from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import check
 from tests.process.cli import penstock
 from tests.services.kafka import Broker, consume, delete_all, new_topic, produce, rows_of
@@ -41,14 +42,14 @@ def test_records_wait_and_are_delivered_once_when_the_cause_is_mended(running: R
     running.write({"stream_project.yml": PROJECT.format(kind="BIGINT", **values)})
     produce(broker.plain, topic, {"id": 1, "n": 4}, {"id": "two", "n": 5}, {"id": 3, "n": 0}, b"gibberish")
     running.run()
-    waiting = letters_of(check(running.root), None)
+    waiting = pending_dead_letters(check(running.root), None)
     assert [(x.about["code"], x.about["offset"], x.kept_in) for x in waiting] == [
         ("row-failed", 2, f"{topic}-out.errors"),
         ("field-mismatch", 1, f"{topic}.errors"),
         ("not-json", 3, f"{topic}.errors"),
     ]
     assert [x.about["value"] for x in waiting if x.about["code"] == "not-json"] == ["gibberish"]
-    assert letters_of(check(running.root), topic) == [x for x in waiting if x.kept_in == f"{topic}.errors"]
+    assert pending_dead_letters(check(running.root), topic) == [x for x in waiting if x.kept_in == f"{topic}.errors"]
 
     running.write(
         {"stream_project.yml": PROJECT.format(kind="STRING", **values).replace("100 / n", "100 / NULLIF(n, 0)")}
@@ -57,7 +58,7 @@ def test_records_wait_and_are_delivered_once_when_the_cause_is_mended(running: R
     rows = rows_of(consume(broker.plain, f"{topic}-out"))
     assert sorted((str(row["id"]), row["share"]) for row in rows) == [("1", 25), ("3", None), ("two", 20)]
 
-    (left,) = letters_of(check(running.root), None)
+    (left,) = pending_dead_letters(check(running.root), None)
     assert (left.about["code"], left.about["offset"], left.value) == ("not-json", 3, b"gibberish")
     assert deliver(running) == {f"model.{topic}-out": Replayed(0, 1)}
     assert len(consume(broker.plain, f"{topic}-out")) == 3
@@ -78,7 +79,7 @@ def test_a_record_is_not_written_twice_for_the_sake_of_another_that_still_fails(
     assert deliver(running) == {f"model.{topic}-out": Replayed(1, 1)}
     written = [row["id"] for row in rows_of(consume(broker.plain, f"{topic}-out"))]
     assert (written.count(15_000), written.count(30_000)) == (1, 0)
-    (left,) = letters_of(check(running.root), None)
+    (left,) = pending_dead_letters(check(running.root), None)
     assert (left.about["offset"], left.code) == (2, "row-failed")
 
 
@@ -104,7 +105,7 @@ def test_records_whose_rows_break_a_test_are_kept_as_they_came_and_delivered_whe
 
     def waiting() -> list[tuple[object, ...]]:
         names = ("code", "topic", "partition", "offset", "key", "value", "message")
-        return [tuple(x.about[name] for name in names) for x in letters_of(check(running.root), None)]
+        return [tuple(x.about[name] for name in names) for x in pending_dead_letters(check(running.root), None)]
 
     written(20)
     produce(broker.plain, topic, {"id": 1, "n": 10}, ("k", b'{"id": 2, "n": 2}'), {"id": 3, "n": 4}, {"id": 4, "n": 0})
@@ -164,7 +165,7 @@ def test_what_could_not_be_read_is_delivered_again_to_every_sink_that_waits_for_
     pipeline.write({"p.yml": SEVERAL.format(topic=topic, kind="string", divisor="n")})
     assert deliver(pipeline) == {f"sink.all-{topic}": Replayed(2 + 1, 1 + 1)}
     assert (ids("all"), ids("shares")) == (["1", "b", "c"], ["1", "b"])
-    waiting = letters_of(check(pipeline.root / "p.yml"), None)
+    waiting = pending_dead_letters(check(pipeline.root / "p.yml"), None)
     assert [(x.code, x.node) for x in waiting] == [
         ("row-failed", f"sink.shares-{topic}"),
         ("not-json", f"sink.all-{topic}"),
@@ -205,7 +206,7 @@ def test_a_sink_that_replaces_rows_by_key_gets_no_record_that_a_newer_one_has_co
     pipeline.write({"p.yml": REPLACED.format(topic=topic, divisor="NULLIF(n, 0)")})
     assert deliver(pipeline) == {f"sink.shares-{topic}": Replayed(2, 0, superseded=3)}
     assert shares() == {1: 25, 2: 20, 3: None, 4: None}
-    assert letters_of(check(pipeline.root / "p.yml"), None) == []
+    assert pending_dead_letters(check(pipeline.root / "p.yml"), None) == []
 
 
 def test_records_whose_order_is_not_known_any_more_are_replayed_only_if_they_may_overwrite(
@@ -256,7 +257,7 @@ def test_letters_are_kept_in_the_kafka_that_is_read_where_no_other_is_named(
         (2, "row-failed", f"out-{topic}.errors"),
         (1, "not-json", f"{topic}.errors"),
     ]
-    (kept,) = letters_of(check(running.root / "p.yml"), topic)
+    (kept,) = pending_dead_letters(check(running.root / "p.yml"), topic)
     assert kept.headers == (("t", b"1"),)
     assert kept.topic_id == KafkaAdmin(broker.plain).described([f"{topic}.errors"])[f"{topic}.errors"].id
     foreign = [
@@ -334,7 +335,7 @@ def test_records_with_masked_columns_stay_in_their_topic_and_are_read_there_agai
     kept = [record for name in (topic, f"{topic}-out") for record in consume(broker.plain, f"{name}.errors")]
     assert len(kept) == 3
     assert "ada" not in str(kept)
-    waiting = {x.about["offset"]: x for x in letters_of(check(running.root), None)}
+    waiting = {x.about["offset"]: x for x in pending_dead_letters(check(running.root), None)}
     assert {at: (x.code, x.about["value"]) for at, x in waiting.items()} == {
         0: ("row-failed", '{"id":1,"n":"***"}'),
         1: ("field-mismatch", '{"id":"x"}'),

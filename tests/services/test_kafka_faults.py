@@ -11,13 +11,13 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from penstock.cli.errors import letters_of
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.kafka.connection import KafkaCluster
 from penstock.dev import kafka as dev_kafka
 from penstock.dev import processes
 from penstock.errors import QueryFailed
 from penstock.runtime.dead_letters.store import KafkaErrors
+from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import check
 from tests.services.kafka import consume, produce, rows_of
 from tests.services.stories import Step, done, live, paused, resumed
@@ -279,7 +279,7 @@ def test_letters_that_are_not_written_in_time_are_written_by_the_next_start(
             run.close()
     assert {name: failure.code for name, failure in undone.items()} == {"seen": "not-drained"}
     running.run()
-    assert [letter.about["offset"] for letter in letters_of(check(running.root), None)] == [1]
+    assert [letter.about["offset"] for letter in pending_dead_letters(check(running.root), None)] == [1]
 
 
 def test_what_is_gone_before_it_was_looked_through_is_told_and_does_not_stop_the_query(
@@ -298,7 +298,7 @@ def test_what_is_gone_before_it_was_looked_through_is_told_and_does_not_stop_the
         deleted.result(timeout=30)
         progress = running.run()["seen"]
         assert (progress.rows_out, progress.kept_in) == (0, ("events.errors",))
-        found = letters_of(check(running.root), "events")
+        found = pending_dead_letters(check(running.root), "events")
         return {x.about["message"].partition(" were deleted")[0] for x in found if x.about["code"] == "records-gone"}
 
     assert killed_with_records_gone(0, 2) == {"the records 0 to 1"}

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.errors import letters_of
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.registry.client import Registry
+from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import check
 from tests.services.kafka import Broker, Record, consume, new_topic, produce
 from tests.services.test_kafka_avro import FIRST, value
@@ -70,4 +70,4 @@ def test_a_tombstone_deletes_the_row_of_its_key(form: str, running: Running, bro
     running.run()
     assert counts() == {"x": 1, "de": 1}
     assert latest(consume(broker.plain, f"{topic}-long"), "id") == {3: {"id": 3, "name": "de"}}
-    assert {letter.code for letter in letters_of(check(running.root), None)} == {"key-unreadable"}
+    assert {letter.code for letter in pending_dead_letters(check(running.root), None)} == {"key-unreadable"}

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.errors import letters_of
 from penstock.clients.dead_letters.model import Letter
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.clients.registry.client import Registry
 from penstock.clients.registry.schema_cache import SchemaBook
 from penstock.errors import ProjectInvalid, QueryFailed, ServiceError
+from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import Target, check
 from tests.services.kafka import Broker, consume, new_topic, produce, rows_of
 from tests.spark.running import Running
@@ -82,7 +82,7 @@ class Given:
 
     def letters(self) -> list[Letter]:
         """What is kept of its records."""
-        waiting = letters_of(check(self.running.root / "pipeline.yml"), None)
+        waiting = pending_dead_letters(check(self.running.root / "pipeline.yml"), None)
         return [letter for letter in waiting if letter.about["topic"] == self.topic]
 
     def changes(self) -> list[tuple[str, str | None, dict[str, Any]]]:

@@ -22,7 +22,6 @@ import pyarrow
 import pytest
 from pyspark.sql import SparkSession
 
-from penstock.cli.errors import letters_of
 from penstock.clients.clusters import Clusters
 from penstock.clients.postgres import pool, tables
 from penstock.clients.postgres.pool import kept
@@ -37,6 +36,7 @@ from penstock.errors import PenstockError, QueryFailed, ServiceError
 from penstock.runtime.dead_letters.replay import Replayed, replayed
 from penstock.runtime.dead_letters.store import DirectoryErrors
 from penstock.testing.contract import FIRST
+from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import check, compiled
 from tests.services.postgres import Database
 from tests.spark.running import Running
@@ -895,11 +895,11 @@ def test_rows_that_are_refused_become_letters(running: Running, given: Given, mo
     given.database.rows(f"ALTER TABLE {given.name} DROP CONSTRAINT {given.name.partition('.')[2]}_v_check")
     checked = check(running.root / running.entry)
     about = (running.spark, checked.place, checked.store, checked.environ, checked.clusters)
-    ((why, count),) = replayed(compiled(checked), "sink.kept", letters_of(checked, None), *about).left.items()
+    ((why, count),) = replayed(compiled(checked), "sink.kept", pending_dead_letters(checked, None), *about).left.items()
     assert (count, "`--overwrite` replays them anyway" in why) == (2, True)
-    done = replayed(compiled(checked), "sink.kept", letters_of(checked, None), *about, overwrite=True)
+    done = replayed(compiled(checked), "sink.kept", pending_dead_letters(checked, None), *about, overwrite=True)
     assert done == Replayed(1, 1)
-    assert [json.loads(letter.about["value"])["id"] for letter in letters_of(checked, None)] == [8]
+    assert [json.loads(letter.about["value"])["id"] for letter in pending_dead_letters(checked, None)] == [8]
     assert ("7", "-1") in given.rows()
 
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.errors import covered, letters_of
 from penstock.clients.dead_letters.model import Letter
 from penstock.errors import QueryFailed
 from penstock.runtime.dead_letters.masking import cover_letters
 from penstock.runtime.dead_letters.replay import Replayed
+from penstock.workflow.dead_letters import mask_dead_letters, pending_dead_letters
 from penstock.workflow.stages import check
 from tests.services.letters import deliver
 from tests.spark.running import Running
@@ -61,13 +61,13 @@ def test_what_is_kept_of_a_row_that_fails_has_no_masked_and_no_sensitive_value(r
     assert _files_with(running.root, SECRET) == []
     assert _files_with(running.root, str(SALARY)) == []
 
-    (letter,) = covered(check(running.root), letters_of(check(running.root), None))
+    (letter,) = mask_dead_letters(check(running.root), pending_dead_letters(check(running.root), None))
     assert SECRET not in str(letter)
 
     _written(running, "10 / (id - 4)")
     assert deliver(running) == {"model.shares": Replayed(1, 0)}
     assert {r["id"]: r["share"] for r in running.topic("shares")} == {5: 10, 6: -10 + 20}
-    assert letters_of(check(running.root), None) == []
+    assert pending_dead_letters(check(running.root), None) == []
 
 
 def test_a_record_that_is_not_in_its_topic_waits_until_it_is_there_again(running: Running) -> None:
@@ -80,13 +80,13 @@ def test_a_record_that_is_not_in_its_topic_waits_until_it_is_there_again(running
     topic.mkdir()
     for _ in range(2):
         assert deliver(running) == {"model.shares": Replayed(0, 1)}
-        (letter,) = letters_of(check(running.root), None)
+        (letter,) = pending_dead_letters(check(running.root), None)
         assert (letter.code, letter.about["offset"]) == ("row-failed", 1)
         assert "not where it came from" in letter.about["message"]
     topic.rmdir()
     topic.with_name("away").rename(topic)
     assert deliver(running) == {"model.shares": Replayed(1, 0)}
-    assert letters_of(check(running.root), None) == []
+    assert pending_dead_letters(check(running.root), None) == []
 
 
 READERS = """
@@ -157,7 +157,7 @@ def test_dead_letters_that_were_kept_before_are_covered_when_they_are_shown_and_
     running.drop("people.v1", "1.json", [_person(5)])
     running.run()
     _written(running, "10 / (id - 4)")
-    (letter,) = covered(check(running.root), letters_of(check(running.root), None))
+    (letter,) = mask_dead_letters(check(running.root), pending_dead_letters(check(running.root), None))
     assert isinstance(letter, Letter)
     assert json.loads(str(letter.about["value"])) == {"id": 5, "email": "***", "salary": "***", "city": "Oslo"}
     assert deliver(running) == {"model.shares": Replayed(1, 0)}

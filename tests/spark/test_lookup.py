@@ -2,9 +2,9 @@
 
 import pytest
 
-from penstock.cli.errors import letters_of
 from penstock.errors import QueryFailed
 from penstock.runtime.run.start import start
+from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import check, compiled, planned
 from tests.services.letters import deliver
 from tests.spark.running import ORDERS, Running, order
@@ -126,7 +126,8 @@ def test_bad_files_and_rows_of_a_lookup_are_dead_letters_that_can_be_replayed(ru
     assert sorted((r["id"], r["people"]) for r in running.topic("scored")) == [(1, -84), (3, None)]
     assert progress.rejected == 2
     codes = sorted(
-        (letter.code, letter.about["topic"].rpartition("/")[2]) for letter in letters_of(check(running.root), None)
+        (letter.code, letter.about["topic"].rpartition("/")[2])
+        for letter in pending_dead_letters(check(running.root), None)
     )
     assert codes == [("file-unreadable", "2.csv"), ("row-failed", "1.csv")]
 

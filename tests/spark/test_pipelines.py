@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.errors import letters_of
 from penstock.connectors.file import FileSink
 from penstock.runtime.batch.sink_progress import NOTE
 from penstock.runtime.dead_letters.replay import Replayed, replayed
 from penstock.testing import memory
 from penstock.testing.contract import FIRST
+from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import check, compiled
 from tests.spark.running import Running
 
@@ -425,12 +425,12 @@ sinks:
     pipeline.write({"pipeline.yml": document, "words/a.json": lines(WORDS)}).run()
     pipeline.write({"pipeline.yml": document.replace("CAST(", "TRY_CAST(")})
     checked = check(pipeline.root / pipeline.entry)
-    (letter,) = letters_of(checked, None)
+    (letter,) = pending_dead_letters(checked, None)
     sent = (compiled(checked), "sink.kept", [letter], pipeline.spark, checked.place, checked.store)
     assert replayed(*sent, checked.environ, checked.clusters) == Replayed(1, 0)
     for sink in ("all", "kept"):
         assert sorted(row["id"] for row in json_rows(pipeline.root / sink)) == [1, 2, 3, 4, 5]
-    assert letters_of(checked, None) == []
+    assert pending_dead_letters(checked, None) == []
 
 
 def test_rows_that_fail_in_one_of_two_united_sources_are_kept(pipeline: Running) -> None:

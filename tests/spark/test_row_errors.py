@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from penstock.cli.errors import letters_of
 from penstock.errors import QueryFailed
 from penstock.runtime.dead_letters.replay import Replayed, replayed
+from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import check, compiled
 from tests.services.letters import deliver
 from tests.spark.running import ORDERS, Running, order
@@ -67,9 +67,9 @@ def test_many_rows_that_fail_are_kept_and_the_others_are_written_once(running: R
     assert sorted(letters) == [n for n in range(5_000) if n % 5 == 0 and n != 5]
     assert letters[10].startswith("it cannot be computed: CASE WHEN `id` <> 5 THEN")
 
-    waiting = letters_of(check(running.root), None)
+    waiting = pending_dead_letters(check(running.root), None)
     assert deliver(running) == {"model.shares": Replayed(0, 999)}
-    assert [letter.about["value"] for letter in letters_of(check(running.root), None)] == [
+    assert [letter.about["value"] for letter in pending_dead_letters(check(running.root), None)] == [
         letter.about["value"] for letter in waiting
     ]
 
@@ -186,7 +186,7 @@ def mended(running: Running, tests: str = "") -> Replayed:
     """What becomes of letters when the SQL is mended, beside these tests."""
     given(running, "dead_letter")
     running.run()
-    waiting = letters_of(check(running.root), None)
+    waiting = pending_dead_letters(check(running.root), None)
     assert [letter.about["code"] for letter in waiting] == ["row-failed", "row-failed"]
     model = MODEL.replace("(id - 2)", "NULLIF(id - 2, 0)").replace("CAST(", "TRY_CAST(").format(on_error="dead_letter")
     running.write({"stream_project.yml": f"project: {{name: p}}\n{ORDERS}{model}{tests}"})
@@ -200,7 +200,7 @@ def mended(running: Running, tests: str = "") -> Replayed:
 def test_rows_are_delivered_again_when_the_sql_is_mended(running: Running) -> None:
     assert mended(running) == Replayed(2, 0)
     assert len(running.topic("shares")) == 200
-    assert letters_of(check(running.root), None) == []
+    assert pending_dead_letters(check(running.root), None) == []
 
 
 def test_rows_that_are_delivered_again_meet_the_tests_of_their_model(running: Running) -> None:
@@ -214,5 +214,5 @@ tests:
 """
     assert mended(running, test) == Replayed(1, 1)
     assert len(running.topic("shares")) == 199
-    (letter,) = letters_of(check(running.root), None)
+    (letter,) = pending_dead_letters(check(running.root), None)
     assert json.loads(letter.about["value"])["id"] == 5

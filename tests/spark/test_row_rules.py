@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.cli.errors import letters_of
 from penstock.errors import QueryFailed
+from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import check, compiled, planned
 from tests.spark.running import ORDERS, Running, order
 
@@ -57,7 +57,7 @@ def given(running: Running, on_error: str = "") -> Running:
 
 
 def reasons(running: Running) -> dict[str, str]:
-    letters = letters_of(check(running.root), "clean")
+    letters = pending_dead_letters(check(running.root), "clean")
     assert {letter.about["code"] for letter in letters} == {"rule-failed"}
     return {letter.value.decode(): letter.about["message"] for letter in letters if letter.value is not None}
 
@@ -81,7 +81,7 @@ def test_a_batch_that_is_done_again_keeps_them_once(running: Running) -> None:
     running.uncommit("clean", 0)
     running.run(select=["clean"])
     assert len(running.topic("clean")) == 3
-    assert len(letters_of(check(running.root), "clean")) == 4
+    assert len(pending_dead_letters(check(running.root), "clean")) == 4
 
 
 def test_rows_of_a_query_with_memory_are_held_to_rules_too(running: Running) -> None:
@@ -91,7 +91,7 @@ def test_rows_of_a_query_with_memory_are_held_to_rules_too(running: Running) -> 
     counted = [(row["country"], row["n"]) for row in running.topic("per_country")]
     assert ("NO", 1) in counted
     assert all(n <= 2 for _, n in counted)
-    assert len(letters_of(check(running.root), "per_country")) >= 1
+    assert len(pending_dead_letters(check(running.root), "per_country")) >= 1
 
 
 def test_a_query_that_must_not_break_rules_stops(running: Running) -> None:
@@ -103,7 +103,7 @@ def test_a_query_that_must_not_break_rules_stops(running: Running) -> None:
 def test_rows_can_be_left_out_without_a_trace(running: Running) -> None:
     progress = given(running, "on_error: skip").run(select=["clean"])
     assert progress["clean"].rejected == 4
-    assert letters_of(check(running.root), "clean") == []
+    assert pending_dead_letters(check(running.root), "clean") == []
 
 
 def test_rows_that_nobody_sees_cannot_be_held_to_rules(running: Running) -> None:

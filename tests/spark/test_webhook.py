@@ -12,13 +12,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from penstock.cli.errors import letters_of
 from penstock.clients.clusters import Clusters
 from penstock.connectors.webhook import WebhookSink
 from penstock.errors import PlanRefused, ServiceError
 from penstock.project.settings import settings_from
 from penstock.runtime.dead_letters.replay import Replayed, replayed
 from penstock.testing.contract import FIRST
+from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import check, compiled
 from tests import endpoint as servers
 from tests.endpoint import HANG, RESET, Received, Says
@@ -332,15 +332,15 @@ def test_rows_that_are_delivered_again_and_refused_are_kept(pipeline: Running, s
 
     def again() -> Replayed:
         about = (pipeline.spark, checked.place, checked.store, checked.environ, checked.clusters)
-        return replayed(compiled(checked), "sink.hook", letters_of(checked, None), *about)
+        return replayed(compiled(checked), "sink.hook", pending_dead_letters(checked, None), *about)
 
     server.judge = refusing(2)
     assert again() == Replayed(0, 1)
-    assert [letter.code for letter in letters_of(checked, None)] == ["row-refused"]
+    assert [letter.code for letter in pending_dead_letters(checked, None)] == ["row-refused"]
     server.judge = refusing(0)
     found = again()
     assert (found.written, found.failed, list(found.left.values())) == (0, 0, [1])
-    assert [letter.code for letter in letters_of(checked, None)] == ["row-refused"]
+    assert [letter.code for letter in pending_dead_letters(checked, None)] == ["row-refused"]
 
 
 def test_a_stop_does_not_wait_for_a_server_that_hangs(pipeline: Running, server: servers.Endpoint) -> None:

@@ -14,7 +14,7 @@ from pyarrow.compute import CastOptions, cast
 from pyspark.errors import PySparkException
 from typer.testing import CliRunner
 
-from penstock.cli.errors import app, letters_of
+from penstock.cli.errors import app
 from penstock.clients.dead_letters.model import FIELDS, NOTHING, Delivered, Letter, Waiting, outstanding
 from penstock.clients.http.poll import wait_until
 from penstock.errors import PlanRefused, ServiceError
@@ -30,6 +30,7 @@ from penstock.runtime.checkpoint.offset_commit import (
 )
 from penstock.runtime.run.lock import run_lock
 from penstock.runtime.spark.errors import failure_of, is_for_lost_records
+from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import check
 from tests.support import write
 
@@ -190,7 +191,7 @@ def test_bytes_that_are_no_text_are_listed_shown_and_discarded(tmp_path: Path) -
     assert "value      base64:/3t9" in said("show", "1")[0]
     (found,) = json.loads("\n".join(said("list", "--format", "json")[0]))
     assert (found["key"], found["value"], found["code"]) == ("base64:/g==", "base64:/3t9", "not-text")
-    assert [letter.value for letter in letters_of(check(tmp_path), None)] == [b"\xff{}"], "as it is replayed"
+    assert [letter.value for letter in pending_dead_letters(check(tmp_path), None)] == [b"\xff{}"], "as it is replayed"
     assert said("discard", "--node", "m")[0] == ["1 record discarded."]
     assert said("list")[0] == []
 
@@ -199,9 +200,9 @@ def test_letters_are_those_of_their_owner_and_may_be_let_go_by_code(tmp_path: Pa
     write(tmp_path, {"stream_project.yml": PROJECT})
     ours, other = "project.p/default", "project.p/prod"
     kept(tmp_path, (ours, "late"), (other, "late"), (None, "rule-failed"), (ours, "rule-failed"), (ours, "late"))
-    assert [letter.place for letter in letters_of(check(tmp_path), None)] == [0, 2, 3, 4]
+    assert [letter.place for letter in pending_dead_letters(check(tmp_path), None)] == [0, 2, 3, 4]
     assert said("discard", "--node", "m", "--code", "late")[0] == ["2 records discarded."]
-    assert [letter.place for letter in letters_of(check(tmp_path), None)] == [2, 3]
+    assert [letter.place for letter in pending_dead_letters(check(tmp_path), None)] == [2, 3]
     assert said("discard", "--node", "m")[0] == ["2 records discarded."]
     assert said("list", "--format", "json")[0] == ["[]"]
     assert said("replay")[0] == ["Nothing waits."]

@@ -7,13 +7,13 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from penstock.cli.errors import letters_of
 from penstock.clients.dead_letters.model import FIELDS
 from penstock.plan.explain import explain
 from penstock.plan.leftovers import find_leftovers
 from penstock.plan.renames import record_rename
 from penstock.plan.state import record_delivered, record_query
 from penstock.plan.steps import CarryQuery, Plan
+from penstock.workflow.dead_letters import pending_dead_letters
 from penstock.workflow.stages import Checked, check, compiled, planned
 from tests.support import write
 
@@ -158,7 +158,7 @@ def keep(root: Path, topic: str, node: str, *codes: str) -> None:
 
 
 def waiting(root: Path, node: str | None = None) -> list[tuple[str, str, str]]:
-    return [(letter.kept_in, letter.node, letter.code) for letter in letters_of(check(root), node)]
+    return [(letter.kept_in, letter.node, letter.code) for letter in pending_dead_letters(check(root), node)]
 
 
 def rename(root: Path, old: str, new: str) -> None:
@@ -172,7 +172,9 @@ def test_dead_letters_are_found_under_the_new_names_of_their_model(tmp_path: Pat
     keep(tmp_path, "big.errors", "model.big", "row-failed", "rule-failed")
     keep(tmp_path, "o.errors", "model.big", "not-json", "not-text")
     checked = check(tmp_path)
-    record_delivered(checked.marks, checked.place, [x for x in letters_of(checked, None) if x.code == "not-json"])
+    record_delivered(
+        checked.marks, checked.place, [x for x in pending_dead_letters(checked, None) if x.code == "not-json"]
+    )
     rename(tmp_path, "big", "large")
     keep(tmp_path, "large.errors", "model.large", "row-failed")
     rename(tmp_path, "large", "huge")
@@ -186,7 +188,7 @@ def test_dead_letters_are_found_under_the_new_names_of_their_model(tmp_path: Pat
         leftover.name for leftover in find_leftovers(compiled(checked), checked.place, checked.store, checked.clusters)
     }
     assert not {name for name in names if name.endswith(".errors")}
-    record_delivered(checked.marks, checked.place, letters_of(checked, "o"))
+    record_delivered(checked.marks, checked.place, pending_dead_letters(checked, "o"))
     assert waiting(tmp_path, "o") == []
     rename(tmp_path, "huge", "big")
     assert [code for *_, code in waiting(tmp_path)] == ["row-failed", "rule-failed", "row-failed"]

@@ -5,16 +5,16 @@ from typing import cast
 
 import pytest
 
-from penstock.cli.stopping import given_up
 from penstock.errors import QueryFailed, ServiceError
 from penstock.runtime.run.launch import Live
 from penstock.runtime.run.supervisor import DrainPolicy, _is_waited_for
+from penstock.workflow.host import unfinished_error
 
 LATE = QueryFailed("not-drained", "its batch was not done in time", retriable=True)
 
 
 def test_those_that_were_not_done_in_time_are_named() -> None:
-    error = given_up({"a": LATE, "b": LATE}, 25)
+    error = unfinished_error({"a": LATE, "b": LATE}, 25)
     assert (error.code, error.exit_code, error.retriable) == ("not-drained", 4, True)
     assert error.message.startswith("query `a` and query `b` could not finish a batch within 25 s")
     assert error.hint is not None
@@ -23,7 +23,7 @@ def test_those_that_were_not_done_in_time_are_named() -> None:
 
 def test_one_that_waited_to_be_tried_again_says_why() -> None:
     down = ServiceError("unreachable", "no answer", hint="see there", retriable=True)
-    error = given_up({"a": down.during("batch 4 was not written to sink `kept`", node="kept")}, 25)
+    error = unfinished_error({"a": down.during("batch 4 was not written to sink `kept`", node="kept")}, 25)
     assert str(error).splitlines() == [
         "query `a` could not finish a batch; the next start does it again",
         "Caused by:",
@@ -48,7 +48,7 @@ def test_a_policy_says_which_queries_are_waited_for(
 
 
 def test_a_run_that_waited_for_its_broker_says_so() -> None:
-    error = given_up({"a": LATE}, 25, 1794990480.0)
+    error = unfinished_error({"a": LATE}, 25, 1794990480.0)
     assert error.code == "not-drained"
     assert "broker unreachable since 08:28:00Z" in error.message
     assert "broker" in (error.hint or "")

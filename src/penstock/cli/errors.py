@@ -1,4 +1,4 @@
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
@@ -11,16 +11,12 @@ from penstock.cli.options import ConfigOption, DirectoryOption, EnvOption, Forma
 from penstock.cli.printable import escape_controls
 from penstock.cli.table import lines
 from penstock.cli.values import ValueReader
-from penstock.clients.clusters import Clusters
-from penstock.clients.dead_letters.masking import cover_letter
-from penstock.clients.dead_letters.model import Delivered, Letter, Waiting, in_directories, outstanding
-from penstock.clients.rows.topic_names import error_topic
+from penstock.clients.dead_letters.model import Letter, Waiting
 from penstock.errors import Diagnostic, PlanRefused, ProjectInvalid
-from penstock.plan.place import Place
-from penstock.plan.renames import read_former_names
-from penstock.plan.state import read_delivered, record_delivered
-from penstock.workflow.packages import fetched, packages_of
-from penstock.workflow.stages import Checked, check, compiled, node_named
+from penstock.plan.state import record_delivered
+from penstock.workflow.dead_letters import mask_dead_letters, pending_dead_letters, waiting
+from penstock.workflow.packages import fetch_packages, packages_of
+from penstock.workflow.stages import Checked, check, compiled
 
 app = typer.Typer(
     help="Rows and records that could not be used: what they are, why, and deliver them again.",
@@ -66,10 +62,13 @@ def list_(
     found = waiting(checked, node)
     reader = ValueReader(checked.clusters)
     if form is Format.JSON:
-        output.put_json_items(reader.to_json(letter) for letter in covered(checked, islice(found, limit)))
+        output.put_json_items(reader.to_json(letter) for letter in mask_dead_letters(checked, islice(found, limit)))
         return
     shown = min(len(found), limit or _SHOWN)
-    rows = [_row(number, letter, reader) for number, letter in enumerate(covered(checked, islice(found, shown)), 1)]
+    rows = [
+        _row(number, letter, reader)
+        for number, letter in enumerate(mask_dead_letters(checked, islice(found, shown)), 1)
+    ]
     for line in lines(rows, None):
         output.put(line)
     more = f" The first {shown:,} are shown; `--limit` shows more." if shown < len(found) else ""
@@ -88,11 +87,11 @@ def show(
 ) -> None:
     """Show one record, whole."""
     checked = check(target(path, directory, env, config=config))
-    found = letters_of(checked, node, number)
+    found = pending_dead_letters(checked, node, number)
     if number > len(found):
         text = f"there is no record {number}: {len(found)} wait"
         raise ProjectInvalid([Diagnostic("unknown-node", text, hint="see `penstock errors list`")])
-    (shown_letter,) = covered(checked, found[number - 1 : number])
+    (shown_letter,) = mask_dead_letters(checked, found[number - 1 : number])
     letter = ValueReader(checked.clusters).to_json(shown_letter)
     if form is Format.JSON:
         output.put_json(letter)
@@ -179,7 +178,7 @@ def _replayed(checked: Checked, found: Waiting, locks: Locks, *, overwrite: bool
 
     manifest = compiled(checked)
     find_java()
-    jars = fetched(packages_of(manifest, checked.environ))
+    jars = fetch_packages(packages_of(manifest, checked.environ), output.say)
     output.say("Starting Spark …")
     from penstock.runtime.dead_letters.replay import replayed
     from penstock.runtime.spark.session import spark_session
@@ -197,67 +196,6 @@ def _replayed(checked: Checked, found: Waiting, locks: Locks, *, overwrite: bool
             counts = {"records": delivered, "rows": done.written, "failed": done.failed, "left": left}
             result.append({"node": name, **counts, "superseded": done.superseded})
     return result
-
-
-def covered(checked: Checked, letters: Iterable[Letter]) -> Iterator[Letter]:
-    """Dead letters as they may be shown: without the values of masked and classified columns.
-
-    Of a node that no query writes any more, every such column of the project counts.
-    """
-    queries = compiled(checked).queries
-    names = {output.node: frozenset(query.covers) for query in queries for output in query.outputs}
-    every = frozenset[str]().union(*names.values())
-    return (cover_letter(letter, names.get(letter.node, every)) for letter in letters)
-
-
-def letters_of(checked: Checked, node: str | None, most: int | None = None) -> list[Letter]:
-    """The first letters that wait, of one node or of all."""
-    return list(islice(waiting(checked, node), most))
-
-
-def waiting(checked: Checked, node: str | None) -> Waiting:
-    """The letters that wait, of one node or of all. Others may keep letters under the same names: those are theirs.
-
-    Letters of a model that was renamed, and kept its state, are those of the model that it is now.
-    """
-    wanted = None if node is None else node_named(checked.graph, node).id
-    nodes = {n.id for n in checked.graph.nodes.values() if n.kind != "exposure"}
-    clusters, place = checked.clusters, checked.place
-    names = {f"model.{old}": f"model.{new}" for old, new in read_former_names(checked.marks, place).items()}
-    former = {old: new for old, new in names.items() if new in nodes and old not in nodes}
-    topics = set(map(error_topic, (*nodes, *former)))
-
-    def is_chosen(letter: Letter) -> bool:
-        chosen = wanted is None or wanted == letter.node or error_topic(wanted) == letter.kept_in
-        return chosen and letter.node in nodes and letter.is_of(place.namespace)
-
-    def read() -> Iterator[Letter]:
-        return filter(is_chosen, (_renamed(letter, former) for letter in _kept(topics, clusters, place)))
-
-    return Waiting(read, outstanding(read(), _delivered(checked, former)))
-
-
-def _renamed(letter: Letter, former: Mapping[str, str]) -> Letter:
-    node = former.get(letter.node)
-    return letter if node is None else replace(letter, about={**letter.about, "node": node})
-
-
-def _delivered(checked: Checked, former: Mapping[str, str]) -> Mapping[tuple[str, str], Delivered]:
-    """How far letters were delivered, also those that models had under former names."""
-    found = read_delivered(checked.marks, checked.place)
-    for (topic, node), delivered in list(found.items()):
-        if node in former:
-            key = topic, former[node]
-            found[key] = found[key].united(delivered) if key in found else delivered
-    return found
-
-
-def _kept(topics: Collection[str], clusters: Clusters, place: Place) -> Iterator[Letter]:
-    if clusters.sink is None:
-        return in_directories(place.topics, topics)
-    from penstock.clients.dead_letters.kafka import in_topics
-
-    return in_topics(clusters.sink.kafka, topics)
 
 
 def _row(number: int, letter: Letter, reader: ValueReader) -> dict[str, Any]:

@@ -1,8 +1,7 @@
 import shutil
 import sys
-from itertools import islice
 from os import environ
-from typing import Annotated, Any, Final
+from typing import Annotated
 
 import typer
 
@@ -18,18 +17,8 @@ from penstock.cli.options import (
     target,
 )
 from penstock.cli.table import lines
-from penstock.clients.dead_letters.model import FIELDS, OWNER, Letter
-from penstock.clients.files import parquet
-from penstock.clients.files.formats import FORMATS, files_under
-from penstock.clients.rows.topic_names import ERRORS, error_topic
-from penstock.connectors.contract import Source
-from penstock.connectors.registry import source_from
-from penstock.connectors.topic import TopicSource
-from penstock.errors import Diagnostic, ProjectInvalid, ServiceError
-from penstock.graph.graph import Graph
-from penstock.manifest.model import Manifest
-from penstock.project.variables import resolved
-from penstock.workflow.stages import Checked, check, compiled, node_named
+from penstock.workflow.preview import preview_rows
+from penstock.workflow.stages import check
 
 
 def command(
@@ -44,7 +33,7 @@ def command(
 ) -> None:
     """Show rows of a source, a model or a topic."""
     checked = check(target(path, directory, env, var, config=config))
-    rows = _rows(checked, node, limit)
+    rows = preview_rows(checked, node, limit, output.say)
     if form is Format.JSON:
         output.put(output.exact_json(rows, indent=2))
     else:
@@ -52,92 +41,6 @@ def command(
             output.put(line)
         counted = f"{len(rows)} row{'s' if len(rows) != 1 else ''}."
         output.say(f"The first {counted}" if len(rows) == limit else counted)
-
-
-def _rows(checked: Checked, name: str, limit: int) -> list[dict[str, Any]]:
-    manifest = compiled(checked)
-    by_topic = {config["topic"]: node_id for node_id, config in manifest.streams.items() if "topic" in config}
-    if name not in by_topic and (topic := _error_topic(checked.graph, name)):
-        return _dead_letters(checked, topic, limit)
-    node = node_named(checked.graph, by_topic.get(name, name))
-    if node.kind in ("exposure", "sink"):
-        text = f"`{name}` is {'an' if node.kind == 'exposure' else 'a'} {node.kind}: it has no rows of its own"
-        raise ProjectInvalid([Diagnostic("unknown-node", text, hint="show what it reads from")])
-    sources = _read_from(checked, manifest, node.id)
-    if node.id in manifest.streams:
-        (source,) = sources
-        rows = source.first_rows(limit)
-        if rows is not None:
-            return rows
-    try:
-        for source in sources:
-            _ask(source)
-    except ServiceError as error:
-        if error.code == "topic-missing" and manifest.producer(node.id):
-            return []  # a model that has not written anything yet
-        raise
-    from penstock.clients.jvm.java import find_java
-
-    find_java()
-    from penstock.runtime.run.preview import peek
-    from penstock.runtime.spark.session import spark_session
-    from penstock.workflow.packages import fetched, packages_of
-
-    jars = fetched(packages_of(manifest, checked.environ))
-    with spark_session(manifest.spark, checked.place.logs, jars) as spark:
-        return peek(manifest, node.id, checked.root, spark, limit, checked.environ, checked.clusters)
-
-
-def _dead_letters(checked: Checked, topic: str, limit: int) -> list[dict[str, Any]]:
-    """Dead letters of a topic for errors, wherever it is, without the values of masked and classified columns.
-
-    They may have been kept before these columns were masked.
-    """
-    from penstock.cli.errors import covered
-
-    if checked.clusters.sink is None:
-        files = files_under(TopicSource(topic=topic).rooted_at(checked.root).path(), FORMATS["parquet"])
-        rows = parquet.first_rows(files, limit, _BYTES)
-        shown = covered(checked, [_letter(topic, place, row) for place, row in enumerate(rows)])
-        return [{name: letter.about[name] for name in row} for row, letter in zip(rows, shown, strict=True)]
-    from penstock.clients.dead_letters.kafka import in_topics
-
-    found = islice(in_topics(checked.clusters.sink.kafka, [topic]), limit)
-    return [{name: letter.about[name] for name in (*FIELDS, OWNER)} for letter in covered(checked, found)]
-
-
-_BYTES: Final = ("key", "value")
-
-
-def _letter(topic: str, place: int, row: dict[str, Any]) -> Letter:
-    key, value = (row.get(part) for part in _BYTES)
-    texts = {part: parquet.text_of(row.get(part)) for part in _BYTES}
-    return Letter(topic, "", place, {**dict.fromkeys(FIELDS), **row, **texts}, key, value)
-
-
-def _read_from(checked: Checked, manifest: Manifest, node_id: str) -> list[Source]:
-    """The sources that the rows of a node are read from."""
-    query = next((q for q in manifest.queries if any(step.view == node_id for step in q.steps)), None)
-    inputs = [] if query is None else [entry.source for entry in query.inputs]
-    found = [manifest.streams[node_id]] if node_id in manifest.streams else inputs
-    return [source_from(_filled(checked, config), checked.root).reaching(checked.clusters) for config in found]
-
-
-def _ask(source: Source) -> None:
-    """Ask a broker whether it is there. Spark, which needs some time to start, would wait for it for minutes."""
-    if source.live.has_positions:
-        source.live.check()
-
-
-def _error_topic(graph: Graph, name: str) -> str | None:
-    """The topic for errors of a source or a model, if that is what is named."""
-    of = graph.named(name.removesuffix(ERRORS)) if name.endswith(ERRORS) and graph.named(name) is None else None
-    return error_topic(of.id) if of is not None and of.kind not in ("exposure", "sink") else None
-
-
-def _filled(checked: Checked, config: dict[str, Any]) -> dict[str, Any]:
-    value, _ = resolved(config, checked.environ)
-    return dict(value)
 
 
 def _width() -> int | None:

@@ -10,8 +10,8 @@ from types import FrameType
 from typing import Final, Self
 
 from penstock.cli import output
-from penstock.cli.query_states import clock_time
-from penstock.errors import PenstockError, ServiceError
+from penstock.errors import ServiceError
+from penstock.workflow.host import not_drained
 
 GRACE_SECS: Final = 2.0
 """How long the process may still live when the budget is over, to say so."""
@@ -54,7 +54,7 @@ class Signals:
 
     def _watch(self, until: float) -> None:
         time.sleep(until + GRACE_SECS - time.monotonic())
-        text = f"Error: {_not_drained('the run', self.budget_secs)}"
+        text = f"Error: {not_drained('the run', self.budget_secs)}"
         self._end(text, ServiceError.exit_code)
 
     def _end(self, text: str, exit_code: int) -> None:
@@ -64,30 +64,6 @@ class Signals:
         line = f"\n{text}" if output.log_format is None else output.log_line(text, "ERROR", {}, time.time())
         os.write(2, f"{shown}{line}\n".encode())
         os._exit(exit_code)
-
-
-def given_up(
-    undone: dict[str, PenstockError], budget_secs: float, unreachable_since: float | None = None
-) -> ServiceError:
-    """The error of a run that could not finish its batches. A broker may have been unreachable meanwhile."""
-    names = " and ".join(f"query `{name}`" for name in undone)
-    found = _not_drained(names, budget_secs)
-    if unreachable_since is not None:
-        found.message = f"{found.message}; broker unreachable since {clock_time(unreachable_since)}"
-        found.hint = "see that the broker answers, and start again: nothing is lost"
-    for failure in undone.values():
-        if failure.code != found.code:
-            found = ServiceError(found.code, failure.chain[-1], hint=failure.hint, retriable=True)
-            found.context = [*failure.context, f"{names} could not finish a batch; the next start does it again"]
-            found.node = failure.node
-            break
-    return found
-
-
-def _not_drained(who: str, budget_secs: float) -> ServiceError:
-    text = f"{who} could not finish a batch within {budget_secs:g} s; the next start does it again"
-    hint = "give it more time by `PENSTOCK__SHUTDOWN_BUDGET_SECS`, and look at what its sinks wait for"
-    return ServiceError("not-drained", text, hint=hint, retriable=True)
 
 
 def announced(budget_secs: float) -> None:

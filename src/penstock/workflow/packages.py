@@ -1,10 +1,9 @@
 """Packages of the JVM that connectors need, fetched before Spark starts."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock.cli import output
 from penstock.clients.jvm.maven import Package, fetch, is_fetched
 from penstock.connectors.registry import Role, packages
 from penstock.manifest.model import Manifest
@@ -21,9 +20,9 @@ def packages_of(manifest: Manifest, environ: Environ) -> tuple[Package, ...]:
     return packages((role, resolved(dict(config), environ)[0]) for role, config in configs)
 
 
-def fetched(wanted: Iterable[Package]) -> list[Path]:
-    """The files of packages. The first time that takes a while, so it is said."""
-    found = list(wanted)
-    if found and not is_fetched(found):
-        output.say("Fetching packages …")
-    return fetch(found) if found else []
+def fetch_packages(packages: Iterable[Package], say: Callable[[str], None]) -> list[Path]:
+    """The files of packages. `say` is told when they must be downloaded, which takes a while."""
+    wanted = list(packages)
+    if wanted and not is_fetched(wanted):
+        say("Fetching packages …")
+    return fetch(wanted) if wanted else []

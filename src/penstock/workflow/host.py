@@ -1,0 +1,201 @@
+"""Host a run: hold its lock and its Spark session, record its progress, and drain it when it ends."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from penstock.errors import PenstockError, ServiceError
+from penstock.plan.place import Place
+from penstock.plan.state import record_progress
+from penstock.plan.steps import Plan
+from penstock.plan.stores import StateStore
+from penstock.plan.waves import upstream
+from penstock.workflow.packages import fetch_packages, packages_of
+from penstock.workflow.stages import Checked
+
+if TYPE_CHECKING:
+    from penstock.runtime.batch.progress import ProgressBoard
+    from penstock.runtime.run.supervisor import DrainPolicy, Run
+
+RECORD_SECS: Final = 1.0
+"""How often the progress of a run is recorded."""
+_LOST: Final = ("spark-lost", "already-running")
+"""Failures behind which nothing can be drained."""
+
+
+class StopRequest(Protocol):
+    """Whether a run was asked to stop, and when it must be over then."""
+
+    @property
+    def heard(self) -> bool: ...
+
+    @property
+    def until(self) -> float:
+        """By the monotonic clock. The budget begins with the first call."""
+        ...
+
+    @property
+    def budget_secs(self) -> float: ...
+
+
+@dataclass(frozen=True, slots=True)
+class HostedRun:
+    """A run whose lock and Spark session are held. `kill` ends the JVM at once."""
+
+    run: "Run"
+    record: "ProgressRecord"
+    kill: Callable[[], None]
+    policy: "DrainPolicy"
+
+
+@contextmanager
+def host_run(
+    checked: Checked, plan: Plan, *, say: Callable[[str], None], warn: Callable[[str], None]
+) -> Iterator[HostedRun]:
+    """Hold the lock and Spark for as long as the queries run."""
+    from penstock.clients.jvm.java import find_java
+    from penstock.runtime.run.lock import run_lock
+
+    place, store = checked.place, checked.store
+    with run_lock(place.lock_file, say=say) as lock, store.held(place.namespace) as hold:
+        find_java()
+        jars = fetch_packages(packages_of(plan.manifest, checked.environ), say)
+        say("Starting Spark …")
+        from penstock.runtime.batch.progress import ProgressBoard
+        from penstock.runtime.run.start import start
+        from penstock.runtime.spark.session import kill_jvm, spark_session
+
+        board = ProgressBoard([query.name for query in plan.queries], upstream(plan.queries))
+        record = ProgressRecord(board, store, hold.check, place, plan.manifest.revision)
+        record.write()
+        inherited = (lock.descriptor, *hold.descriptors)
+        with spark_session(
+            plan.manifest.spark, place.logs, jars, inherited=inherited, note_pid=lock.note_spark
+        ) as spark:
+            run = start(plan, spark, place, store, board, checked.environ, clusters=checked.clusters, say=warn)
+            yield HostedRun(run, record, lambda: kill_jvm(spark), checked.settings.drain_policy)
+
+
+def supervise(
+    hosted: HostedRun,
+    stop: StopRequest,
+    idle: Callable[[], None],
+    *,
+    once: bool,
+    on_stop: Callable[[], None] = lambda: None,
+) -> None:
+    """Run the queries until they end, fail, or `stop` is heard; then drain them. `idle` is called again and again.
+
+    Raises the failure that ended the run, with the others beside it.
+    """
+    run = hosted.run
+
+    def wait() -> None:
+        hosted.record.tick()
+        idle()
+
+    try:
+        try:
+            run.run_once(wait) if once else run.run_on(wait)
+        except PenstockError as failure:
+            _drain(hosted, stop, wait, failure)
+        else:
+            if stop.heard:
+                on_stop()
+                _drain(hosted, stop, wait)
+        finally:
+            run.close()
+        hosted.record.note_end("drained" if stop.heard else "finished")
+    except PenstockError as failure:
+        hosted.record.note_end("given up" if failure.code == "not-drained" else "failed")
+        failure.others = [other for other in run.failures if other is not failure]
+        raise
+    finally:
+        hosted.record.write()
+
+
+def _drain(
+    hosted: HostedRun, stop: StopRequest, idle: Callable[[], None], because: PenstockError | None = None
+) -> None:
+    """Finish the batches that have begun, within the budget. Raise why the run failed, or what was not finished."""
+    if because is not None and because.code in _LOST:
+        raise because
+    run = hosted.run
+    undone = run.drain(idle, stop.until, hosted.policy)
+    since = [row.broker_unreachable_since for row in run.board.snapshot() if row.query in undone]
+    if because is None and run.failures:
+        because = run.failures[0]
+    if any(failure.code == "not-drained" for failure in undone.values()):
+        run.abandon()
+        hosted.kill()
+    if because is not None:
+        raise because
+    if undone:
+        raise unfinished_error(undone, stop.budget_secs, min(filter(None, since), default=None))
+
+
+def unfinished_error(
+    undone: dict[str, PenstockError], budget_secs: float, unreachable_since: float | None = None
+) -> ServiceError:
+    """The error of a run that could not finish its batches. A broker may have been unreachable meanwhile."""
+    names = " and ".join(f"query `{name}`" for name in undone)
+    found = not_drained(names, budget_secs)
+    if unreachable_since is not None:
+        at = time.strftime("%H:%M:%SZ", time.gmtime(unreachable_since))
+        found.message = f"{found.message}; broker unreachable since {at}"
+        found.hint = "see that the broker answers, and start again: nothing is lost"
+    for failure in undone.values():
+        if failure.code != found.code:
+            found = ServiceError(found.code, failure.chain[-1], hint=failure.hint, retriable=True)
+            found.context = [*failure.context, f"{names} could not finish a batch; the next start does it again"]
+            found.node = failure.node
+            break
+    return found
+
+
+def not_drained(who: str, budget_secs: float) -> ServiceError:
+    """The error of who did not finish a batch within the budget."""
+    text = f"{who} could not finish a batch within {budget_secs:g} s; the next start does it again"
+    hint = "give it more time by `PENSTOCK__SHUTDOWN_BUDGET_SECS`, and look at what its sinks wait for"
+    return ServiceError("not-drained", text, hint=hint, retriable=True)
+
+
+class ProgressRecord:
+    """Writes the progress of a run where `status` finds it, once a second, and checks that no other runs the same."""
+
+    def __init__(
+        self,
+        board: "ProgressBoard",
+        store: StateStore,
+        check_held: Callable[[], None],
+        place: Place,
+        revision: str,
+    ) -> None:
+        self._board = board
+        self._store = store
+        self._check_held = check_held
+        self._place = place
+        self._about: dict[str, Any] = {"pid": os.getpid(), "started_at": time.time(), "revision": revision}
+        self._due = 0.0
+
+    def note_end(self, how: str) -> None:
+        """Note how the run ended, for who told it to."""
+        self._about = {**self._about, "ended": how}
+
+    def tick(self) -> None:
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + RECORD_SECS
+            self.write()
+
+    def write(self) -> None:
+        """A store that cannot be reached is written to later: no rows depend on it."""
+        progress = {row.query: row.to_json() for row in self._board.snapshot()}
+        try:
+            self._check_held()
+            record_progress(self._store, self._place, {**self._about, "heartbeat_at": time.time()}, progress)
+        except ServiceError as error:
+            if not error.retriable:
+                raise
