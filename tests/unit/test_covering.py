@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from penstock.clients.dead_letters.masked_answers import IN_WORKERS, WITHHELD_TEXT, cover_in_worker
 from penstock.clients.dead_letters.masking import cover_reason, cover_text, cover_value
 from penstock.clients.kafka.decode import FAULTS
+from penstock.clients.masked_answers import IN_WORKERS, WITHHELD_TEXT, cover_in_worker
 from penstock.errors import PenstockError, QueryFailed, ServiceError
 from penstock.runtime.dead_letters.masking import cover_failure
 from penstock.runtime.spark import masked_log

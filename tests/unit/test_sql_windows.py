@@ -6,7 +6,7 @@ from penstock.sql.analyze.analysis import Study, study
 from penstock.sql.analyze.statefulness import stateful_constructs, unsupported
 from penstock.sql.parse.dialects import PROJECT
 from penstock.sql.parse.query import Problem, Query, parse, tables
-from penstock.sql.parse.render import is_plain_filter
+from penstock.sql.rewrite.render import is_plain_filter
 from penstock.sql.rewrite.translate import to_spark
 from penstock.sql.types.columns import Column, Columns
 

@@ -11,7 +11,7 @@ from penstock.graph.names import unknown
 from penstock.project import stream_project as written
 from penstock.project.declared import Declared
 from penstock.project.template import Templates
-from penstock.sql.rewrite.row_conditions import wrong_condition
+from penstock.sql.analyze.row_conditions import wrong_condition
 from penstock.sql.types.columns import TYPE_NAMES, spark_type
 
 _KINDS: Final[Mapping[str, frozenset[str]]] = {

@@ -24,8 +24,8 @@ from penstock.sql.analyze.statefulness import place_of, stateful_constructs
 from penstock.sql.lint.unknown_to_spark import strangers
 from penstock.sql.parse.dialects import PIPELINE
 from penstock.sql.parse.query import Problem, Query, bind, parse, tables
-from penstock.sql.parse.render import is_plain_filter, spark_condition
 from penstock.sql.rewrite.propagate_op import carry_operation
+from penstock.sql.rewrite.render import is_plain_filter, spark_condition
 from penstock.sql.types.columns import Column, Columns
 from penstock.transforms.sql import SqlTransform
 

@@ -10,7 +10,7 @@ from penstock.keyed.operators import described
 from penstock.manifest.model import KeyedStep, Manifest, QuerySpec, Step
 from penstock.manifest.part import Part
 from penstock.project.secrets import without_secrets
-from penstock.sql.parse.render import laid_out
+from penstock.sql.rewrite.render import laid_out
 
 MANIFEST: Final = "manifest.json"
 INDEX: Final = "files.json"

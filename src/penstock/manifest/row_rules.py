@@ -8,9 +8,9 @@ from penstock.graph.graph import DataTest, Graph, Node
 from penstock.manifest.model import RowRule
 from penstock.project.stream_project import Model
 from penstock.project.stream_project import tests as asked
+from penstock.sql.analyze.row_conditions import row_condition
 from penstock.sql.parse.dialects import quoted
-from penstock.sql.parse.render import spark_literal
-from penstock.sql.rewrite.row_conditions import row_condition
+from penstock.sql.rewrite.render import spark_literal
 
 _TIMES: Final = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
 

@@ -13,7 +13,7 @@ from penstock.manifest.model import KeyedStep, Manifest, Step
 from penstock.project import stream_project as written
 from penstock.project.secrets import without_secrets
 from penstock.site.model import Site, SiteColumn, SiteNode, SiteNote, SiteRule, SiteTest
-from penstock.sql.parse.render import laid_out
+from penstock.sql.rewrite.render import laid_out
 from penstock.transforms.sql import SqlTransform
 
 _RULES_FOR: Final[Mapping[str, tuple[str, ...]]] = {

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from penstock.clients.dead_letters.masked_answers import WITHHELD_TEXT, cover_answer
 from penstock.clients.dead_letters.model import REFUSED, WITHHELD, Letter
 from penstock.clients.kafka.decode import FAULTS
+from penstock.clients.masked_answers import WITHHELD_TEXT, cover_answer
 
 COVER: Final = "***"
 BY_PLACE: Final = "place"

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.clients.dead_letters.masked_answers import cover_in_worker
 from penstock.clients.http.request import Endpoint, Failure, Line, delivered
+from penstock.clients.masked_answers import cover_in_worker
 
 _TOLD: Final = 5
 """How many requests that were skipped a task tells Spark's log of."""

@@ -10,7 +10,6 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from penstock.clients.dead_letters.masked_answers import ANSWERS, WITHHELD_TEXT, cover_answer
 from penstock.clients.dead_letters.masking import (
     ABOUT_ROWS,
     BY_DIGEST,
@@ -26,6 +25,7 @@ from penstock.clients.dead_letters.masking import (
 from penstock.clients.dead_letters.model import GONE, REFUSED, RULE_FAILED, UNREAD, WITHHELD
 from penstock.clients.files.batch_directory import BatchRef
 from penstock.clients.jvm.try_eval import tried
+from penstock.clients.masked_answers import ANSWERS, WITHHELD_TEXT, cover_answer
 from penstock.errors import PenstockError
 from penstock.manifest.model import QuerySpec
 from penstock.runtime.dead_letters.rejections import REASONS

@@ -19,8 +19,8 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from penstock.clients.dead_letters.masked_answers import IN_WORKERS
 from penstock.clients.jvm.java import find_java
+from penstock.clients.masked_answers import IN_WORKERS
 from penstock.errors import PenstockError, ServiceError
 from penstock.manifest.model import SparkSpec
 from penstock.runtime.spark.class_archive import archive_option

@@ -6,7 +6,7 @@ from typing import Final
 from penstock.sql.analyze.output_schema import analyse
 from penstock.sql.parse.dialects import PROJECT
 from penstock.sql.parse.query import Problem, Query, parse
-from penstock.sql.parse.render import is_plain_filter, spark_condition
+from penstock.sql.rewrite.render import is_plain_filter, spark_condition
 from penstock.sql.types.columns import Columns
 
 _TABLE: Final = "rows_"
