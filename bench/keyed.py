@@ -11,26 +11,41 @@ import time
 import numpy as np
 import pyarrow as pa
 
-from penstock.keyed.kernel import Clock, Tables
+from penstock.keyed.kernel import Clock, StateTables
 from penstock.keyed.kernels import kernel_for
-from penstock.keyed.operators import NOW, OP, ORDER, SIGN, Aggregate, Call, Latest, Operator, Ranking, Sort
-from penstock.keyed.packing import pack, unpack
+from penstock.keyed.operators import (
+    NOW,
+    OP,
+    ORDER,
+    SIGN,
+    Aggregate,
+    AggregateCall,
+    LatestPerKey,
+    Operator,
+    Ranking,
+    Sort,
+)
+from penstock.keyed.packing import pack_tables, unpack_tables
 
 COLUMNS = ("key", "whole", "number", "name")
 OPERATORS: dict[str, Operator] = {
-    "sum and count of whole numbers": Aggregate(("key",), (Call("s", "sum", "whole"), Call("n", "count"))),
-    "sum and count of doubles": Aggregate(("key",), (Call("s", "sum", "number"), Call("n", "count"))),
-    "sum and count of decimals": Aggregate(("key",), (Call("s", "sum", "money"), Call("n", "count"))),
-    "sum and count, signed": Aggregate(("key",), (Call("s", "sum", "whole"), Call("n", "count")), signed=True),
-    "largest text": Aggregate(("key",), (Call("m", "max", "name"),)),
-    "last value": Aggregate(("key",), (Call("l", "last", "name"),)),
-    "count of different values": Aggregate(("key",), (Call("d", "count", "whole", distinct=True),)),
+    "sum and count of whole numbers": Aggregate(
+        ("key",), (AggregateCall("s", "sum", "whole"), AggregateCall("n", "count"))
+    ),
+    "sum and count of doubles": Aggregate(("key",), (AggregateCall("s", "sum", "number"), AggregateCall("n", "count"))),
+    "sum and count of decimals": Aggregate(("key",), (AggregateCall("s", "sum", "money"), AggregateCall("n", "count"))),
+    "sum and count, signed": Aggregate(
+        ("key",), (AggregateCall("s", "sum", "whole"), AggregateCall("n", "count")), signed=True
+    ),
+    "largest text": Aggregate(("key",), (AggregateCall("m", "max", "name"),)),
+    "last value": Aggregate(("key",), (AggregateCall("l", "last", "name"),)),
+    "count of different values": Aggregate(("key",), (AggregateCall("d", "count", "whole", distinct=True),)),
     "distinct": Aggregate(("key",), ()),
     "first row": Ranking(("key",), (), 1, COLUMNS),
     "largest row": Ranking(("key",), (Sort("number", descending=True),), 1, COLUMNS),
     "three largest rows, ranked": Ranking(("key",), (Sort("number", descending=True),), 3, COLUMNS, "rank"),
     "three largest rows, signed": Ranking(("key",), (Sort("number", descending=True),), 3, COLUMNS, signed=True),
-    "latest row": Latest(("key",), COLUMNS),
+    "latest row": LatestPerKey(("key",), COLUMNS),
 }
 
 
@@ -57,14 +72,14 @@ def cost(operator: Operator, rows: int, keys: int, repeat: int) -> tuple[float, 
     """Milliseconds of a turn, of its state to bytes and back, and the bytes."""
     before, new = some_rows(2 * rows, keys, 1), some_rows(rows, keys, 2)
     kernel = kernel_for(operator, (new.schema,))
-    state: Tables = kernel.turn({}, [before], Clock(0)).state
+    state: StateTables = kernel.process_batch({}, [before], Clock(0)).state
     turns, bytes_ = [], []
     for _ in range(repeat):
         start = time.process_time()
-        after = kernel.turn(state, [new], Clock(0)).state
+        after = kernel.process_batch(state, [new], Clock(0)).state
         middle = time.process_time()
-        packed = pack(after)
-        unpack(packed)
+        packed = pack_tables(after)
+        unpack_tables(packed)
         turns.append(middle - start)
         bytes_.append(time.process_time() - middle)
     return 1000 * min(turns), 1000 * min(bytes_), sum(map(len, packed.values()))

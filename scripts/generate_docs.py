@@ -23,7 +23,7 @@ from pydantic_core import core_schema
 from penstock.cli.init import write_project
 from penstock.cli.main import COMMANDS, app
 from penstock.codes import CODES
-from penstock.config import Frozen
+from penstock.config import FrozenModel
 from penstock.connectors.contract import Sink
 from penstock.connectors.node import PipelineNode, without_effect
 from penstock.connectors.registry import all_connectors
@@ -208,7 +208,7 @@ def project_format() -> str:
         "`exposures/` and `environments/`. Beside these sections there is `vars`: names and values for "
         '`{{ var("name") }}`.',
     ]
-    sections: dict[str, type[Frozen]] = {
+    sections: dict[str, type[FrozenModel]] = {
         "project": stream_project.ProjectHeader,
         "runtime": Runtime,
         "defaults": stream_project.Defaults,
@@ -368,13 +368,13 @@ class DescribedSchema(GenerateJsonSchema):
 
 @cache
 def project_schema() -> dict[str, Any]:
-    sections: dict[str, type[Frozen]] = {
+    sections: dict[str, type[FrozenModel]] = {
         "project": stream_project.ProjectHeader,
         "runtime": Runtime,
         "defaults": stream_project.Defaults,
         "rules": stream_project.Rules,
     }
-    lists: dict[str, type[Frozen]] = {
+    lists: dict[str, type[FrozenModel]] = {
         "sources": stream_project.Source,
         "models": stream_project.Model,
         "tests": stream_project.DataTest,

@@ -8,9 +8,9 @@ from typing import Any, Final
 import yaml
 
 from penstock.sql.parse.dialects import PROJECT
-from penstock.sql.parse.query import Query, bind
+from penstock.sql.parse.query import Query, bind_tables
 from penstock.sql.rewrite.translate import name_projections
-from penstock.sql.stateful.plan import Carved, carve
+from penstock.sql.stateful.plan import StagePlan, plan_stages
 from penstock.sql.stateful.stages import Flow
 
 DDL: Final = {
@@ -72,8 +72,8 @@ def refused() -> list[Refused]:
 
 
 def bound_query(sql: str) -> Query:
-    return bind(Query(sql, PROJECT), {table.partition(".")[2]: table for table in FLOWS})
+    return bind_tables(Query(sql, PROJECT), {table.partition(".")[2]: table for table in FLOWS})
 
 
-def carved(sql: str, ttl_ms: int | None = None, *, nested: bool = False) -> Carved:
-    return carve(name_projections(bound_query(sql).take_tree()), "m", FLOWS, FLOWS, ttl_ms, nested=nested)
+def carved(sql: str, ttl_ms: int | None = None, *, nested: bool = False) -> StagePlan:
+    return plan_stages(name_projections(bound_query(sql).take_tree()), "m", FLOWS, FLOWS, ttl_ms, nested=nested)

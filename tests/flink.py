@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 from sqlglot import exp, parse_one
 
-from penstock.sql.analyze.analysis import bound
-from penstock.sql.analyze.output_schema import Analysis, analyse
+from penstock.sql.analyze.analysis import bind_query
+from penstock.sql.analyze.output_schema import OutputAnalysis, analyze_outputs
 from penstock.sql.parse.dialects import PROJECT, SPARK
 from penstock.sql.parse.query import Query, parse
 from penstock.sql.rewrite.translate import to_spark
@@ -60,16 +60,16 @@ def fixtures() -> list[Fixture]:
 
 
 @cache
-def analysed(fixture: Fixture) -> Analysis:
+def analysed(fixture: Fixture) -> OutputAnalysis:
     parsed = parse(fixture.text, PROJECT)
     assert isinstance(parsed, Query), parsed
-    return analyse(parsed, fixture.inputs)
+    return analyze_outputs(parsed, fixture.inputs)
 
 
 @cache
 def translated(fixture: Fixture) -> str:
     """The expression as Spark SQL, with the types of columns known."""
-    sql = to_spark(bound(fixture.text, list(fixture.inputs), analysed(fixture).operands))
+    sql = to_spark(bind_query(fixture.text, list(fixture.inputs), analysed(fixture).operands))
     (output,) = parse_one(sql, read=SPARK).selects
     assert isinstance(output, exp.Alias)
     return sql.removeprefix("SELECT ").partition(" AS `x` FROM `source.t`")[0]

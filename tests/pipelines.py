@@ -7,9 +7,9 @@ from typing import Any
 
 import yaml
 
-from penstock.sql.analyze.operand_types import told
-from penstock.sql.analyze.output_schema import Analysis, analyse
-from penstock.sql.lint.unknown_to_spark import strangers
+from penstock.sql.analyze.operand_types import kinds_edit
+from penstock.sql.analyze.output_schema import OutputAnalysis, analyze_outputs
+from penstock.sql.lint.unknown_to_spark import find_spark_unknowns
 from penstock.sql.parse.dialects import PIPELINE
 from penstock.sql.parse.query import Problem, Query, parse
 from penstock.sql.rewrite.translate import to_spark
@@ -40,13 +40,13 @@ def groups() -> dict[str, list[Fixture]]:
 
 
 @cache
-def studied(expression: str) -> tuple[Query, Analysis] | Problem:
+def studied(expression: str) -> tuple[Query, OutputAnalysis] | Problem:
     """An expression over a row of these columns."""
     parsed = parse(f"SELECT {expression} AS result FROM t", PIPELINE)
     if isinstance(parsed, Problem):
         return parsed
-    analysis = analyse(parsed, {"t": COLUMNS})
-    return parsed.edited(told(analysis.operands)), analysis
+    analysis = analyze_outputs(parsed, {"t": COLUMNS})
+    return parsed.with_edit(kinds_edit(analysis.operands)), analysis
 
 
 def problems(expression: str) -> list[Problem]:
@@ -54,7 +54,7 @@ def problems(expression: str) -> list[Problem]:
     found = studied(expression)
     if isinstance(found, Problem):
         return [found]
-    return list(found[1].problems or strangers(found[0]))
+    return list(found[1].problems or find_spark_unknowns(found[0]))
 
 
 @cache

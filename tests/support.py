@@ -8,8 +8,8 @@ from textwrap import dedent
 from penstock.errors import Diagnostic, Origin, ProjectInvalid, Severity
 from penstock.graph.graph import Graph
 from penstock.graph.link import link
-from penstock.graph.memory import Memory
-from penstock.graph.schemas import discover
+from penstock.graph.memory import AnalysisCache
+from penstock.graph.schemas import discover_columns
 from penstock.project.load import load
 from penstock.project.parse import parse
 from penstock.workflow.stages import check
@@ -46,7 +46,7 @@ def link_text(root: Path, files: Mapping[str, str | bytes], entry: str = ".") ->
     assert documents is not None
     project, _ = parse(documents)
     assert project is not None
-    return link(project, discover(project, documents.root), Memory(), date.today())[0]
+    return link(project, discover_columns(project, documents.root), AnalysisCache(), date.today())[0]
 
 
 def spot(file: str, text: str, word: str, occurrence: int = 1) -> Origin:

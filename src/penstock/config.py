@@ -20,7 +20,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 
-class Frozen(BaseModel):
+class FrozenModel(BaseModel):
     """Base of everything that a person can write: immutable, and no key is ever dropped."""
 
     model_config = ConfigDict(
@@ -32,14 +32,14 @@ class Frozen(BaseModel):
         return self
 
 
-def _no_truth_value(value: object) -> object:
+def _refuse_boolean(value: object) -> object:
     """YAML reads `yes` as true, and true is 1 to Python: where a number is wanted, it is neither."""
     if isinstance(value, bool):
         raise PydanticCustomError("int_type", "a number is wanted")
     return value
 
 
-def one_line(name: str) -> str:
+def check_name(name: str) -> str:
     """What an element may be called."""
     if not name.isprintable():
         raise ValueError("a name is one line of printable characters")
@@ -59,9 +59,9 @@ def refuse_crossed_bounds(value: BaseModel, *pairs: tuple[str, str]) -> None:
             raise PydanticCustomError("crossed_bounds", text, context)
 
 
-Whole = Annotated[int, BeforeValidator(_no_truth_value)]
+Whole = Annotated[int, BeforeValidator(_refuse_boolean)]
 """A whole number, and no truth value."""
-Number = Annotated[float, BeforeValidator(_no_truth_value)]
+Number = Annotated[float, BeforeValidator(_refuse_boolean)]
 """A number, and no truth value."""
 
 
@@ -84,7 +84,7 @@ _DURATION: Final = re.compile(r"(?:[0-9]+\s*[a-zA-Zµ]+\s*)+")
 _PART: Final = re.compile(r"([0-9]+)\s*([a-zA-Zµ]+)")
 
 
-def _duration_ms(value: object) -> object:
+def _parse_duration(value: object) -> object:
     """What is less than a millisecond counts as a whole one, so that a short time never becomes none."""
     if not isinstance(value, str):
         return value
@@ -99,7 +99,7 @@ def _duration_text(milliseconds: int) -> str:
     return f"{milliseconds}ms"
 
 
-def spoken_duration(milliseconds: int) -> str:
+def describe_duration(milliseconds: int) -> str:
     """A span of time as people say it, in the largest unit that it is a whole number of: `1 day`, `90 minutes`."""
     for word in ("day", "hour", "minute", "second"):
         count, rest = divmod(milliseconds, _NANOSECONDS[word] // 1_000_000)
@@ -110,23 +110,23 @@ def spoken_duration(milliseconds: int) -> str:
 
 Duration = Annotated[
     int,
-    BeforeValidator(_duration_ms, json_schema_input_type=str | int),
+    BeforeValidator(_parse_duration, json_schema_input_type=str | int),
     PlainSerializer(_duration_text),
     Field(ge=0),
 ]
 """Milliseconds; written as `500ms`, `5s`, `2min`, `1h 30m`."""
 
 
-def _flush_interval(value: object) -> object:
+def _parse_flush_interval(value: object) -> object:
     try:
-        return _duration_ms(value)
+        return _parse_duration(value)
     except ValueError as error:
         raise ValueError(f"invalid batch_flush_interval '{value}': {error}") from None
 
 
 FlushInterval = Annotated[
     int,
-    BeforeValidator(_flush_interval, json_schema_input_type=str | int),
+    BeforeValidator(_parse_flush_interval, json_schema_input_type=str | int),
     PlainSerializer(_duration_text),
     Field(ge=0),
 ]
@@ -138,7 +138,7 @@ NODE: Final = "{node}"
 """What stands for a node's name in a message about it: its reader knows the name."""
 
 
-def unknown_word(text: LiteralString, given: object, words: Sequence[str]) -> PydanticCustomError:
+def unknown_word_error(text: LiteralString, given: object, words: Sequence[str]) -> PydanticCustomError:
     """An error about a word that is none of a list. `{given}`, `{words}` and NODE in the text are filled in."""
     return PydanticCustomError(UNKNOWN_WORD, text, {"given": str(given), "words": ", ".join(words)})
 
@@ -148,19 +148,19 @@ SslMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-
 
 
 @dataclass(frozen=True, slots=True)
-class Spelled:
+class TextPattern:
     """A text of a certain form. What is allowed is said in words, where a pattern would tell nobody."""
 
     pattern: str
     words: str
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        return core_schema.no_info_after_validator_function(self.checked, handler(source))
+        return core_schema.no_info_after_validator_function(self.check_text, handler(source))
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         return {**handler(schema), "pattern": f"^{self.pattern}$"}
 
-    def checked(self, text: str) -> str:
+    def check_text(self, text: str) -> str:
         if not re.fullmatch(self.pattern, text):
             raise ValueError(self.words)
         return text
@@ -184,7 +184,7 @@ Names = Annotated[
 """Column names; written as one comma-separated string."""
 
 
-def each_once(names: Iterable[str]) -> None:
+def refuse_duplicates(names: Iterable[str]) -> None:
     """Refuse columns that are there twice."""
     seen: set[str] = set()
     for name in names:
@@ -193,12 +193,12 @@ def each_once(names: Iterable[str]) -> None:
         seen.add(name.casefold())
 
 
-def _key(names: tuple[str, ...]) -> tuple[str, ...]:
-    each_once(names)
+def _check_key(names: tuple[str, ...]) -> tuple[str, ...]:
+    refuse_duplicates(names)
     return names
 
 
-Key = Annotated[Names, AfterValidator(_key)]
+Key = Annotated[Names, AfterValidator(_check_key)]
 """The columns of a key, each once."""
 
 
@@ -206,9 +206,9 @@ OnError: TypeAlias = Literal["dead_letter", "stop", "skip"]
 """What becomes of a row that cannot be used: it is kept, the query stops, or it is left out."""
 
 
-def _revealed(secret: SecretStr) -> str:
+def _reveal_secret(secret: SecretStr) -> str:
     return secret.get_secret_value()
 
 
-Secret = Annotated[SecretStr, PlainSerializer(_revealed, when_used="json")]
+Secret = Annotated[SecretStr, PlainSerializer(_reveal_secret, when_used="json")]
 """A text that is never shown: documents for people and logs leave it out. Only a connector's own document has it."""

@@ -90,10 +90,10 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
     known = sorted(set(candidates))
     by_folded = {name.casefold(): name for name in reversed(known)}
     found = (name for name in get_close_matches(word.casefold(), by_folded, n=3, cutoff=0.6))
-    return next((by_folded[name] for name in found if _is_alike(word.casefold(), name)), None)
+    return next((by_folded[name] for name in found if _is_likely_typo(word.casefold(), name)), None)
 
 
-def _is_alike(word: str, name: str) -> bool:
+def _is_likely_typo(word: str, name: str) -> bool:
     """Whether one may be a slip of the other. Words of which one is much longer have letters in common by chance."""
     if abs(len(word) - len(name)) <= 2 or word.startswith(name) or name.startswith(word):
         return True
@@ -162,7 +162,7 @@ class PenstockError(Exception):
         self.others: list[PenstockError] = []
         self.reported = False
 
-    def during(self, what: str, *, node: str | None = None) -> Self:
+    def with_context(self, what: str, *, node: str | None = None) -> Self:
         """The error, with what it stopped. Of nodes the innermost counts."""
         self.context.append(what)
         self.node = self.node or node
@@ -220,7 +220,7 @@ class PlanRefused(PenstockError):
     refusals: tuple[Diagnostic, ...] = ()
 
     @classmethod
-    def because(cls, refusals: Sequence[Diagnostic]) -> Self:
+    def from_refusals(cls, refusals: Sequence[Diagnostic]) -> Self:
         first = refusals[0]
         error = cls(first.code, first.message, hint=first.hint)
         error.refusals = tuple(refusals)
@@ -239,7 +239,7 @@ class ServiceError(PenstockError):
     exit_code = 4
 
     @property
-    def conveyed(self) -> str:
+    def to_text(self) -> str:
         """The error as one line, for those who hand on texts only: `received` makes it again."""
         told = {"code": self.code, "message": self.message, "hint": self.hint, "retriable": self.retriable}
         return _CONVEYED + json.dumps(told)
@@ -255,12 +255,12 @@ class ServiceError(PenstockError):
 
 
 @contextmanager
-def conveying() -> Iterator[None]:
+def raise_as_text() -> Iterator[None]:
     """Raise errors as those do who hand on nothing of an error but its text."""
     try:
         yield
     except ServiceError as error:
-        raise RuntimeError(error.conveyed) from None
+        raise RuntimeError(error.to_text) from None
 
 
 class QueryFailed(PenstockError):

@@ -6,15 +6,15 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, SecretStr
 
-from penstock.config import FlushInterval, Frozen, Names, Spelled, SslMode
+from penstock.config import FlushInterval, FrozenModel, Names, SslMode, TextPattern
 
 
-class PrintSinkSettings(Frozen):
+class PrintSinkSettings(FrozenModel):
     sample_every: int = Field(1, ge=1)
     """Print only every Nth row."""
 
 
-class HttpSettings(Frozen):
+class HttpSettings(FrozenModel):
     """How requests are sent, unless a node says otherwise."""
 
     trigger_max_count: int = Field(2000, ge=1)
@@ -25,26 +25,26 @@ class HttpSettings(Frozen):
     """Requests of a worker that are under way at a time."""
 
 
-def _in_lower_case(value: object) -> object:
+def _to_lower(value: object) -> object:
     return value.lower() if isinstance(value, str) else value
 
 
-def _in_capitals(value: object) -> object:
+def _to_upper(value: object) -> object:
     return value.upper() if isinstance(value, str) else value
 
 
-class KafkaSettings(Frozen):
+class KafkaSettings(FrozenModel):
     """A cluster, and the registry of its schemas."""
 
     brokers: str = "localhost:9092"
     """Addresses, with commas between them."""
     security_protocol: Annotated[
-        Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"], BeforeValidator(_in_lower_case)
+        Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"], BeforeValidator(_to_lower)
     ] = "plaintext"
     """`plaintext`, `ssl`, `sasl_plaintext` or `sasl_ssl`."""
-    sasl_mechanism: (
-        Annotated[Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"], BeforeValidator(_in_capitals)] | None
-    ) = None
+    sasl_mechanism: Annotated[Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"], BeforeValidator(_to_upper)] | None = (
+        None
+    )
     """`PLAIN`, `SCRAM-SHA-256` or `SCRAM-SHA-512`."""
     sasl_username: str | None = None
     """The user."""
@@ -74,7 +74,7 @@ class KafkaSourceSettings(KafkaSettings):
     stall_watchdog_timeout_sec: float = Field(60, gt=0)
 
 
-class PostgresConnection(Frozen):
+class PostgresConnection(FrozenModel):
     """What is said of a database; what is not is that of all sinks."""
 
     host: str | None = None
@@ -103,7 +103,7 @@ class PostgresSinkSettings(PostgresConnection):
     pool_max_lifetime_secs: int = Field(1800, ge=0)
 
 
-class PostgresStore(Frozen):
+class PostgresStoreSettings(FrozenModel):
     """A database for what is remembered."""
 
     host: str = "localhost"
@@ -116,36 +116,36 @@ class PostgresStore(Frozen):
     acquire_timeout_secs: int | None = Field(None, ge=0)
 
 
-class StatePostgres(PostgresStore):
+class StatePostgres(PostgresStoreSettings):
     state_schema_name: str = "streamling"
     state_table_name: str = "state"
 
 
-class StateSqlite(Frozen):
+class StateSqlite(FrozenModel):
     database_path: str | None = None
     """The file, from the pipeline's directory on; `.penstock/state.db` if nobody says another."""
     max_connections: int | None = Field(None, ge=1)
     state_table_name: str = "state"
 
 
-class StateBackend(Frozen):
+class StateBackend(FrozenModel):
     backend_type: Literal["Sqlite", "InMemory", "Postgres"] = "Sqlite"
     sqlite: StateSqlite = StateSqlite()
     postgres: StatePostgres = StatePostgres()
 
 
-class DynamicTablePostgres(PostgresStore):
+class DynamicTablePostgres(PostgresStoreSettings):
     dt_schema_name: str = "streamling"
     cache_enabled: bool = False
     cache_refresh_debounce_ms: int | None = Field(None, ge=0)
 
 
-class DynamicTableBackend(Frozen):
+class DynamicTableBackend(FrozenModel):
     postgres: DynamicTablePostgres = DynamicTablePostgres()
     max_batch_size: int = Field(1000, ge=1)
 
 
-class ClickHouseSettings(Frozen):
+class ClickHouseSettings(FrozenModel):
     url: str = "http://localhost:8123"
     user: str = "default"
     password: SecretStr = SecretStr("")
@@ -171,13 +171,13 @@ class ClickHouseSinkSettings(ClickHouseSettings):
     """How often batches of its sinks begin that do not say so themselves. Default: as soon as the last one is done."""
 
 
-class WasmScript(Frozen):
+class WasmScript(FrozenModel):
     runtime_wasm_file_path: str | None = None
     parallelism: int | None = Field(None, ge=1)
     batch_size: int | None = Field(None, ge=0)
 
 
-class OpenTelemetryMetrics(Frozen):
+class OpenTelemetryMetrics(FrozenModel):
     ingestion_endpoint: str = "none"
     endpoint_protocol: str = ""
     batch_interval_secs: int = Field(15, ge=1)
@@ -185,7 +185,7 @@ class OpenTelemetryMetrics(Frozen):
     metric_deny_list: Names = ("kafka_consumer.msg_decode_latency", "kafka_producer.msg_encode_latency")
 
 
-class LiveDataInspect(Frozen):
+class LiveDataInspect(FrozenModel):
     records_per_topology_node: int = Field(15, ge=1)
     refresh_in_secs: int = Field(30, ge=1)
 
@@ -198,7 +198,7 @@ def connection_name(sink: str) -> str:
     return re.sub("[^A-Z0-9]", "_", sink.upper())
 
 
-def _by_sink(tree: Any) -> Any:
+def _flatten_connections(tree: Any) -> Any:
     """Connections by the name of a sink in capitals. A name with `__` in it has become two levels.
 
     What is said under several spellings of a name is put together; what comes later is stronger.
@@ -222,15 +222,15 @@ def _by_sink(tree: Any) -> Any:
     return found
 
 
-def _named_in_lower_case(tree: Any) -> Any:
+def _lower_keys(tree: Any) -> Any:
     """Names of variables come so, those of a file as they were written; what comes later is stronger."""
     return {str(name).lower(): said for name, said in tree.items()} if isinstance(tree, dict) else tree
 
 
-_APPLICATION: Final = Spelled(r"[^/\x00-\x1f]+", "it has at least one character, and no `/` or control character")
+_APPLICATION: Final = TextPattern(r"[^/\x00-\x1f]+", "it has at least one character, and no `/` or control character")
 
 
-class Settings(Frozen):
+class Settings(FrozenModel):
     """Settings of the application itself, from a file and from the environment, which is stronger.
 
     A property is named `PENSTOCK__A__B` there; the same name with the prefix `STREAMLING__` is read too and is the
@@ -249,14 +249,14 @@ class Settings(Frozen):
     """After how many rows of a print sink the run ends."""
     print_sink: PrintSinkSettings = PrintSinkSettings()
     external_http_handler: HttpSettings = HttpSettings()
-    http_secret_header: Annotated[dict[str, str], BeforeValidator(_named_in_lower_case)] = {}
+    http_secret_header: Annotated[dict[str, str], BeforeValidator(_lower_keys)] = {}
     """Names of headers, by the `secret_name` of a node, in either case."""
-    http_secret_value: Annotated[dict[str, SecretStr], BeforeValidator(_named_in_lower_case)] = Field({}, repr=False)
+    http_secret_value: Annotated[dict[str, SecretStr], BeforeValidator(_lower_keys)] = Field({}, repr=False)
     """What those headers say."""
     kafka_source: KafkaSourceSettings = KafkaSourceSettings()
     kafka_sink: KafkaSettings = KafkaSettings()
     postgres_sink: PostgresSinkSettings = PostgresSinkSettings()
-    postgres_sink_connections: Annotated[dict[str, PostgresConnection], BeforeValidator(_by_sink)] = {}
+    postgres_sink_connections: Annotated[dict[str, PostgresConnection], BeforeValidator(_flatten_connections)] = {}
     """Databases of single sinks, by their names."""
     clickhouse_source: ClickHouseSourceSettings = ClickHouseSourceSettings()
     clickhouse_sink: ClickHouseSinkSettings = ClickHouseSinkSettings()
@@ -320,7 +320,7 @@ INERT: Final[Mapping[str, str]] = {
 """Settings that are understood and change nothing, and why. A section stands for everything in it."""
 
 
-def without_effect(settings: Settings) -> Iterator[tuple[str, str]]:
+def ineffective_settings(settings: Settings) -> Iterator[tuple[str, str]]:
     """The settings that were given and change nothing, each section once, and why."""
     for name, why in INERT.items():
         if _is_given(settings, name.split(".")):

@@ -84,8 +84,8 @@ def _outputs() -> Iterator[tuple[str, str]]:
 def _sound(checked: Checked) -> Iterator[tuple[str, str]]:
     graph = checked.graph
     everything = list(graph.nodes)
-    yield "lineage.txt", lineage.tree(graph, everything) + "\n"
-    yield "lineage.mmd", lineage.mermaid(graph, everything) + "\n"
+    yield "lineage.txt", lineage.render_tree(graph, everything) + "\n"
+    yield "lineage.mmd", lineage.render_mermaid(graph, everything) + "\n"
     manifest = compiled(checked)
     yield "manifest.json", manifest.to_json()
     gateways = _gateway_without_topics(manifest)

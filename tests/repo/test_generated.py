@@ -8,7 +8,7 @@ import yaml
 from jsonschema import Draft202012Validator
 from scripts.generate_docs import generated, pipeline_schema, project_schema
 
-from penstock.project.documents import read
+from penstock.project.documents import read_document
 
 ROOT = Path(__file__).parents[2]
 QUICKSTART = ROOT / "examples" / "quickstart"
@@ -37,7 +37,7 @@ SOUND = sorted(
 
 @pytest.mark.parametrize("path", SOUND, ids=lambda path: "/".join(path.parts[-3:]))
 def test_every_sound_document_fits_the_schema_for_editors(path: Path) -> None:
-    document, _ = read(path, path.name)
+    document, _ = read_document(path, path.name)
     assert document is not None
     Draft202012Validator(project_schema()).validate(document.value)
 
@@ -62,7 +62,7 @@ def test_every_field_that_a_person_can_write_is_described(schema: dict[str, Any]
 
 def test_the_reference_has_fields_that_are_called_type_unless_the_heading_says_it() -> None:
     texts = dict(generated())
-    column = texts["docs/reference/project.md"].partition("### `Column`")[2].partition("###")[0]
+    column = texts["docs/reference/project.md"].partition("### `ColumnSpec`")[2].partition("###")[0]
     assert "| `type` |  | An SQL type" in column
     topic = texts["docs/reference/connectors.md"].partition("## source `topic`")[2].partition("\n## ")[0]
     assert '| `type` | `"topic"` |' not in topic

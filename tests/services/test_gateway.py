@@ -70,7 +70,7 @@ class Given:
         checked = check(self.root)
         plan = planned(checked, compiled(checked))
         if plan.refusals:
-            raise PlanRefused.because(plan.refusals)
+            raise PlanRefused.from_refusals(plan.refusals)
         return [str(explain(step)) for step in plan.changes]
 
     def config(self, name: str) -> dict[str, object]:

@@ -95,7 +95,7 @@ class Given:
         checked = check(self.running.root)
         plan = planned(checked, compiled(checked))
         if plan.refusals:
-            raise PlanRefused.because(plan.refusals)
+            raise PlanRefused.from_refusals(plan.refusals)
         return [str(explain(step)) for step in plan.changes]
 
 

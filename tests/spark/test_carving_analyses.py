@@ -10,7 +10,7 @@ from penstock.clients.jvm.udfs.functions import know_row_functions
 from penstock.keyed.kernels import kernel_for
 from penstock.keyed.operators import CLOCK, OP, ORDER, SIGN, WAS
 from penstock.runtime.query.stateful import completed
-from penstock.sql.parse.dialects import quoted
+from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.rewrite.operators import DIVIDE, MEAN
 from penstock.sql.rewrite.translate import spark_text
 from penstock.sql.stateful.stages import ORDERED, OperatorStage, SqlStage
@@ -29,10 +29,10 @@ def session(spark: SparkSession) -> SparkSession:
     know_row_functions(session, f"{DIVIDE} {MEAN}")
     for table, ddl in DDL.items():
         rows = session.createDataFrame([], ddl)
-        rows.createOrReplaceTempView(quoted(table))
+        rows.createOrReplaceTempView(quote_spark_identifier(table))
         order = [f.lit(None).cast(kind).alias(name) for name, kind in zip(ORDER, ORDER_TYPES, strict=True)]
-        packed = rows.select(f.struct(*map(quoted, rows.columns)).alias("row"), *order)
-        packed.createOrReplaceTempView(quoted(table + ORDERED))
+        packed = rows.select(f.struct(*map(quote_spark_identifier, rows.columns)).alias("row"), *order)
+        packed.createOrReplaceTempView(quote_spark_identifier(table + ORDERED))
     session.table("`model.totals`").drop(OP).createOrReplaceTempView("totals")
     return session
 
@@ -46,11 +46,11 @@ def _outputs(session: SparkSession, sql: str) -> list[str]:
             case SqlStage():
                 rows = session.sql(spark_text(stage.tree))
             case OperatorStage():
-                frames = [session.table(quoted(view)) for view in stage.inputs]
+                frames = [session.table(quote_spark_identifier(view)) for view in stage.inputs]
                 schemas = tuple(to_arrow_schema(frame.schema, timezone="UTC") for frame in frames)
                 kernel = kernel_for(completed(stage.operator, [frame.columns for frame in frames]), schemas)
                 rows = session.createDataFrame([], from_arrow_schema(kernel.output))
-        rows.createOrReplaceTempView(quoted(stage.view))
+        rows.createOrReplaceTempView(quote_spark_identifier(stage.view))
     mark = {"rows": None, "changes": OP, "signed": SIGN}[found.flow.kind]
     columns = session.sql(spark_text(found.tree)).columns
     assert set(found.flow.key) <= set(columns)

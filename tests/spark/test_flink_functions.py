@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from penstock.clients.jvm.udfs.functions import know_row_functions
-from penstock.sql.analyze.analysis import bound
-from penstock.sql.analyze.output_schema import analyse
+from penstock.sql.analyze.analysis import bind_query
+from penstock.sql.analyze.output_schema import analyze_outputs
 from penstock.sql.catalog.flink_functions import TABLE
 from penstock.sql.catalog.spark_functions import SPARK_NAMES
 from penstock.sql.parse.dialects import PROJECT
@@ -113,9 +113,9 @@ def test_unnesting_makes_the_rows_of_flink(
     text = f"SELECT {outputs} FROM t {joins}"
     parsed = parse(text, PROJECT)
     assert isinstance(parsed, Query), parsed
-    analysis = analyse(parsed, {"t": NESTED})
+    analysis = analyze_outputs(parsed, {"t": NESTED})
     assert analysis.problems == ()
-    rows = session.sql(to_spark(bound(text, ["t"], analysis.operands))).collect()
+    rows = session.sql(to_spark(bind_query(text, ["t"], analysis.operands))).collect()
     assert [tuple(row) for row in rows] == expected
 
 
@@ -156,9 +156,9 @@ def test_what_is_unnested_may_be_of_a_type_that_only_spark_knows(spark: SparkSes
         text = f"SELECT {outputs} FROM t {joins}"
         parsed = parse(text, PROJECT)
         assert isinstance(parsed, Query), parsed
-        analysis = analyse(parsed, {"t": None})
+        analysis = analyze_outputs(parsed, {"t": None})
         assert analysis.problems == ()
-        sql = to_spark(bound(text, ["t"], analysis.operands))
+        sql = to_spark(bind_query(text, ["t"], analysis.operands))
         know_row_functions(session, sql)
         assert [tuple(row) for row in session.sql(sql).collect()] == expected, text
 
@@ -201,7 +201,7 @@ def _calls() -> Iterator[str]:
         words = [word.rstrip("?*") for word in function.takes.split() if not word.startswith("option")]
         for place, kind in enumerate(words):
             if kind != "any" and (name, kind) not in STRICTER_THAN_SPARK:
-                given = [SAMPLES[word] for word in words[: max(function.fewest, place + 1)]]
+                given = [SAMPLES[word] for word in words[: max(function.min_arguments, place + 1)]]
                 yield f"{name}({', '.join([*given[:place], '{}', *given[place + 1 :]])})"
 
 
@@ -214,7 +214,7 @@ def test_arguments_that_are_refused_would_be_refused_by_spark(spark: SparkSessio
             text = f"SELECT {call.format(column.name)} AS x FROM t"
             parsed = parse(text, PROJECT)
             assert isinstance(parsed, Query), text
-            problems = analyse(parsed, {"t": TYPES}).problems
+            problems = analyze_outputs(parsed, {"t": TYPES}).problems
             if [problem.code for problem in problems] == ["sql-argument"]:
                 refused += 1
                 if "number, and is given STRING" in problems[0].message or call.format(column.name) in READ_AS_NUMBERS:

@@ -6,8 +6,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from penstock.clients.jvm.udfs.functions import know_row_functions
-from penstock.sql.analyze.analysis import bound, study
-from penstock.sql.analyze.output_schema import analyse
+from penstock.sql.analyze.analysis import analyze_query, bind_query
+from penstock.sql.analyze.output_schema import analyze_outputs
 from penstock.sql.parse.dialects import PROJECT
 from penstock.sql.parse.query import Query, parse
 from penstock.sql.rewrite.translate import to_spark
@@ -70,7 +70,7 @@ def test_a_result_does_not_depend_on_whether_types_are_known_before(spark: Spark
     sql = f"SELECT {expression} AS x FROM t"
     found = []
     for columns in (COLUMNS, None):
-        spoken = to_spark(bound(sql, ("t",), study(sql, {"t": columns}, {}).operands))
+        spoken = to_spark(bind_query(sql, ("t",), analyze_query(sql, {"t": columns}, {}).operands))
         know_row_functions(own, spoken)
         rows = own.sql(spoken)
         found.append((rows.schema.simpleString(), sorted(rows.collect())))
@@ -90,10 +90,10 @@ def test_a_type_that_is_claimed_is_the_one_that_spark_finds(session: SparkSessio
     text = f"SELECT {expression} AS x FROM t"
     parsed = parse(text, PROJECT)
     assert isinstance(parsed, Query)
-    analysis = analyse(parsed, {"t": COLUMNS})
+    analysis = analyze_outputs(parsed, {"t": COLUMNS})
     assert analysis.columns is not None
     claimed = analysis.columns[0].type
-    field = session.sql(to_spark(bound(text, ["t"], analysis.operands))).schema[0]
+    field = session.sql(to_spark(bind_query(text, ["t"], analysis.operands))).schema[0]
     found = StructType([field]).toDDL().removeprefix("x ").removesuffix(" NOT NULL")
     assert claimed is None or claimed == spark_type(found), f"claimed {claimed}, and Spark finds {found}"
 
@@ -105,7 +105,7 @@ def test_nearly_every_type_is_claimed() -> None:
     for expression in expressions:
         parsed = parse(f"SELECT {expression} AS x FROM t", PROJECT)
         assert isinstance(parsed, Query)
-        columns = analyse(parsed, {"t": COLUMNS}).columns
+        columns = analyze_outputs(parsed, {"t": COLUMNS}).columns
         if columns is None or columns[0].type is None:
             silent.append(expression)
     assert len(silent) < len(expressions) / 4, silent

@@ -14,10 +14,10 @@ from penstock.clients.jvm.try_eval import tried
 from penstock.errors import PlanRefused
 from penstock.runtime.query.dataframes import columns_of
 from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of, is_for_rows
-from penstock.sql.rewrite.int256 import rewritten, rewritten_condition
-from penstock.sql.types.int256 import FIELDS, LIMITS, Wide
+from penstock.sql.rewrite.int256 import rewrite_wide, rewrite_wide_condition
+from penstock.sql.types.int256 import FIELDS, LIMITS, WideType
 
-KINDS: list[Wide] = ["UINT256", "INT256"]
+KINDS: list[WideType] = ["UINT256", "INT256"]
 MOST = 2**256 - 1
 
 
@@ -43,7 +43,7 @@ COMPARISONS: dict[str, Callable[[int, int], bool]] = {
 }
 
 
-def numbers(kind: Wide) -> list[int]:
+def numbers(kind: WideType) -> list[int]:
     """The ends, what is beside them and around powers of two, and many of all lengths."""
     low, high = LIMITS[kind]
     dice = random.Random(256)
@@ -55,7 +55,7 @@ def numbers(kind: Wide) -> list[int]:
     return [number for number in dict.fromkeys([*near, *drawn]) if low <= number <= high]
 
 
-def pairs(kind: Wide) -> list[tuple[int, int]]:
+def pairs(kind: WideType) -> list[tuple[int, int]]:
     found, dice = numbers(kind), random.Random(1)
     ends = [(a, b) for a in found[:12] for b in found[:12]]
     return [*ends, *((a, dice.choice(found)) for a in found for _ in range(3)), *((a, a) for a in found)]
@@ -68,7 +68,7 @@ def session(spark: SparkSession) -> SparkSession:
     return own
 
 
-def table(session: SparkSession, kind: Wide, rows: Iterable[tuple[int | None, int | None]]) -> DataFrame:
+def table(session: SparkSession, kind: WideType, rows: Iterable[tuple[int | None, int | None]]) -> DataFrame:
     """Two columns of wide numbers, `a` and `b`, of their texts."""
     texts = [(place, *(None if n is None else str(n) for n in row)) for place, row in enumerate(rows)]
     given = session.createDataFrame(texts, "id INT, x STRING, y STRING")
@@ -83,11 +83,11 @@ def table(session: SparkSession, kind: Wide, rows: Iterable[tuple[int | None, in
 
 def asked(session: SparkSession, sql: str, rows: DataFrame) -> list[Any]:
     """What a query over `t` answers, in the order of its rows; wide numbers as texts."""
-    found = session.sql(rewritten(sql, (("t", columns_of(rows)),)))
+    found = session.sql(rewrite_wide(sql, (("t", columns_of(rows)),)))
     return [tuple(row)[1:] for row in sorted(with_texts(found).collect(), key=lambda row: row["id"])]
 
 
-def fits(number: int | None, kind: Wide) -> bool:
+def fits(number: int | None, kind: WideType) -> bool:
     return number is not None and LIMITS[kind][0] <= number <= LIMITS[kind][1]
 
 
@@ -100,7 +100,9 @@ def outcome(compute: Callable[[int, int], int], a: int, b: int) -> int | None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("word", OPERATORS)
-def test_arithmetic_is_that_of_whole_numbers_to_the_last_digit(session: SparkSession, kind: Wide, word: str) -> None:
+def test_arithmetic_is_that_of_whole_numbers_to_the_last_digit(
+    session: SparkSession, kind: WideType, word: str
+) -> None:
     sign, compute = OPERATORS[word]
     every = [(a, b, outcome(compute, a, b)) for a, b in pairs(kind)]
     sound = [row for row in every if fits(row[2], kind)]
@@ -115,7 +117,7 @@ def test_arithmetic_is_that_of_whole_numbers_to_the_last_digit(session: SparkSes
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_comparisons_are_those_of_whole_numbers(session: SparkSession, kind: Wide) -> None:
+def test_comparisons_are_those_of_whole_numbers(session: SparkSession, kind: WideType) -> None:
     given = pairs(kind)
     rows = table(session, kind, given)
     outputs = ", ".join(f"a {sign} b AS c{place}" for place, sign in enumerate(COMPARISONS))
@@ -124,13 +126,13 @@ def test_comparisons_are_those_of_whole_numbers(session: SparkSession, kind: Wid
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_filter_tells_numbers_apart_by_their_last_digit(session: SparkSession, kind: Wide) -> None:
+def test_a_filter_tells_numbers_apart_by_their_last_digit(session: SparkSession, kind: WideType) -> None:
     high = LIMITS[kind][1]
     rows = table(session, kind, [(high, 0), (high - 1, 0), (high - 2, 0)])
     assert asked(session, f"SELECT id FROM t WHERE a > {high - 1}", rows) == [()]
-    assert rows.where(rewritten_condition(f"a >= {high - 1}", columns_of(rows))).count() == 2
-    assert rows.where(rewritten_condition(f"a IN ({high}, {high - 2})", columns_of(rows))).count() == 2
-    assert rows.where(rewritten_condition(f"a BETWEEN {high - 1} AND {high}", columns_of(rows))).count() == 2
+    assert rows.where(rewrite_wide_condition(f"a >= {high - 1}", columns_of(rows))).count() == 2
+    assert rows.where(rewrite_wide_condition(f"a IN ({high}, {high - 2})", columns_of(rows))).count() == 2
+    assert rows.where(rewrite_wide_condition(f"a BETWEEN {high - 1} AND {high}", columns_of(rows))).count() == 2
 
 
 def test_operators_with_null_are_null_and_functions_refuse_it(session: SparkSession) -> None:

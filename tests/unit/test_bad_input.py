@@ -13,7 +13,7 @@ from penstock.graph import lineage
 from penstock.graph.graph import Graph
 from penstock.manifest.artifacts import artifacts
 from penstock.manifest.compile import compile
-from penstock.project.documents import read
+from penstock.project.documents import read_document
 from tests.support import codes, errors, only
 from tests.unit.conftest import MAIN, Check, Findings
 
@@ -92,8 +92,8 @@ def test_every_name_stays_in_its_quotes_and_can_be_drawn_and_written(check: Chec
     files = artifacts(manifest)
     assert all(len(file.encode()) < 220 and ".." not in file.split("/") for file in files)
     assert len({file.casefold() for file in files}) == len(files)
-    assert lineage.tree(graph, list(graph.nodes)).count("\n") == 3
-    drawn = lineage.mermaid(graph, list(graph.nodes)).splitlines()
+    assert lineage.render_tree(graph, list(graph.nodes)).count("\n") == 3
+    drawn = lineage.render_mermaid(graph, list(graph.nodes)).splitlines()
     assert len(drawn) == 1 + 4 + 3
     assert all(line.count('"') in (0, 2) for line in drawn)
 
@@ -193,7 +193,7 @@ def test_two_elements_of_two_files_cannot_share_a_name(check: Check) -> None:
 def test_elements_of_different_kinds_may_share_a_name(check: Check) -> None:
     graph = sound(check, "same")
     assert [node.name for node in graph.nodes.values()].count("same") == 3
-    named = graph.named("same")
+    named = graph.find_node("same")
     assert named is not None
     assert named.id == "model.same"
 
@@ -235,7 +235,7 @@ def test_what_is_nested_without_end_is_refused(check: Check, text: str) -> None:
 
 
 def test_what_is_nested_without_any_end_does_not_kill_the_process() -> None:
-    code = "from penstock.project.documents import read_text; print(read_text('[' * 100_000, 'x')[1][0].code)"
+    code = "from penstock.project.documents import parse_yaml; print(parse_yaml('[' * 100_000, 'x')[1][0].code)"
     no_core = "import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0)); "
     done = subprocess.run([sys.executable, "-c", no_core + code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "yaml-syntax\n")
@@ -260,7 +260,7 @@ def test_sql_that_is_nested_without_end_is_refused(project: Findings) -> None:
 def test_a_tag_makes_nothing_of_what_stands_behind_it(tmp_path: Path, tag: str, value: object) -> None:
     file = tmp_path / MAIN
     file.write_text(f"project: {{name: p, description: {tag}}}\n", encoding="utf-8")
-    document, found = read(file, MAIN)
+    document, found = read_document(file, MAIN)
     assert found == []
     assert document is not None
     assert document.value == {"project": {"name": "p", "description": value}}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.sql.pushdown.carry_column import carrying
+from penstock.sql.pushdown.carry_column import append_column
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from penstock.sql.pushdown.carry_column import carrying
     ],
 )  # fmt: skip
 def test_rows_made_of_one_row_carry_its_column(sql: str, found: str) -> None:
-    assert carrying(sql, "_origin") == found
+    assert append_column(sql, "_origin") == found
 
 
 @pytest.mark.parametrize(
@@ -53,4 +53,4 @@ def test_rows_made_of_one_row_carry_its_column(sql: str, found: str) -> None:
     ],
 )
 def test_rows_made_of_others_do_not(sql: str) -> None:
-    assert carrying(sql, "_origin") is None
+    assert append_column(sql, "_origin") is None

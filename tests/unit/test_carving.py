@@ -2,8 +2,18 @@
 
 import pytest
 
-from penstock.keyed.operators import Aggregate, Call, ChangeJoin, Latest, Operator, Over, OverCall, Ranking, described
-from penstock.sql.analyze.statefulness import place_of
+from penstock.keyed.operators import (
+    Aggregate,
+    AggregateCall,
+    ChangeJoin,
+    LatestPerKey,
+    Operator,
+    OverCall,
+    OverWindow,
+    Ranking,
+    describe_operator,
+)
+from penstock.sql.analyze.statefulness import keyword_offset
 from penstock.sql.rewrite.translate import spark_text, unguarded_text
 from penstock.sql.stateful.stages import OperatorStage, SqlStage
 from tests.carved import Fixture, Refused, bound_query, carved, fixtures, refused
@@ -28,7 +38,7 @@ def texts(sql: str) -> list[str]:
 def test_sql_is_carved_into_operators(fixture: Fixture) -> None:
     found = carved(fixture.sql)
     assert found.problem is None
-    assert tuple(map(described, operators(fixture.sql))) == fixture.operators
+    assert tuple(map(describe_operator, operators(fixture.sql))) == fixture.operators
     by_key = f" by {', '.join(found.flow.key)}" if found.flow.key else ""
     assert f"{found.flow.kind}{by_key}" == fixture.flow
 
@@ -39,7 +49,7 @@ def test_what_cannot_be_carved_is_refused_with_a_way_out(fixture: Refused) -> No
     assert problem is not None
     assert (problem.code, problem.subject) == ("sql-unsupported", fixture.name)
     assert problem.hint == fixture.way_out
-    offset = place_of(bound_query(fixture.sql), problem.subject, problem.offset)
+    offset = keyword_offset(bound_query(fixture.sql), problem.subject, problem.offset)
     assert fixture.sql[offset:].startswith(fixture.at)
 
 
@@ -58,7 +68,7 @@ def test_every_join_with_versions_tells_of_its_own_state() -> None:
     sql = """SELECT c.name, r.rate FROM orders o
         JOIN customers FOR SYSTEM_TIME AS OF PROCTIME() AS c ON o.customer_id = c.id
         JOIN rates FOR SYSTEM_TIME AS OF PROCTIME() AS r ON o.status = r.currency"""
-    places = [place_of(bound_query(sql), name, offset) for name, offset, _ in carved(sql).unbounded]
+    places = [keyword_offset(bound_query(sql), name, offset) for name, offset, _ in carved(sql).unbounded]
     assert places == [sql.index("FOR"), sql.rindex("FOR")]
 
 
@@ -67,7 +77,7 @@ def test_every_join_with_versions_tells_of_its_own_state() -> None:
 
 def test_equal_calls_are_made_once() -> None:
     sql = "SELECT status, SUM(amount) AS a, SUM(orders.amount) + COUNT(*) AS b, AVG(Amount) AS c FROM orders GROUP BY 1"
-    calls = (Call("_c0", "sum", "_a0"), Call("_c1", "count"), Call("_c2", "count", "_a0"))
+    calls = (AggregateCall("_c0", "sum", "_a0"), AggregateCall("_c1", "count"), AggregateCall("_c2", "count", "_a0"))
     assert operators(sql) == [Aggregate(("_k0",), calls)]
 
 
@@ -105,7 +115,7 @@ def test_a_join_that_is_bounded_in_time_needs_no_operator_to_forget() -> None:
 def test_frames(frame: str, rows: int | None, range_ms: int | None, by_row: bool) -> None:
     call = OverCall("_w0", "sum", "_a0", rows, range_ms, by_row=by_row)
     sql = f"SELECT id, SUM(amount) OVER (PARTITION BY status ORDER BY at {frame}) AS s FROM orders"
-    assert operators(sql) == [Over(("_p0",), "_t", (call,))]
+    assert operators(sql) == [OverWindow(("_p0",), "_t", (call,))]
     named = f"SELECT id, SUM(amount) OVER w AS s FROM orders WINDOW w AS (PARTITION BY status ORDER BY at {frame})"
     assert operators(named) == operators(sql)
 
@@ -252,7 +262,7 @@ def test_a_key_that_is_no_output_is_carried_through_and_left_out_at_the_end() ->
     assert texts("SELECT COUNT(*) AS n FROM orders GROUP BY status")[-1] == (
         "SELECT * EXCEPT (`_k0`) FROM (SELECT `_c0` AS `n`, `_gs_op` AS `_gs_op`, `_k0` AS `_k0` FROM `m$2`) AS `_all`"
     )
-    assert operators("SELECT n, COUNT(*) AS m FROM (SELECT total AS n FROM totals) GROUP BY n")[0] == Latest(
+    assert operators("SELECT n, COUNT(*) AS m FROM (SELECT total AS n FROM totals) GROUP BY n")[0] == LatestPerKey(
         ("customer_id",)
     )
 
@@ -302,7 +312,7 @@ def test_columns_are_known_through_every_stage() -> None:
 def test_state_without_end_is_told_unless_it_expires(sql: str, name: str, at: str) -> None:
     found, offset, _ = only(carved(sql).unbounded)
     assert found == name
-    assert sql[place_of(bound_query(sql), found, offset) :].startswith(at)
+    assert sql[keyword_offset(bound_query(sql), found, offset) :].startswith(at)
     assert carved(sql, 5).unbounded == ()
 
 

@@ -227,7 +227,7 @@ def edges(found: list[column_lineage.ColumnEdge]) -> list[tuple[str, str, str]]:
 
 
 def test_everything_above_a_column_is_found_nearest_first(project_graph: Link) -> None:
-    assert edges(column_lineage.above(project_graph(CHAIN), "model.d", "final")) == [
+    assert edges(column_lineage.upstream_edges(project_graph(CHAIN), "model.d", "final")) == [
         ("b.Big", "d.final", "same"),
         ("a.mail", "b.Big", "made"),
         ("o.email", "a.mail", "same"),
@@ -235,7 +235,7 @@ def test_everything_above_a_column_is_found_nearest_first(project_graph: Link) -
 
 
 def test_everything_below_a_column_is_found_nearest_first(project_graph: Link) -> None:
-    assert edges(column_lineage.below(project_graph(CHAIN), "source.o", "email")) == [
+    assert edges(column_lineage.downstream_edges(project_graph(CHAIN), "source.o", "email")) == [
         ("o.email", "a.mail", "same"),
         ("a.mail", "b.Big", "made"),
         ("a.mail", "e.mail", "same"),
@@ -249,16 +249,18 @@ def test_everything_below_a_column_is_found_nearest_first(project_graph: Link) -
 
 def test_a_column_that_leads_nowhere_has_nothing_around_it(project_graph: Link) -> None:
     graph = project_graph(CHAIN)
-    assert column_lineage.above(graph, "source.o", "amount") == []
-    assert column_lineage.below(graph, "model.d", "n") == []
-    assert column_lineage.tree("model.d", "n", [], []).endswith("made from nothing here, and read by nothing here")
+    assert column_lineage.upstream_edges(graph, "source.o", "amount") == []
+    assert column_lineage.downstream_edges(graph, "model.d", "n") == []
+    assert column_lineage.render_tree("model.d", "n", [], []).endswith(
+        "made from nothing here, and read by nothing here"
+    )
 
 
 def test_a_diamond_is_gone_through_once(project_graph: Link) -> None:
     text = HEAD + model("a", f"SELECT id FROM {ORDERS}") + model("b", "SELECT id AS x FROM {{ ref('a') }}")
     text += model("d", "SELECT id AS y FROM {{ ref('a') }}")
     text += model("m", "SELECT b.x + d.y AS z FROM {{ ref('b') }} b JOIN {{ ref('d') }} d ON b.x = d.y")
-    up = column_lineage.above(project_graph(text), "model.m", "z")
+    up = column_lineage.upstream_edges(project_graph(text), "model.m", "z")
     assert edges(up) == [
         ("b.x", "m.z", "made"),
         ("d.y", "m.z", "made"),
@@ -266,7 +268,7 @@ def test_a_diamond_is_gone_through_once(project_graph: Link) -> None:
         ("a.id", "d.y", "same"),
         ("o.id", "a.id", "same"),
     ]
-    assert column_lineage.tree("model.m", "z", up, []) + "\n" == plain("""
+    assert column_lineage.render_tree("model.m", "z", up, []) + "\n" == plain("""
         m.z
           made from
           ├── b.x (in an expression)
@@ -282,10 +284,10 @@ def test_a_deep_chain_needs_no_deep_stack(project_graph: Link) -> None:
     for step in range(1, 300):
         text += model(f"m{step}", f"SELECT c{step - 1} AS c{step} FROM {{{{ ref('m{step - 1}') }}}}")
     graph = project_graph(text)
-    up = column_lineage.above(graph, "model.m299", "c299")
-    down = column_lineage.below(graph, "source.o", "id")
+    up = column_lineage.upstream_edges(graph, "model.m299", "c299")
+    down = column_lineage.downstream_edges(graph, "source.o", "id")
     assert (len(up), len(down)) == (300, 300)
-    assert column_lineage.tree("model.m299", "c299", up, []).count("\n") == 301
+    assert column_lineage.render_tree("model.m299", "c299", up, []).count("\n") == 301
 
 
 # Drawn
@@ -294,14 +296,16 @@ def test_a_deep_chain_needs_no_deep_stack(project_graph: Link) -> None:
 @pytest.fixture
 def around(project_graph: Link) -> tuple[list[column_lineage.ColumnEdge], list[column_lineage.ColumnEdge]]:
     graph = project_graph(CHAIN)
-    return column_lineage.above(graph, "model.b", "Big"), column_lineage.below(graph, "model.b", "Big")
+    return column_lineage.upstream_edges(graph, "model.b", "Big"), column_lineage.downstream_edges(
+        graph, "model.b", "Big"
+    )
 
 
 Around = tuple[list[column_lineage.ColumnEdge], list[column_lineage.ColumnEdge]]
 
 
 def test_the_tree_has_both_directions(around: Around) -> None:
-    assert column_lineage.tree("model.b", "Big", *around) + "\n" == plain("""
+    assert column_lineage.render_tree("model.b", "Big", *around) + "\n" == plain("""
         b.Big
           made from
           └── a.mail (in an expression)
@@ -326,7 +330,7 @@ def test_json_has_every_edge_with_its_way(around: Around) -> None:
 
 
 def test_mermaid_draws_every_edge_and_a_dotted_one_for_an_expression(around: Around) -> None:
-    assert column_lineage.mermaid("model.b", "Big", *around).splitlines() == [
+    assert column_lineage.render_mermaid("model.b", "Big", *around).splitlines() == [
         "graph LR",
         '    c0["o.email"]',
         '    c1["a.mail"]',
@@ -345,7 +349,7 @@ def test_mermaid_draws_every_edge_and_a_dotted_one_for_an_expression(around: Aro
 
 
 def test_mermaid_of_a_column_alone_is_that_column_with_its_quotes_covered() -> None:
-    assert column_lineage.mermaid("model.m", 'a"b', [], []) == 'graph LR\n    c0["m.a#quot;b"]'
+    assert column_lineage.render_mermaid("model.m", 'a"b', [], []) == 'graph LR\n    c0["m.a#quot;b"]'
 
 
 # The command
@@ -405,12 +409,16 @@ models:
     graph = project_graph(text)
 
     def readers(column: str) -> set[tuple[str, str, str]]:
-        return {(e.target.node, e.target.column, e.way) for e in column_lineage.below(graph, "source.s", column)}
+        return {
+            (e.target.node, e.target.column, e.way) for e in column_lineage.downstream_edges(graph, "source.s", column)
+        }
 
     assert readers("v") == {("model.f", "", "filter")}
     assert readers("k") == {("model.g", "", "group")}
     assert readers("id") == {("model.f", "id", "same"), ("model.j", "", "join")}
-    drawn = column_lineage.tree("source.s", "v", [], column_lineage.below(graph, "source.s", "v"))
+    drawn = column_lineage.render_tree("source.s", "v", [], column_lineage.downstream_edges(graph, "source.s", "v"))
     assert "f (filters by it)" in drawn
-    found = column_lineage.as_json("source.s", "v", [], column_lineage.below(graph, "source.s", "v"))["downstream"][0]
+    found = column_lineage.as_json("source.s", "v", [], column_lineage.downstream_edges(graph, "source.s", "v"))[
+        "downstream"
+    ][0]
     assert (found["to"], found["way"]) == ({"node": "model.f", "column": None}, "filter")

@@ -8,7 +8,7 @@ import pytest
 
 from penstock.clients.rows.reserved_columns import wrong_names
 from penstock.errors import ProjectInvalid
-from penstock.sql.types.columns import alike
+from penstock.sql.types.columns import find_case_clash
 from penstock.workflow.stages import check
 
 PIPELINE = """
@@ -18,9 +18,9 @@ sinks: {{kept: {{type: memory, from: rows}}}}
 
 
 def test_names_are_alike_if_only_case_tells_them_apart() -> None:
-    assert alike(["id", "name", "Name", "ID"]) == ("name", "Name")
-    assert alike(["id", "name", "id"]) == ("id", "id")
-    assert alike(["id", "a.id", "i d"]) is None
+    assert find_case_clash(["id", "name", "Name", "ID"]) == ("name", "Name")
+    assert find_case_clash(["id", "name", "id"]) == ("id", "id")
+    assert find_case_clash(["id", "a.id", "i d"]) is None
 
 
 @pytest.mark.parametrize(

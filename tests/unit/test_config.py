@@ -1,7 +1,7 @@
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from penstock.config import Duration, Frozen, Names
+from penstock.config import Duration, FrozenModel, Names
 
 durations = TypeAdapter(Duration)
 names = TypeAdapter(Names)
@@ -48,7 +48,7 @@ def test_names_are_separated_by_commas(text: object, expected: tuple[str, ...]) 
 
 
 def test_a_document_drops_no_key_and_does_not_change() -> None:
-    class Thing(Frozen):
+    class Thing(FrozenModel):
         size: int = 1
 
     with pytest.raises(ValidationError):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from penstock.manifest.compile import compile
-from penstock.sql.analyze.analysis import study
+from penstock.sql.analyze.analysis import analyze_query
 from penstock.sql.parse.dialects import PIPELINE, PROJECT
 from penstock.sql.parse.query import MAX_BRACKETS, MAX_DEPTH, MAX_QUERIES, MAX_TYPES, Problem, parse
 from penstock.sql.types.columns import Column
@@ -29,7 +29,7 @@ def test_an_expression_that_is_too_deep_is_refused_as_such(dialect: Any, operato
 
 @pytest.mark.parametrize("made", [", ".join(map(str, range(5000))), "id, " * 3000 + "id"])
 def test_a_long_list_is_not_deep(made: str) -> None:
-    assert study(f"SELECT id FROM t WHERE id IN ({made})", {"t": COLUMNS}, {}).problems == ()
+    assert analyze_query(f"SELECT id FROM t WHERE id IN ({made})", {"t": COLUMNS}, {}).problems == ()
 
 
 def _calls(terms: int) -> int:
@@ -42,7 +42,7 @@ def _calls(terms: int) -> int:
 
     sys.setprofile(count)
     try:
-        assert study(f"SELECT {' + '.join(['id'] * terms)} AS x FROM t", {"t": COLUMNS}, {}).problems == ()
+        assert analyze_query(f"SELECT {' + '.join(['id'] * terms)} AS x FROM t", {"t": COLUMNS}, {}).problems == ()
     finally:
         sys.setprofile(None)
     return calls["all"]

@@ -3,19 +3,19 @@ from pathlib import Path
 import pytest
 
 from penstock.errors import Origin
-from penstock.project.documents import Document, read, read_text
+from penstock.project.documents import Document, parse_yaml, read_document
 from tests.support import codes, only, plain, spot
 
 
 def document(text: str) -> Document:
-    found, diagnostics = read_text(plain(text), "a.yml")
+    found, diagnostics = parse_yaml(plain(text), "a.yml")
     assert found is not None
     assert not diagnostics
     return found
 
 
 def problems(text: str) -> list[str]:
-    return codes(read_text(plain(text), "a.yml")[1])
+    return codes(parse_yaml(plain(text), "a.yml")[1])
 
 
 def test_values_are_what_yaml_says() -> None:
@@ -60,7 +60,7 @@ def test_a_path_that_ends_early_gives_its_last_part() -> None:
 
 
 def test_two_equal_keys_are_reported_with_both_lines() -> None:
-    found, diagnostics = read_text("name: a\nother: 1\nname: b\n", "a.yml")
+    found, diagnostics = parse_yaml("name: a\nother: 1\nname: b\n", "a.yml")
     twice = only(diagnostics, "yaml-duplicate-key")
     assert twice.origin == Origin("a.yml", 3, 1)
     assert "line 1" in twice.message
@@ -81,7 +81,7 @@ def test_a_key_may_come_up_again_in_another_mapping() -> None:
 
 @pytest.mark.parametrize(("word", "read_as"), [("on", "true"), ("off", "false"), ("yes", "true"), ("No", "false")])
 def test_a_key_that_yaml_reads_as_a_truth_value_is_reported(word: str, read_as: str) -> None:
-    _, diagnostics = read_text(f"name: a\n{word}: push\n", "a.yml")
+    _, diagnostics = parse_yaml(f"name: a\n{word}: push\n", "a.yml")
     trap = only(diagnostics, "yaml-boolean-key")
     assert trap.origin == Origin("a.yml", 2, 1)
     assert trap.params == {"key": word}
@@ -96,7 +96,7 @@ def test_a_quoted_on_is_a_key_like_any_other() -> None:
 
 @pytest.mark.parametrize("key", ["1", "1.5", "2026-01-31", "null"])
 def test_a_key_that_is_not_text_is_reported(key: str) -> None:
-    _, diagnostics = read_text(f"{key}: x\n", "a.yml")
+    _, diagnostics = parse_yaml(f"{key}: x\n", "a.yml")
     found = only(diagnostics, "yaml-key-not-text")
     assert found.origin == Origin("a.yml", 1, 1)
     assert found.params == {"key": key}
@@ -120,19 +120,19 @@ def test_a_list_as_a_key_is_reported() -> None:
     ],
 )
 def test_text_that_is_not_yaml_is_reported_where_reading_stopped(text: str, line: int, column: int) -> None:
-    found, diagnostics = read_text(text, "a.yml")
+    found, diagnostics = parse_yaml(text, "a.yml")
     assert found is None
     assert only(diagnostics, "yaml-syntax").origin == Origin("a.yml", line, column)
 
 
 def test_an_unclosed_bracket_names_the_line_it_was_opened_in() -> None:
-    (found,) = read_text("a: 1\nb: [1, 2\nc: 3\n", "a.yml")[1]
+    (found,) = parse_yaml("a: 1\nb: [1, 2\nc: 3\n", "a.yml")[1]
     assert found.hint is not None
     assert "line 2" in found.hint
 
 
 def test_a_tab_as_indentation_is_named_in_the_hint() -> None:
-    (found,) = read_text("project:\n\tname: x\n", "a.yml")[1]
+    (found,) = parse_yaml("project:\n\tname: x\n", "a.yml")[1]
     assert found.code == "yaml-syntax"
     assert found.origin == Origin("a.yml", 2, 1)
     assert found.hint is not None
@@ -141,7 +141,7 @@ def test_a_tab_as_indentation_is_named_in_the_hint() -> None:
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# a comment\n", "---\n", "---\n...\n"])
 def test_a_file_without_content_is_reported_as_empty(text: str) -> None:
-    found, diagnostics = read_text(text, "a.yml")
+    found, diagnostics = parse_yaml(text, "a.yml")
     assert found is None
     assert only(diagnostics).code == "file-empty"
 
@@ -174,7 +174,7 @@ def test_an_unknown_tag_is_read_as_plain_text() -> None:
 def test_a_file_that_is_not_utf8_is_reported(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "a.yml"
     path.write_bytes(content)
-    found, diagnostics = read(path, "a.yml")
+    found, diagnostics = read_document(path, "a.yml")
     assert found is None
     assert only(diagnostics, "file-unreadable").origin == Origin("a.yml")
 
@@ -182,7 +182,7 @@ def test_a_file_that_is_not_utf8_is_reported(tmp_path: Path, content: bytes) -> 
 def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
     path = tmp_path / "a.yml"
     path.write_bytes(b"\xef\xbb\xbfname: a\n")
-    found, _ = read(path, "a.yml")
+    found, _ = read_document(path, "a.yml")
     assert found is not None
     assert found.origin("name") == Origin("a.yml", 1, 7)
 
@@ -190,7 +190,7 @@ def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
 def test_windows_line_ends_do_not_move_lines(tmp_path: Path) -> None:
     path = tmp_path / "a.yml"
     path.write_bytes(b"a: 1\r\nsql: |\r\n  SELECT x\r\n  FROM y\r\n")
-    found, _ = read(path, "a.yml")
+    found, _ = read_document(path, "a.yml")
     assert found is not None
     assert found.inside(("sql",), found.value["sql"].index("y")) == Origin("a.yml", 4, 8)
 
@@ -246,20 +246,20 @@ def test_the_end_of_a_text_is_a_place_in_it() -> None:
     ],
 )
 def test_json_that_yaml_does_not_read_is_read(text: str, value: object) -> None:
-    document, found = read_text(text, "a.json")
+    document, found = parse_yaml(text, "a.json")
     assert found == []
     assert document is not None
     assert document.value == value
 
 
 def test_half_a_character_and_a_tab_are_called_what_they_are() -> None:
-    _, (half,) = read_text(r'{"a": "\ud83d"}', "a.json")
+    _, (half,) = parse_yaml(r'{"a": "\ud83d"}', "a.json")
     assert (half.code, half.message) == ("yaml-syntax", "this escape is half a character")
-    _, (tab,) = read_text("a:\n\tb: 1", "a.yml")
+    _, (tab,) = parse_yaml("a:\n\tb: 1", "a.yml")
     assert (tab.message, str(tab.origin)) == ("a tab stands where YAML needs spaces", "a.yml:2:1")
 
 
 def test_a_scalar_is_known_as_it_is_written() -> None:
-    document, _ = read_text("a: [NO, 1.10, 'x', ~, {b: 1}]", "a.yml")
+    document, _ = parse_yaml("a: [NO, 1.10, 'x', ~, {b: 1}]", "a.yml")
     assert document is not None
     assert [document.source_text("a", n) for n in range(6)] == ["NO", "1.10", "x", "~", None, None]

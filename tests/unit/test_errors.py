@@ -83,7 +83,9 @@ def test_an_invalid_project_carries_every_reason() -> None:
 
 def test_context_grows_outwards_and_reads_from_the_outside_in() -> None:
     error = ServiceError("unreachable", "no answer", hint="wait", retriable=True)
-    error.during("batch 3 was not written to sink `kept`", node="kept").during("query `orders` stopped", node="orders")
+    error.with_context("batch 3 was not written to sink `kept`", node="kept").with_context(
+        "query `orders` stopped", node="orders"
+    )
     assert str(error).splitlines() == [
         "query `orders` stopped",
         "Caused by:",
@@ -102,7 +104,7 @@ def test_an_error_without_context_is_one_line_and_its_hint() -> None:
 
 
 def test_a_fault_says_which_node_what_and_the_two_flags() -> None:
-    error = QueryFailed("query-failed", "KeyError: 'x'", internal=True).during("sink `kept` failed", node="kept")
+    error = QueryFailed("query-failed", "KeyError: 'x'", internal=True).with_context("sink `kept` failed", node="kept")
     assert error.fault.to_json() == {
         "node": "kept",
         "code": "query-failed",
@@ -138,7 +140,7 @@ def test_a_hint_names_the_nearest_or_lists_what_there_is() -> None:
 
 def test_an_error_of_a_service_survives_a_way_on_which_only_texts_travel() -> None:
     error = ServiceError("unreachable", 'nobody "there"', hint="see\nthere", retriable=True)
-    found = ServiceError.received(f"[PYTHON_EXCEPTION] at line 3\nRuntimeError: {error.conveyed}\n SQLSTATE: 38000")
+    found = ServiceError.received(f"[PYTHON_EXCEPTION] at line 3\nRuntimeError: {error.to_text}\n SQLSTATE: 38000")
     assert found is not None
     assert found.to_json() == error.to_json()
     assert ServiceError.received("RuntimeError: nobody there") is None

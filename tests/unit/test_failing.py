@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.sql.analyze.fallible_query import failing
+from penstock.sql.analyze.fallible_query import find_fallible
 
 INPUTS = {"source.a": ("id", "n", "text"), "source.b": ("id",)}
 CASES: dict[str, dict[str, tuple[str, ...]]] = {
@@ -26,6 +26,6 @@ def test_failing(sql: str) -> None:
     shares = "WITH s AS (SELECT id, n, text FROM `source.a`) SELECT id, n, 10 / n AS q, UPPER(s.text) AS t FROM s"
     beside = "SELECT 5 / id AS other FROM `source.a`"
     steps = {"model.shares": shares, "model.beside": beside, "model.out": sql}
-    found = failing("model.out", steps, INPUTS)
+    found = find_fallible("model.out", steps, INPUTS)
     assert {view: texts for view, texts in found.items() if texts} == {v: t for v, t in CASES[sql].items() if t}
-    assert failing("source.a", steps, INPUTS) == {}
+    assert find_fallible("source.a", steps, INPUTS) == {}

@@ -48,7 +48,7 @@ def test_the_documentation_has_every_difference() -> None:
 def test_every_number_of_arguments_has_a_fixture() -> None:
     trees = [Query(fixture.text, PROJECT).tree for fixture in fixtures()]
     used = {(node.name.upper(), len(node.expressions)) for tree in trees for node in tree.find_all(exp.Anonymous)}
-    counted = {(name, f.fewest + more) for name, f in TABLE.items() for more in range(len(f.spark))}
+    counted = {(name, f.min_arguments + more) for name, f in TABLE.items() for more in range(len(f.spark))}
     assert counted - used == set()
 
 

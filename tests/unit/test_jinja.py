@@ -7,9 +7,9 @@ from contextlib import contextmanager
 import pytest
 
 from penstock.project.budget import MAX_LENGTH, MAX_STEPS
-from penstock.project.config_call import config_of
+from penstock.project.config_call import parse_config_call
 from penstock.project.documents import TextFile
-from penstock.project.template import Rendered, TemplateProblem, Templates
+from penstock.project.template import RenderedSql, TemplateProblem, Templates
 from tests.support import errors, only, spot
 from tests.unit.conftest import MAIN, Check, Findings
 
@@ -21,7 +21,7 @@ ENVIRON = {"REGION": "eu", "API_TOKEN": "do-not-show", "EMPTY": ""}
 VARIABLES = {"days": 7, "countries": ["de", "fr"], "flags": {"on": True}, "nothing": None}
 
 
-def render(text: str, environment: str | None = None) -> Rendered:
+def render(text: str, environment: str | None = None) -> RenderedSql:
     return Templates(MACROS, VARIABLES, ENVIRON, environment).render(text)
 
 
@@ -258,10 +258,14 @@ def test_a_macro_cannot_take_the_name_of_a_function_of_ours(check: Check, name: 
 
 def test_config_is_read_without_rendering() -> None:
     text = "{{ config(materialized='topic', tags=['a'], advanced={'topic': {'partitions': 3}}) }}SELECT {{ gone }}"
-    assert config_of(text)[0] == {"materialized": "topic", "tags": ["a"], "advanced": {"topic": {"partitions": 3}}}
-    assert config_of("{# config(a=1) #}x") == ({}, [])
-    assert config_of("{% if %}config(a=1)") == ({}, [])
-    assert config_of("{{ config(a=1, b=var('x')) }}") == ({"a": 1}, ["b"])
+    assert parse_config_call(text)[0] == {
+        "materialized": "topic",
+        "tags": ["a"],
+        "advanced": {"topic": {"partitions": 3}},
+    }
+    assert parse_config_call("{# config(a=1) #}x") == ({}, [])
+    assert parse_config_call("{% if %}config(a=1)") == ({}, [])
+    assert parse_config_call("{{ config(a=1, b=var('x')) }}") == ({"a": 1}, ["b"])
 
 
 def test_what_config_says_is_what_yaml_would_say(check: Check) -> None:

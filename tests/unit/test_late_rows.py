@@ -3,7 +3,7 @@
 import pytest
 
 from penstock.errors import Severity
-from penstock.keyed.operators import Aggregate, Over, VersionJoin
+from penstock.keyed.operators import Aggregate, OverWindow, VersionJoin
 from penstock.manifest.compile import compile
 from penstock.manifest.model import KeyedStep, QuerySpec
 from penstock.plan.diff import diff
@@ -168,7 +168,7 @@ def test_a_window_whose_late_rows_are_kept_still_gives_rows_only(project_graph: 
 def test_late_rows_of_over_and_of_temporal_joins_are_kept_too(project_graph: Link) -> None:
     over = f"SELECT id, COUNT(*) OVER (PARTITION BY country ORDER BY at) AS n FROM {S}"
     (step,) = keyed(query(project_graph, KEPT, over))
-    assert isinstance(step.operator, Over)
+    assert isinstance(step.operator, OverWindow)
     assert step.late is not None
     assert step.late.sql.startswith("SELECT STRUCT(`orders`.*) AS `row`, `orders`.`at` AS `at`")
     versions = f"SELECT o.id, v.id AS v FROM {S} AS o JOIN {OTHERS} FOR SYSTEM_TIME AS OF o.at AS v ON o.country = v.country WHERE v.id > 0"  # noqa: E501

@@ -32,7 +32,7 @@ def shop(project_graph: Link) -> Graph:
 
 
 def test_the_whole_graph_is_one_tree_a_root_with_repeats_cut_short(shop: Graph) -> None:
-    assert lineage.tree(shop, list(shop.nodes)) + "\n" == plain("""
+    assert lineage.render_tree(shop, list(shop.nodes)) + "\n" == plain("""
         orders_raw (source)
         └── orders_clean (topic)
             ├── order_metrics (spark)
@@ -48,9 +48,9 @@ def test_the_whole_graph_is_one_tree_a_root_with_repeats_cut_short(shop: Graph) 
 
 def test_upstream_of_a_model_ends_at_it(shop: Graph) -> None:
     focus = "model.order_metrics"
-    chosen = lineage.selection(shop, focus, upstream=True, downstream=False)
+    chosen = lineage.select_nodes(shop, focus, upstream=True, downstream=False)
     assert chosen == ["source.orders_raw", "source.customers", "model.orders_clean", focus]
-    assert lineage.tree(shop, chosen, focus).splitlines()[:3] == [
+    assert lineage.render_tree(shop, chosen, focus).splitlines()[:3] == [
         "orders_raw (source)",
         "└── orders_clean (topic)",
         "    └── order_metrics (spark) ← YOU ARE HERE",
@@ -59,8 +59,8 @@ def test_upstream_of_a_model_ends_at_it(shop: Graph) -> None:
 
 def test_downstream_of_a_model_begins_with_it(shop: Graph) -> None:
     focus = "model.orders_clean"
-    chosen = lineage.selection(shop, focus, upstream=False, downstream=True)
-    assert lineage.tree(shop, chosen, focus) + "\n" == plain("""
+    chosen = lineage.select_nodes(shop, focus, upstream=False, downstream=True)
+    assert lineage.render_tree(shop, chosen, focus) + "\n" == plain("""
         orders_clean (topic) ← YOU ARE HERE
         ├── order_metrics (spark)
         │   └── ops_dashboard (exposure)
@@ -71,23 +71,23 @@ def test_downstream_of_a_model_begins_with_it(shop: Graph) -> None:
 
 @pytest.mark.parametrize("both", [True, False])
 def test_without_a_direction_both_are_shown(shop: Graph, both: bool) -> None:
-    chosen = lineage.selection(shop, "model.order_metrics", upstream=both, downstream=both)
+    chosen = lineage.select_nodes(shop, "model.order_metrics", upstream=both, downstream=both)
     assert "source.customers" in chosen
     assert "exposure.ops_dashboard" in chosen
     assert "model.orders_snowflake" not in chosen
 
 
 def test_impact_counts_models_and_exposures(shop: Graph) -> None:
-    assert lineage.impact(shop, "model.orders_clean").splitlines()[1:] == [
+    assert lineage.describe_impact(shop, "model.orders_clean").splitlines()[1:] == [
         "- 2 models: order_metrics, orders_snowflake",
         "- 2 exposures: ops_dashboard, billing_service",
     ]
-    assert lineage.impact(shop, "model.order_metrics").splitlines()[1:] == ["- 1 exposure: ops_dashboard"]
-    assert "nothing else" in lineage.impact(shop, "exposure.ops_dashboard")
+    assert lineage.describe_impact(shop, "model.order_metrics").splitlines()[1:] == ["- 1 exposure: ops_dashboard"]
+    assert "nothing else" in lineage.describe_impact(shop, "exposure.ops_dashboard")
 
 
 def test_mermaid_says_sink_for_a_sink(shop: Graph) -> None:
-    lines = lineage.mermaid(shop, list(shop.nodes)).splitlines()
+    lines = lineage.render_mermaid(shop, list(shop.nodes)).splitlines()
     assert lines[0] == "graph LR"
     assert "    sink_orders_snowflake[orders_snowflake]" in lines
     assert "    model_orders_clean --> sink_orders_snowflake" in lines
@@ -98,7 +98,7 @@ def test_mermaid_keeps_names_apart_that_look_alike(project_graph: Link) -> None:
         project: {name: p}
         sources: [{name: a.b, topic: one}, {name: a_b, topic: two}, {name: a-b, topic: three}]
     """)
-    ids = [line.strip().partition("[")[0] for line in lineage.mermaid(graph, list(graph.nodes)).splitlines()[1:]]
+    ids = [line.strip().partition("[")[0] for line in lineage.render_mermaid(graph, list(graph.nodes)).splitlines()[1:]]
     assert len(set(ids)) == 3
 
 
@@ -108,7 +108,7 @@ def test_a_node_is_found_by_id_or_name_models_first(project_graph: Link) -> None
         sources: [{name: orders, topic: t}]
         models: [{name: orders, sql: 'SELECT x FROM {{ source("orders") }}'}]
     """)
-    assert [n and n.id for n in map(graph.named, ["orders", "source.orders", "nobody"])] == [
+    assert [n and n.id for n in map(graph.find_node, ["orders", "source.orders", "nobody"])] == [
         "model.orders",
         "source.orders",
         None,
@@ -121,7 +121,7 @@ def test_a_producer_and_its_source_form_no_endless_tree(project_graph: Link) -> 
         sources: [{name: s, topic: t}]
         exposures: [{name: app, type: application, role: both, consumes: [{source: s}], produces: [{source: s}]}]
     """)
-    assert lineage.tree(graph, list(graph.nodes)).splitlines()[:2] == ["s (source)", "└── app (exposure)"]
+    assert lineage.render_tree(graph, list(graph.nodes)).splitlines()[:2] == ["s (source)", "└── app (exposure)"]
 
 
 CHANGES = """

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from penstock.errors import Severity
-from penstock.graph.analysis import as_columns
+from penstock.graph.analysis import match_spelling
 from penstock.sql.types.columns import Column
 from tests.support import codes, only, spot
 from tests.unit.conftest import PIPELINE, Check, Compile, Findings, Link
@@ -237,8 +237,8 @@ def test_a_key_has_the_spelling_of_its_columns_everywhere(pipeline_graph: Link, 
 
 def test_a_column_that_is_spelt_as_the_key_goes_before_others() -> None:
     columns = (Column("Id", "INT"), Column("ID", "INT"))
-    assert as_columns(("ID", "id", "gone"), columns) == ("ID", "Id", "gone")
-    assert as_columns(("ID",), None) == ("ID",)
+    assert match_spelling(("ID", "id", "gone"), columns) == ("ID", "Id", "gone")
+    assert match_spelling(("ID",), None) == ("ID",)
 
 
 def test_the_columns_of_files_are_read_before_anything_runs(check: Check) -> None:

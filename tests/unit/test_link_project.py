@@ -1,7 +1,7 @@
 import pytest
 
 from penstock.errors import Severity
-from penstock.graph.graph import EventTime
+from penstock.graph.graph import EventTimeColumn
 from tests.support import codes, errors, only, spot
 from tests.unit.conftest import MAIN, Check, Findings, Link
 
@@ -349,7 +349,7 @@ def test_event_time_survives_a_model_under_its_new_name(project_graph: Link) -> 
     text = HEAD + model("a", 'SELECT id, at AS happened FROM {{ source("orders") }}')
     text += model("b", 'SELECT * FROM {{ ref("a") }}') + model("c", 'SELECT id FROM {{ ref("b") }}')
     graph = project_graph(text)
-    assert graph["model.b"].event_time == EventTime("happened", 2000)
+    assert graph["model.b"].event_time == EventTimeColumn("happened", 2000)
     assert graph["model.c"].event_time is None
 
 

@@ -9,7 +9,7 @@ from penstock.cli import output
 from penstock.errors import Diagnostic, QueryFailed, ServiceError, Severity
 from penstock.runtime.batch.progress import QueryProgress
 
-BROKEN = QueryFailed("query-failed", "it broke", hint="mend it").during("query `q` stopped", node="q")
+BROKEN = QueryFailed("query-failed", "it broke", hint="mend it").with_context("query `q` stopped", node="q")
 
 
 @pytest.fixture(autouse=True)

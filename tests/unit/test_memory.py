@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from penstock.graph.memory import FILE, Memory
+from penstock.graph.memory import FILE, AnalysisCache
 from penstock.manifest.compile import compile
-from penstock.sql.analyze.analysis import Study, study
+from penstock.sql.analyze.analysis import QueryAnalysis, analyze_query
 from penstock.sql.analyze.analysis_json import from_json, to_json
 from penstock.sql.stateful.stages import Flow
 from penstock.sql.types.columns import Column, Columns
@@ -39,14 +39,14 @@ QUERIES = [
 ANSWERS = {"fraud": "STRUCT<`score`: DOUBLE>"}
 
 
-def recalled(root: Path, sql: str = QUERIES[0], inputs: dict[str, Columns | None] | None = None) -> Study:
-    return Memory(root).study(sql, INPUTS if inputs is None else inputs, ANSWERS)
+def recalled(root: Path, sql: str = QUERIES[0], inputs: dict[str, Columns | None] | None = None) -> QueryAnalysis:
+    return AnalysisCache(root).analyze(sql, INPUTS if inputs is None else inputs, ANSWERS)
 
 
 def remember(root: Path, *queries: str) -> dict[str, Any]:
-    memory = Memory(root)
+    memory = AnalysisCache(root)
     for sql in queries or QUERIES[:1]:
-        memory.study(sql, INPUTS, ANSWERS)
+        memory.analyze(sql, INPUTS, ANSWERS)
     memory.save()
     kept: dict[str, Any] = json.loads((root / FILE).read_text())
     return kept
@@ -57,7 +57,7 @@ def plant(root: Path, kept: Any) -> None:
     (root / FILE).write_text(kept if isinstance(kept, str) else json.dumps(kept))
 
 
-LIE = Study(True, columns=(Column("planted", "BIGINT"),))
+LIE = QueryAnalysis(True, columns=(Column("planted", "BIGINT"),))
 
 
 def lying(root: Path) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def lying(root: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("sql", QUERIES)
 def test_a_study_that_is_kept_is_equal_to_the_one_that_was_made(tmp_path: Path, sql: str) -> None:
-    made = study(sql, INPUTS, ANSWERS)
+    made = analyze_query(sql, INPUTS, ANSWERS)
     assert from_json(json.loads(json.dumps(to_json(made)))) == made
     remember(tmp_path, sql)
     assert recalled(tmp_path, sql) == made
@@ -102,7 +102,7 @@ def test_anything_else_that_is_studied_is_studied_anew(
     tmp_path: Path, sql: str, inputs: dict[str, Columns | None], answers: dict[str, str]
 ) -> None:
     plant(tmp_path, lying(tmp_path))
-    assert Memory(tmp_path).study(sql, inputs, answers) != LIE
+    assert AnalysisCache(tmp_path).analyze(sql, inputs, answers) != LIE
 
 
 OTHER_WAYS = [
@@ -131,9 +131,9 @@ def test_the_ways_differ_in_every_field() -> None:
 
 @pytest.mark.parametrize("flow", OTHER_WAYS, ids=str)
 def test_rows_that_come_another_way_are_studied_anew(tmp_path: Path, flow: Flow) -> None:
-    memory = Memory(tmp_path)
-    memory.study(QUERIES[0], INPUTS, ANSWERS, {"source.s": Flow()})
-    memory.study(QUERIES[0], INPUTS, ANSWERS, {"source.s": flow})
+    memory = AnalysisCache(tmp_path)
+    memory.analyze(QUERIES[0], INPUTS, ANSWERS, {"source.s": Flow()})
+    memory.analyze(QUERIES[0], INPUTS, ANSWERS, {"source.s": flow})
     memory.save()
     assert len(json.loads((tmp_path / FILE).read_text())["studies"]) == 2
 
@@ -141,9 +141,9 @@ def test_rows_that_come_another_way_are_studied_anew(tmp_path: Path, flow: Flow)
 def test_names_and_types_cannot_be_mixed_up_in_what_it_is_known_by(tmp_path: Path) -> None:
     one: dict[str, Columns | None] = {"source.s": (Column("a', 'INT", None),)}
     other: dict[str, Columns | None] = {"source.s": (Column("a", "INT"),)}
-    memory = Memory(tmp_path)
-    memory.study("SELECT * FROM `source.s`", one, {})
-    assert memory.study("SELECT * FROM `source.s`", other, {}).columns == (Column("a", "INT"),)
+    memory = AnalysisCache(tmp_path)
+    memory.analyze("SELECT * FROM `source.s`", one, {})
+    assert memory.analyze("SELECT * FROM `source.s`", other, {}).columns == (Column("a", "INT"),)
 
 
 def test_only_what_was_used_is_kept(tmp_path: Path) -> None:
@@ -159,8 +159,8 @@ def test_nothing_is_written_when_nothing_is_new(tmp_path: Path) -> None:
 
 
 def test_without_a_place_nothing_is_kept(tmp_path: Path) -> None:
-    memory = Memory()
-    assert memory.study(QUERIES[0], INPUTS, ANSWERS) == study(QUERIES[0], INPUTS, ANSWERS)
+    memory = AnalysisCache()
+    assert memory.analyze(QUERIES[0], INPUTS, ANSWERS) == analyze_query(QUERIES[0], INPUTS, ANSWERS)
     memory.save()
     assert list(tmp_path.iterdir()) == []
 
@@ -194,7 +194,7 @@ WRONG_FILES: dict[str, Callable[[dict[str, Any]], Any]] = {
 @pytest.mark.parametrize("change", WRONG_FILES.values(), ids=WRONG_FILES.keys())
 def test_a_damaged_or_foreign_file_is_as_good_as_none(tmp_path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     plant(tmp_path, change(lying(tmp_path)))
-    expected = study(QUERIES[0], INPUTS, ANSWERS)
+    expected = analyze_query(QUERIES[0], INPUTS, ANSWERS)
     assert recalled(tmp_path) == expected
     remember(tmp_path)
     assert recalled(tmp_path) == expected
@@ -203,14 +203,14 @@ def test_a_damaged_or_foreign_file_is_as_good_as_none(tmp_path: Path, change: Ca
 def test_a_file_that_is_no_text_is_as_good_as_none(tmp_path: Path) -> None:
     remember(tmp_path)
     (tmp_path / FILE).write_bytes(b"\xff\xfe\x00")
-    assert recalled(tmp_path) == study(QUERIES[0], INPUTS, ANSWERS)
+    assert recalled(tmp_path) == analyze_query(QUERIES[0], INPUTS, ANSWERS)
 
 
 @pytest.mark.parametrize("value", [None, 5, "text", [], {}, [[]], {"sound": True}])
 def test_a_study_that_is_none_is_made_anew(tmp_path: Path, value: Any) -> None:
     kept = remember(tmp_path)
     plant(tmp_path, {**kept, "studies": dict.fromkeys(kept["studies"], value)})
-    assert recalled(tmp_path) == study(QUERIES[0], INPUTS, ANSWERS)
+    assert recalled(tmp_path) == analyze_query(QUERIES[0], INPUTS, ANSWERS)
 
 
 PROJECT = """

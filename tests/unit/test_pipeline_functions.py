@@ -4,7 +4,7 @@ import pytest
 from sqlglot import exp
 
 from penstock.clients.jvm.udfs import functions as rowwise
-from penstock.sql.analyze.output_schema import analyse
+from penstock.sql.analyze.output_schema import analyze_outputs
 from penstock.sql.catalog.pipeline_functions import PIPELINE_TABLE
 from penstock.sql.parse.dialects import PIPELINE, PROJECT
 from penstock.sql.parse.query import Query, parse
@@ -29,7 +29,7 @@ def test_every_function_has_a_fixture_with_every_number_of_arguments() -> None:
     called = _calls()
     used = {(id(PIPELINE_TABLE[name]), count) for name, count in called if name in PIPELINE_TABLE}
     assert {name for name, f in PIPELINE_TABLE.items() if not any(known == id(f) for known, _ in used)} == set()
-    counted = {(name, f.fewest + more) for name, f in PIPELINE_TABLE.items() for more in range(len(f.spark))}
+    counted = {(name, f.min_arguments + more) for name, f in PIPELINE_TABLE.items() for more in range(len(f.spark))}
     lacking = {(name, count) for name, count in counted if (id(PIPELINE_TABLE[name]), count) not in used}
     assert lacking == set()
 
@@ -103,7 +103,7 @@ def test_what_spark_cannot_say_is_refused_with_its_place(expression: str, code: 
 def test_queries_that_spark_cannot_run_are_refused(text: str, said: str) -> None:
     parsed = parse(text, PIPELINE)
     assert isinstance(parsed, Query)
-    (problem,) = analyse(parsed, {"t": None}).problems
+    (problem,) = analyze_outputs(parsed, {"t": None}).problems
     assert (problem.code, problem.message) == ("sql-unsupported", said)
     assert problem.hint
 

@@ -3,8 +3,8 @@
 import pytest
 from sqlglot import exp
 
-from penstock.sql.analyze.fallible import risks
-from penstock.sql.analyze.operand_types import tell
+from penstock.sql.analyze.fallible import fallible_expressions
+from penstock.sql.analyze.operand_types import set_kind
 from penstock.sql.parse.dialects import PROJECT
 from penstock.sql.parse.query import Query
 
@@ -67,6 +67,6 @@ CASES = {
 def test_risks(sql: str) -> None:
     tree = Query(sql, PROJECT).take_tree()
     for division in tree.find_all(exp.Div):
-        tell(division, "DOUBLE")
-    found = risks(tree, {"t": COLUMNS}, frozenset({"ask"}))
+        set_kind(division, "DOUBLE")
+    found = fallible_expressions(tree, {"t": COLUMNS}, frozenset({"ask"}))
     assert found.get("t", ()) == CASES[sql]

@@ -10,7 +10,7 @@ import pytest
 
 from penstock.errors import Diagnostic, ProjectInvalid, Severity
 from penstock.graph.link import link
-from penstock.graph.memory import Memory
+from penstock.graph.memory import AnalysisCache
 from penstock.project.load import load
 from penstock.project.parse import parse
 from penstock.project.stream_project import Rules
@@ -338,7 +338,7 @@ def judge(tmp_path: Path) -> Judge:
         project, found = parse(documents)
         assert project is not None
         assert [*notes, *found] == []
-        return link(project, {}, Memory(), today=TODAY)[1]
+        return link(project, {}, AnalysisCache(), today=TODAY)[1]
 
     return run
 

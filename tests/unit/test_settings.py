@@ -15,7 +15,7 @@ from penstock.errors import ProjectInvalid, ServiceError, Severity
 from penstock.manifest.model import Every
 from penstock.project.clusters import pipeline_clusters
 from penstock.project.settings import settings_from
-from penstock.settings import INERT, Settings, without_effect
+from penstock.settings import INERT, Settings, ineffective_settings
 from penstock.workflow.stages import Target, check, compiled
 from tests.support import only, spot
 from tests.unit.conftest import PIPELINE, Check, Findings
@@ -345,8 +345,8 @@ def test_every_setting_without_effect_is_a_setting_and_none_is_told_that_was_not
         for step in name.split("."):
             assert step in type(section).model_fields
             section = getattr(section, step)
-    assert list(without_effect(Settings())) == []
-    told = without_effect(
+    assert list(ineffective_settings(Settings())) == []
+    told = ineffective_settings(
         settings_from(
             {
                 "STREAMLING__STATE_BACKEND__SQLITE__MAX_CONNECTIONS": "3",

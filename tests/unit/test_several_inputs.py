@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from penstock.graph.column_lineage import above
+from penstock.graph.column_lineage import upstream_edges
 from tests.support import codes, errors, link_text, only
 from tests.unit.conftest import MAIN, Check, Compile, Findings
 
@@ -56,4 +56,4 @@ def test_the_lineage_of_a_column_ends_at_its_depth(tmp_path: Path) -> None:
         for n, origin in enumerate(['source("a")', 'ref("m0")', 'ref("m1")'])
     )
     graph = link_text(tmp_path, {MAIN: text})
-    assert [len(above(graph, "model.m2", "id", depth)) for depth in (None, 2, 1, 0)] == [3, 2, 1, 0]
+    assert [len(upstream_edges(graph, "model.m2", "id", depth)) for depth in (None, 2, 1, 0)] == [3, 2, 1, 0]

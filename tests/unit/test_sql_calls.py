@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.sql.analyze.analysis import bound, study
+from penstock.sql.analyze.analysis import analyze_query, bind_query
 from penstock.sql.analyze.analysis_json import from_json, to_json
 from penstock.sql.analyze.type_choices import state_text, unnested_text
 from penstock.sql.parse.dialects import PROJECT
@@ -20,13 +20,13 @@ TYPED = (*COLUMNS, Column("at", "TIMESTAMP"), Column("d", "DATE"), Column("b", "
 
 def problems(text: str) -> list[tuple[str, int]]:
     """Codes, and where each of them is reported."""
-    found = study(text, {"t": COLUMNS}, {})
+    found = analyze_query(text, {"t": COLUMNS}, {})
     return [(problem.code, problem.offset) for problem in found.problems]
 
 
 def of_types(text: str) -> list[tuple[str, int]]:
     """Codes and places of what is wrong or doubtful in a query over columns of many types."""
-    found = study(text, {"t": TYPED}, {})
+    found = analyze_query(text, {"t": TYPED}, {})
     assert from_json(to_json(found)) == found
     return [(problem.code, problem.offset) for problem in (*found.problems, *found.notes)]
 
@@ -119,7 +119,7 @@ def test_what_is_sound_is_left_alone(text: str) -> None:
     ],
 )
 def test_a_hint_names_the_way_out(text: str, hint: str) -> None:
-    assert only(study(text, {"t": COLUMNS}, {}).problems).hint == hint
+    assert only(analyze_query(text, {"t": COLUMNS}, {}).problems).hint == hint
 
 
 def test_an_unknown_function_of_a_pipeline_is_reported_too(check: Check) -> None:
@@ -137,10 +137,10 @@ def test_an_unknown_function_of_a_pipeline_is_reported_too(check: Check) -> None
 
 
 def spark_sql(text: str) -> str:
-    found = study(text, {"t": COLUMNS}, {})
+    found = analyze_query(text, {"t": COLUMNS}, {})
     assert found.problems == ()
     kept = from_json(to_json(found))
-    return to_spark(bound(text, ["t"], kept.operands))
+    return to_spark(bind_query(text, ["t"], kept.operands))
 
 
 def test_whole_numbers_are_divided_without_remainder_in_every_clause() -> None:
@@ -160,7 +160,7 @@ def test_the_type_of_a_call_counts_not_that_of_its_arguments() -> None:
 
 
 def test_what_is_not_known_is_decided_by_spark_when_it_knows_the_types() -> None:
-    found = study("SELECT x / 2 AS h FROM t", {"t": None}, {})
+    found = analyze_query("SELECT x / 2 AS h FROM t", {"t": None}, {})
     assert found.operands in ((), (None,))
     sql = "SELECT x / 2 AS h, AVG(x) FILTER (WHERE x > 1) AS m FROM t"
     assert to_spark(Query(sql, PROJECT)) == (
@@ -170,7 +170,7 @@ def test_what_is_not_known_is_decided_by_spark_when_it_knows_the_types() -> None
 
 
 def test_one_operand_that_is_no_whole_number_decides() -> None:
-    found = study("SELECT x / 2.5 AS h FROM t", {"t": None}, {})
+    found = analyze_query("SELECT x / 2.5 AS h FROM t", {"t": None}, {})
     assert found.operands not in ((), (None,))
 
 
@@ -261,14 +261,14 @@ def test_a_text_or_a_number_is_no_condition(condition: str) -> None:
 )  # fmt: skip
 def test_a_text_that_cannot_be_read_as_what_it_is_compared_with_is_an_error(condition: str) -> None:
     text = f"SELECT x FROM t WHERE {condition}"
-    found = study(text, {"t": TYPED}, {})
+    found = analyze_query(text, {"t": TYPED}, {})
     assert [p.code for p in found.problems] == ["sql-argument"]
     assert found.notes == ()
 
 
 @pytest.mark.parametrize("condition", ["MAX(at) > 'garbage'", "MIN(i) = 'a'", "i = 'a'", "SUM(x) <> ''"])
 def test_conditions_of_groups_are_read_as_those_of_rows(condition: str) -> None:
-    found = study(f"SELECT i, COUNT(*) AS n FROM t GROUP BY i HAVING {condition}", {"t": TYPED}, {})
+    found = analyze_query(f"SELECT i, COUNT(*) AS n FROM t GROUP BY i HAVING {condition}", {"t": TYPED}, {})
     assert [p.code for p in found.problems] == ["sql-argument"]
 
 
@@ -282,7 +282,7 @@ def test_conditions_of_groups_are_read_as_those_of_rows(condition: str) -> None:
     ],
 )  # fmt: skip
 def test_a_text_that_can_be_read_so_is_left_alone(condition: str) -> None:
-    found = study(f"SELECT x FROM t WHERE {condition}", {"t": TYPED}, {})
+    found = analyze_query(f"SELECT x FROM t WHERE {condition}", {"t": TYPED}, {})
     assert (found.problems, found.notes) == ((), ())
 
 
@@ -306,7 +306,7 @@ def test_a_sum_is_of_numbers(expression: str) -> None:
 )
 def test_a_text_that_is_read_as_a_number_is_pointed_out(expression: str) -> None:
     text = f"SELECT {expression} AS y FROM t"
-    found = study(text, {"t": TYPED}, {})
+    found = analyze_query(text, {"t": TYPED}, {})
     assert [p.code for p in found.notes] == ["sql-text-as-number"]
     assert found.problems == ()
 
@@ -357,17 +357,17 @@ ROWS = (Column("r", "STRUCT<x: INT, inner: STRUCT<y: STRING>>"), Column("n", "IN
     ],
 )
 def test_a_field_that_is_not_there_is_refused(text: str, word: str) -> None:
-    found = only(study(text, {"t": ROWS}, {}).problems)
+    found = only(analyze_query(text, {"t": ROWS}, {}).problems)
     assert (found.code, found.offset, found.subject) == ("sql-unknown-column", text.index(f".{word}") + 1, word)
 
 
 @pytest.mark.parametrize("field", ["r.x", "t.r.X", "r.inner.y", "t.r.inner.y", "r.inner", "m.foo"])
 def test_a_field_is_found_through_rows_in_rows(field: str) -> None:
-    assert study(f"SELECT {field} AS a FROM t", {"t": ROWS}, {}).problems == ()
+    assert analyze_query(f"SELECT {field} AS a FROM t", {"t": ROWS}, {}).problems == ()
 
 
 def test_an_input_with_the_name_of_a_column_is_no_row() -> None:
-    assert study("SELECT t.n, n.m FROM t LEFT SEMI JOIN t AS n ON t.n = n.n", {"t": ROWS}, {}).problems == ()
+    assert analyze_query("SELECT t.n, n.m FROM t LEFT SEMI JOIN t AS n ON t.n = n.n", {"t": ROWS}, {}).problems == ()
 
 
 @pytest.mark.parametrize(
@@ -382,7 +382,7 @@ def test_an_input_with_the_name_of_a_column_is_no_row() -> None:
     ],
 )
 def test_a_map_is_no_key(text: str) -> None:
-    found = only(study(text, {"t": ROWS}, {}).problems)
+    found = only(analyze_query(text, {"t": ROWS}, {}).problems)
     assert (found.code, found.hint) == (
         "sql-argument",
         "take an element of it: m['key'], or make a text of it: JSON_STRING(m)",
@@ -444,7 +444,7 @@ def test_state_does_not_depend_on_how_rows_of_an_unknown_type_are_made(before: s
 )
 def test_what_cannot_be_unnested_is_refused(join: str, said: str) -> None:
     text = f"SELECT s, k FROM t CROSS JOIN {join}"
-    found = only(study(text, {"t": COLUMNS}, {}).problems)
+    found = only(analyze_query(text, {"t": COLUMNS}, {}).problems)
     assert (found.code, found.subject, found.offset) == ("sql-argument", "UNNEST", text.index("UNNEST(") + 7)
     assert said in found.message
 
@@ -455,7 +455,7 @@ def test_what_cannot_be_unnested_is_refused(join: str, said: str) -> None:
      "UNNEST(MAP_FILTER(m, (p, q) -> q > 1)) AS u(k, v)", "UNNEST(SPLIT(s, ',')) AS u(k)"],
 )  # fmt: skip
 def test_what_can_be_unnested_or_is_of_an_unknown_type_passes(join: str) -> None:
-    assert study(f"SELECT s FROM t CROSS JOIN {join}", {"t": COLUMNS}, {}).problems == ()
+    assert analyze_query(f"SELECT s FROM t CROSS JOIN {join}", {"t": COLUMNS}, {}).problems == ()
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import pytest
 
-from penstock.sql.analyze.column_lineage import InputColumn, passed
-from penstock.sql.analyze.output_schema import Analysis, analyse
+from penstock.sql.analyze.column_lineage import InputColumn, unchanged_columns
+from penstock.sql.analyze.output_schema import OutputAnalysis, analyze_outputs
 from penstock.sql.parse.dialects import PROJECT
 from penstock.sql.parse.query import Query, parse
 from penstock.sql.types.columns import Column, Columns
@@ -20,10 +20,10 @@ INPUTS: dict[str, Columns | None] = {
 }
 
 
-def analysis(text: str) -> Analysis:
+def analysis(text: str) -> OutputAnalysis:
     parsed = parse(text, PROJECT)
     assert isinstance(parsed, Query), parsed
-    return analyse(parsed, INPUTS)
+    return analyze_outputs(parsed, INPUTS)
 
 
 def columns(text: str) -> list[tuple[str, str | None]]:
@@ -77,7 +77,7 @@ def test_the_case_of_a_name_does_not_matter() -> None:
 def test_a_column_declared_in_mixed_case_keeps_its_name_and_type() -> None:
     parsed = parse("SELECT orderId, orderid AS again FROM t WHERE ORDERID > 1", PROJECT)
     assert isinstance(parsed, Query)
-    found = analyse(parsed, {"t": (Column("orderId", "BIGINT"),)})
+    found = analyze_outputs(parsed, {"t": (Column("orderId", "BIGINT"),)})
     assert found.problems == ()
     assert found.columns == (Column("orderId", "BIGINT"), Column("again", "BIGINT"))
 
@@ -178,9 +178,9 @@ def test_nothing_is_missing_beside_a_subquery_over_an_unknown_input() -> None:
 
 def test_outputs_that_are_an_input_column_unchanged_are_told() -> None:
     found = analysis("SELECT id AS k, at, UPPER(name) AS name FROM t")
-    assert passed(found.origins) == {"k": InputColumn("t", "id"), "at": InputColumn("t", "at")}
+    assert unchanged_columns(found.origins) == {"k": InputColumn("t", "id"), "at": InputColumn("t", "at")}
 
 
 def test_unchanged_columns_are_told_through_subqueries() -> None:
     found = analysis("SELECT x.moment FROM (SELECT at AS moment FROM t) AS x")
-    assert passed(found.origins) == {"moment": InputColumn("t", "at")}
+    assert unchanged_columns(found.origins) == {"moment": InputColumn("t", "at")}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from penstock.errors import QueryFailed
-from penstock.sql.analyze.analysis import bound, study
+from penstock.sql.analyze.analysis import analyze_query, bind_query
 from penstock.sql.lint.gate import check_expression, check_statement
 from penstock.sql.parse.dialects import PIPELINE, PROJECT
 from penstock.sql.parse.query import Problem, parse
@@ -90,9 +90,9 @@ def test_of_hints_only_those_of_joins_reach_spark(hint: str) -> None:
     ],
 )
 def test_what_is_on_the_list_passes_both_checks(text: str) -> None:
-    found = study(text, {"t": COLUMNS}, {})
+    found = analyze_query(text, {"t": COLUMNS}, {})
     assert found.problems == ()
-    check_statement(to_spark(bound(text, ("t",))), ["t"])
+    check_statement(to_spark(bind_query(text, ("t",))), ["t"])
 
 
 @pytest.mark.parametrize("path", ["text.`/etc/passwd`", "`/etc/passwd`", "a.b.c"])
@@ -103,7 +103,7 @@ def test_tables_outside_of_the_project_are_found_wherever_they_stand(path: str) 
         f"WITH q AS (SELECT * FROM {path}) SELECT id FROM q, t",
         f"SELECT id FROM t, LATERAL (SELECT 1 FROM {path}) AS q",
     ):
-        assert "sql-unknown-table" in {p.code for p in study(text, {"t": COLUMNS}, {}).problems}, text
+        assert "sql-unknown-table" in {p.code for p in analyze_query(text, {"t": COLUMNS}, {}).problems}, text
         with pytest.raises(QueryFailed, match=r"no view of its query|cannot be read|not supported"):
             check_statement(text, ["t"])
 
@@ -129,7 +129,7 @@ def test_the_text_for_spark_is_refused_on_its_own(sql: str) -> None:
 def test_a_name_that_breaks_out_of_its_place_does_not_reach_spark() -> None:
     text = "SELECT id, x FROM t LATERAL VIEW explode(a) `q AS x LATERAL VIEW java_method('a', 'b') r` AS x"
     with pytest.raises(QueryFailed):
-        check_statement(to_spark(bound(text, ("t",))), ["t"])
+        check_statement(to_spark(bind_query(text, ("t",))), ["t"])
 
 
 @pytest.mark.parametrize(
@@ -184,15 +184,15 @@ def test_every_function_that_is_translated_passes() -> None:
 
 
 def test_a_function_that_is_refused_is_not_offered() -> None:
-    found = study("SELECT java_metod(id) AS x FROM t", {"t": (Column("id", "BIGINT"),)}, {}).problems
+    found = analyze_query("SELECT java_metod(id) AS x FROM t", {"t": (Column("id", "BIGINT"),)}, {}).problems
     assert [(p.code, "JAVA" in (p.hint or "")) for p in found] == [("sql-unknown-function", False)]
 
 
 def test_a_pivot_cannot_run_as_a_stream() -> None:
-    found = study("SELECT * FROM t PIVOT (SUM(id) FOR id IN (1, 2))", {"t": (Column("id", "BIGINT"),)}, {})
+    found = analyze_query("SELECT * FROM t PIVOT (SUM(id) FOR id IN (1, 2))", {"t": (Column("id", "BIGINT"),)}, {})
     assert any(c.name == "PIVOT" and c.never for c in found.constructs)
 
 
 def test_a_hint_is_named_as_it_is_written() -> None:
-    found = study("SELECT /*+ COALESCE(1) */ id FROM t", {"t": (Column("id", "BIGINT"),)}, {}).problems
+    found = analyze_query("SELECT /*+ COALESCE(1) */ id FROM t", {"t": (Column("id", "BIGINT"),)}, {}).problems
     assert [p.message for p in found] == ["the hint COALESCE is not supported"]

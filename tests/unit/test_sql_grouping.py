@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.sql.analyze.analysis import study
+from penstock.sql.analyze.analysis import analyze_query
 from penstock.sql.types.columns import Column
 
 COLUMNS = (
@@ -19,7 +19,7 @@ HOUR = "TUMBLE(at, INTERVAL '1' HOUR)"
 
 
 def problems(text: str) -> list[tuple[str, int]]:
-    found = study(text, {"t": COLUMNS, "u": COLUMNS}, {})
+    found = analyze_query(text, {"t": COLUMNS, "u": COLUMNS}, {})
     return [(problem.code, problem.offset) for problem in found.problems]
 
 
@@ -81,7 +81,7 @@ def test_what_has_one_value_in_a_group_is_left_alone(text: str) -> None:
 )
 def test_an_aggregate_stands_where_rows_are_grouped(text: str, place: str) -> None:
     assert problems(text) == [("sql-not-grouped", text.index(place))]
-    assert not any(construct.way_out for construct in study(text, {"t": COLUMNS, "u": COLUMNS}, {}).constructs)
+    assert not any(construct.way_out for construct in analyze_query(text, {"t": COLUMNS, "u": COLUMNS}, {}).constructs)
 
 
 def test_an_aggregate_of_a_subquery_is_its_own() -> None:

@@ -3,7 +3,7 @@ import re
 import pytest
 
 from penstock.sql.parse.dialects import PIPELINE, PROJECT
-from penstock.sql.parse.query import Problem, Query, bind, parse, rename_tables, select_all, tables
+from penstock.sql.parse.query import Problem, Query, bind_tables, parse, rename_tables, select_all, tables
 from penstock.sql.rewrite.translate import to_spark
 
 
@@ -115,7 +115,7 @@ def test_unnested_columns_are_no_tables() -> None:
 
 
 def test_binding_keeps_the_written_name_as_alias() -> None:
-    bound = bind(
+    bound = bind_tables(
         query("SELECT orders.a, o.b FROM raw.orders JOIN other AS o ON true"),
         {"raw.orders": "source.raw.orders", "other": "model.other"},
     )
@@ -126,7 +126,7 @@ def test_binding_keeps_the_written_name_as_alias() -> None:
 
 def test_binding_leaves_the_query_as_it_was() -> None:
     before = query("SELECT a FROM t")
-    bind(before, {"t": "source.t"})
+    bind_tables(before, {"t": "source.t"})
     rename_tables(before, str.upper)
     assert to_spark(before) == "SELECT `a` FROM `t`"
 
@@ -136,7 +136,7 @@ def test_a_cte_of_the_name_of_a_table_hides_it_only_where_it_can_be_seen() -> No
     assert [t.name for t in tables(hidden)] == ["a"]
     own = query("WITH a AS (SELECT * FROM a WHERE id > 5) SELECT * FROM a")
     assert [t.name for t in tables(own)] == ["a"]
-    bound = to_spark(bind(own, {"a": "source.a"}))
+    bound = to_spark(bind_tables(own, {"a": "source.a"}))
     assert bound.count("`source.a`") == 1
     assert bound.endswith("SELECT * FROM `a`")
 

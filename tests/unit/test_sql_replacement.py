@@ -3,7 +3,7 @@
 from sqlglot import exp, parse_one
 
 from penstock.sql.parse.replacement import replace_node
-from penstock.sql.types.inference_overrides import tell_types
+from penstock.sql.types.inference_overrides import insert_type_casts
 
 
 def listed(tree: exp.Expr) -> list[exp.Expr]:
@@ -36,7 +36,7 @@ def test_a_single_argument_and_a_misnumbered_entry_are_replaced_too() -> None:
 
 def test_types_of_numbers_are_written_around_each_entry() -> None:
     tree = parse_one("SELECT a FROM t WHERE a IN (1.5, 2, 1e3)")
-    tell_types(tree, {})
+    insert_type_casts(tree, {})
     expected = "SELECT a FROM t WHERE a IN (CAST(1.5 AS DECIMAL(2, 1)), 2, CAST(1e3 AS DOUBLE))"
     assert tree.sql() == expected
     assert all(node.parent is not None for node in tree.walk() if node is not tree)

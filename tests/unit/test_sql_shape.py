@@ -1,7 +1,7 @@
 import pytest
 
-from penstock.sql.analyze.statefulness import stateful_constructs, unsupported, windows
-from penstock.sql.analyze.window_columns import follow
+from penstock.sql.analyze.statefulness import root_windows, stateful_constructs, unsupported_problems
+from penstock.sql.analyze.window_columns import index_windows
 from penstock.sql.parse.dialects import PIPELINE, PROJECT
 from penstock.sql.parse.query import Problem, Query, parse
 
@@ -14,7 +14,7 @@ def query(text: str) -> Query:
 
 def refused(text: str) -> tuple[Problem, ...]:
     constructs = stateful_constructs(query(text))
-    return (*unsupported(constructs, never=True), *unsupported(constructs, never=False))
+    return (*unsupported_problems(constructs, never=True), *unsupported_problems(constructs, never=False))
 
 
 def constructs(text: str) -> list[str]:
@@ -57,7 +57,7 @@ def test_a_windowed_aggregate_has_memory_and_runs(window: str) -> None:
     text = f"SELECT k, COUNT(*) AS n FROM t GROUP BY k, {window}"
     assert constructs(text) == ["GROUP BY"]
     assert refused(text) == ()
-    (found,) = windows(follow(query(text).tree))
+    (found,) = root_windows(index_windows(query(text).tree))
     assert text[found.offset :].startswith(found.column)
 
 

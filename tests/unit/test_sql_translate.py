@@ -2,7 +2,7 @@ import pytest
 
 from penstock.sql.parse.dialects import PIPELINE, PROJECT
 from penstock.sql.parse.query import Query, parse
-from penstock.sql.rewrite.propagate_op import carry_operation
+from penstock.sql.rewrite.propagate_op import add_op_output
 from penstock.sql.rewrite.translate import to_spark
 
 
@@ -21,7 +21,7 @@ def pipeline(text: str) -> str:
 def carried(text: str) -> str:
     parsed = parse(text, PIPELINE)
     assert isinstance(parsed, Query), parsed
-    return to_spark(carry_operation(parsed))
+    return to_spark(add_op_output(parsed))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import pytest
 
-from penstock.sql.types.coercion import fits, mismatches
+from penstock.sql.types.coercion import can_coerce, mismatches
 from penstock.sql.types.columns import Column, spark_type
 
 
@@ -88,7 +88,7 @@ def test_a_type_that_spark_does_not_have_never_reaches_it(written: str) -> None:
     ],
 )
 def test_which_types_become_which_others(given: str | None, wanted: str | None, expected: bool) -> None:
-    assert fits(given, wanted) is expected
+    assert can_coerce(given, wanted) is expected
 
 
 def test_columns_that_a_bounded_source_does_not_have_as_the_other_does() -> None:

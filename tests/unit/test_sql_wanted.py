@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.sql.pushdown.shared_predicate import wanted_by
+from penstock.sql.pushdown.shared_predicate import shared_condition
 
 FROM = "FROM `source.rows` AS rows"
 
@@ -13,7 +13,7 @@ def test_rows_are_wanted_if_one_of_the_queries_wants_them() -> None:
         f"SELECT * {FROM} WHERE lower(name) IN ('a', 'b') OR flag IS NULL",
         "SELECT * FROM `transform.first` WHERE id = 7",
     ]
-    assert wanted_by("source.rows", queries) == (
+    assert shared_condition("source.rows", queries) == (
         "(id > 5 AND at.zone = 'x') OR (LOWER(name) IN ('a', 'b') OR flag IS NULL)"
     )
 
@@ -34,8 +34,8 @@ def test_rows_are_wanted_if_one_of_the_queries_wants_them() -> None:
     ],
 )
 def test_all_rows_may_be_wanted(query: str) -> None:
-    assert wanted_by("source.rows", [f"SELECT id {FROM} WHERE id = 1", query]) is None
+    assert shared_condition("source.rows", [f"SELECT id {FROM} WHERE id = 1", query]) is None
 
 
 def test_nobody_asks_for_anything() -> None:
-    assert wanted_by("source.rows", ["SELECT 1 FROM other WHERE id = 1"]) is None
+    assert shared_condition("source.rows", ["SELECT 1 FROM other WHERE id = 1"]) is None

@@ -2,8 +2,8 @@
 
 import pytest
 
-from penstock.sql.analyze.analysis import Study, study
-from penstock.sql.analyze.statefulness import stateful_constructs, unsupported
+from penstock.sql.analyze.analysis import QueryAnalysis, analyze_query
+from penstock.sql.analyze.statefulness import stateful_constructs, unsupported_problems
 from penstock.sql.parse.dialects import PROJECT
 from penstock.sql.parse.query import Problem, Query, parse, tables
 from penstock.sql.rewrite.render import is_plain_filter
@@ -29,8 +29,8 @@ def spark(text: str, time: str | None = None) -> str:
     return to_spark(query(text), time)
 
 
-def studied(text: str) -> Study:
-    return study(text, {name: INPUTS[name] for name in ("t", "u") if f" {name}" in text}, {})
+def studied(text: str) -> QueryAnalysis:
+    return analyze_query(text, {name: INPUTS[name] for name in ("t", "u") if f" {name}" in text}, {})
 
 
 def refused(text: str) -> list[Problem]:
@@ -224,7 +224,7 @@ def test_distinct_aggregates_of_windows_are_said_over_sets(aggregate: str, expec
 @pytest.mark.parametrize("aggregate", ["SUM(DISTINCT v)", "AVG(DISTINCT v)", "STDDEV(DISTINCT v)"])
 def test_a_distinct_aggregate_of_an_unknown_type_is_refused_with_the_way_out(aggregate: str) -> None:
     constructs = stateful_constructs(query(f"SELECT {aggregate} AS x FROM t GROUP BY TUMBLE(ts, {HOUR})"))
-    (found,) = unsupported(constructs, never=False)
+    (found,) = unsupported_problems(constructs, never=False)
     assert found.hint is not None
     assert "DISTINCT" in found.hint
 

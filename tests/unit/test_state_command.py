@@ -7,7 +7,7 @@ import pytest
 
 from penstock.cli import state
 from penstock.cli.options import Format
-from penstock.config import spoken_duration
+from penstock.config import describe_duration
 from penstock.errors import ProjectInvalid
 from penstock.manifest.words import told, window_by
 from penstock.runtime.checkpoint.state_stats import NOTE, Counted, StateNotes, query_state
@@ -151,7 +151,7 @@ def test_without_a_node_every_query_is_listed(tmp_path: Path, capsys: pytest.Cap
     ],
 )
 def test_times_are_told_in_the_largest_unit_that_fits(milliseconds: int, said: str) -> None:
-    assert spoken_duration(milliseconds) == said
+    assert describe_duration(milliseconds) == said
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 import pytest
 
-from penstock.project.template import Reference, Rendered, Templates
+from penstock.project.template import Reference, RenderedSql, Templates
 
 
-def render(text: str) -> Rendered:
+def render(text: str) -> RenderedSql:
     return Templates().render(text)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from penstock.clients.kafka.admin import TopicState
 from penstock.errors import Severity
-from penstock.graph.realtime import unqualified
+from penstock.graph.realtime import realtime_obstacles
 from penstock.manifest.model import Every, RealTime
 from penstock.plan.brokers import Brokers
 from penstock.plan.cores import cores_of
@@ -31,7 +31,7 @@ def text(sql: str, trigger: str = "realtime", runtime: str = KAFKA, more: str = 
 
 def reasons(link: Link, written: str) -> list[str]:
     graph = link(written)
-    return list(unqualified(graph["model.m"], graph.nodes, kafka=graph.runtime.kafka is not None))
+    return list(realtime_obstacles(graph["model.m"], graph.nodes, kafka=graph.runtime.kafka is not None))
 
 
 @pytest.mark.parametrize(

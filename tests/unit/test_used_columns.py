@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.sql.analyze.used_columns import OperatorUse, SqlUse, keeps_rows, used_columns, without_unused
+from penstock.sql.analyze.used_columns import OperatorUse, SqlUse, drop_unused_outputs, needs_state, used_columns
 
 RANKED = [
     SqlUse(
@@ -81,9 +81,9 @@ def test_sql_that_cannot_be_read_back_uses_nobody_knows_what() -> None:
 
 
 def test_spark_keeps_rows_where_it_joins_or_groups() -> None:
-    assert not keeps_rows("SELECT `a`.`n` AS `_k0` FROM `model.b$2` AS `a` WHERE n > 1")
-    assert keeps_rows("SELECT a.* FROM a JOIN b ON a.id = b.id")
-    assert keeps_rows("SELECT SUM(x) FROM a")
+    assert not needs_state("SELECT `a`.`n` AS `_k0` FROM `model.b$2` AS `a` WHERE n > 1")
+    assert needs_state("SELECT a.* FROM a JOIN b ON a.id = b.id")
+    assert needs_state("SELECT SUM(x) FROM a")
 
 
 @pytest.mark.parametrize(
@@ -98,5 +98,5 @@ def test_spark_keeps_rows_where_it_joins_or_groups() -> None:
     ],
 )
 def test_outputs_that_nobody_uses_can_be_left_out_where_rows_stay_the_same(sql: str, same: str | None) -> None:
-    assert without_unused(sql, frozenset({"id", "v"})) == (same or sql)
-    assert without_unused(sql, None) == sql
+    assert drop_unused_outputs(sql, frozenset({"id", "v"})) == (same or sql)
+    assert drop_unused_outputs(sql, None) == sql

@@ -8,8 +8,8 @@ import pytest
 
 from penstock.errors import Severity
 from penstock.manifest.compile import compile
-from penstock.project.secrets import COVER, looks_secret, without_secrets
-from penstock.project.variables import environ_of, references, resolved, substituted
+from penstock.project.secrets import COVER, is_secret_name, mask_secrets
+from penstock.project.variables import find_references, load_environ, resolve_variables, substitute_variables
 from tests.support import codes, errors, only, spot, write
 from tests.unit.conftest import MAIN, Check, Findings
 
@@ -18,7 +18,7 @@ SECRET = "s3cret-value-of-a-test"
 
 def filled(text: str, **environ: str) -> tuple[str, list[str]]:
     missing: list[str] = []
-    return substituted(text, environ, missing.append), missing
+    return substitute_variables(text, environ, missing.append), missing
 
 
 # The syntax
@@ -62,18 +62,21 @@ def test_a_reference_without_a_value_stays_and_is_named() -> None:
 
 def test_references_are_filled_in_at_any_depth_but_not_in_keys() -> None:
     raw = {"a": ["${A}", {"${A}": "${A}"}], "n": 5, "none": None}
-    assert resolved(raw, {"A": "1"}, lambda _: False) == ({"a": ["1", {"${A}": "1"}], "n": 5, "none": None}, [])
+    assert resolve_variables(raw, {"A": "1"}, lambda _: False) == (
+        {"a": ["1", {"${A}": "1"}], "n": 5, "none": None},
+        [],
+    )
 
 
 def test_what_is_for_later_stays_as_it_was_written() -> None:
-    value, unset = resolved({"a": {"b": "${A}"}, "c": "${A}"}, {}, lambda path: path[:1] == ("a",))
+    value, unset = resolve_variables({"a": {"b": "${A}"}, "c": "${A}"}, {}, lambda path: path[:1] == ("a",))
     assert value == {"a": {"b": "${A}"}, "c": "${A}"}
     assert [(u.name, u.path) for u in unset] == [("A", ("c",))]
 
 
 def test_every_reference_is_listed_with_its_path_and_whether_it_has_a_default() -> None:
     raw = {"a": "${A} ${B:-x}", "b": ["$${C}", ("${D}",)]}
-    assert list(references(raw)) == [("A", False, ("a",)), ("B", True, ("a",)), ("D", False, ("b", 1, 0))]
+    assert list(find_references(raw)) == [("A", False, ("a",)), ("B", True, ("a",)), ("D", False, ("b", 1, 0))]
 
 
 # In a project
@@ -242,7 +245,7 @@ def test_files_are_weaker_than_those_of_the_environment_and_both_than_the_real_o
     tmp_path: Path, files: Mapping[str, str], environment: str | None, real: Mapping[str, str], expected: str | None
 ) -> None:
     write(tmp_path, files)
-    assert environ_of(tmp_path, environment, real).get("A") == expected
+    assert load_environ(tmp_path, environment, real).get("A") == expected
 
 
 def test_reading_the_files_changes_nothing_outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -250,7 +253,7 @@ def test_reading_the_files_changes_nothing_outside(tmp_path: Path, monkeypatch: 
 
     monkeypatch.delenv("ONLY_IN_THE_FILE", raising=False)
     write(tmp_path, {".env": "ONLY_IN_THE_FILE=1\n"})
-    assert environ_of(tmp_path, None, os.environ)["ONLY_IN_THE_FILE"] == "1"
+    assert load_environ(tmp_path, None, os.environ)["ONLY_IN_THE_FILE"] == "1"
     assert "ONLY_IN_THE_FILE" not in os.environ
 
 
@@ -289,12 +292,12 @@ def test_a_file_of_variables_that_is_no_text_is_a_diagnostic(check: Check) -> No
     ],
 )
 def test_a_name_that_tells_of_a_secret_is_known(name: str) -> None:
-    assert looks_secret(name)
+    assert is_secret_name(name)
 
 
 @pytest.mark.parametrize("name", ["primary_key", "key", "user", "passenger", "compass_heading", "KEYSPACE", "topic"])
 def test_a_name_that_only_sounds_like_one_is_not(name: str) -> None:
-    assert not looks_secret(name)
+    assert not is_secret_name(name)
 
 
 @pytest.mark.parametrize(
@@ -314,7 +317,7 @@ def test_a_name_that_only_sounds_like_one_is_not(name: str) -> None:
     ],
 )
 def test_a_secret_that_was_written_out_is_covered(value: object, shown: object) -> None:
-    assert without_secrets(value) == shown
+    assert mask_secrets(value) == shown
 
 
 LEAKS = {
@@ -329,11 +332,11 @@ LEAKS = {
 
 @pytest.mark.parametrize("text", LEAKS.values(), ids=LEAKS.keys())
 def test_a_secret_inside_a_text_is_covered(text: str) -> None:
-    assert SECRET not in str(without_secrets({"config": {"value": text}}))
+    assert SECRET not in str(mask_secrets({"config": {"value": text}}))
 
 
 def test_everything_below_a_secret_key_is_covered() -> None:
-    assert SECRET not in str(without_secrets({"credentials": {"value": SECRET}}))
+    assert SECRET not in str(mask_secrets({"credentials": {"value": SECRET}}))
 
 
 HEAD = """\

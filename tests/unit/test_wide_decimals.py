@@ -9,13 +9,13 @@ import pytest
 from penstock.clients.int256.avro import fields_of
 from penstock.clients.postgres.tables import holds
 from penstock.clients.registry.columns import columns_of
-from penstock.sql.analyze.output_schema import Analysis, analyse
+from penstock.sql.analyze.output_schema import OutputAnalysis, analyze_outputs
 from penstock.sql.parse.dialects import PIPELINE
 from penstock.sql.parse.query import Query, parse
-from penstock.sql.rewrite.int256 import rewritten
+from penstock.sql.rewrite.int256 import rewrite_wide
 from penstock.sql.types.avro_types import avro_record
 from penstock.sql.types.columns import Column
-from penstock.sql.types.int256 import mentions_wide, spark_type_of, wide_name
+from penstock.sql.types.int256 import has_wide_mention, parse_wide_type, physical_type
 from penstock.sql.types.wide_decimals import decimal_bytes
 
 INPUT = (
@@ -29,10 +29,10 @@ INPUT = (
 )
 
 
-def analysed(sql: str) -> Analysis:
+def analysed(sql: str) -> OutputAnalysis:
     query = parse(sql, PIPELINE)
     assert isinstance(query, Query)
-    return analyse(query, {"t": INPUT})
+    return analyze_outputs(query, {"t": INPUT})
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_the_type_of_what_is_computed_is_known(expression: str, kind: str) -> No
     found = analysed(f"SELECT {expression} AS x FROM t")
     assert found.problems == ()
     assert found.columns is not None
-    assert [wide_name(column.type) or column.type for column in found.columns] == [kind]
+    assert [parse_wide_type(column.type) or column.type for column in found.columns] == [kind]
 
 
 @pytest.mark.parametrize(
@@ -92,10 +92,10 @@ def test_a_decimal_of_avro_that_spark_has_none_for_is_read_with_its_digits() -> 
 
 
 def test_names_of_types() -> None:
-    assert spark_type_of("DECIMAL(100, 18)") == "STRUCT<dec_100_18: BINARY>"
-    assert wide_name("decimal(38,2)") is wide_name("DECIMAL(1001, 2)") is None
-    assert mentions_wide("CAST(x AS DECIMAL(39, 2))")
-    assert not mentions_wide("CAST(x AS DECIMAL(38, 2))")
+    assert physical_type("DECIMAL(100, 18)") == "STRUCT<dec_100_18: BINARY>"
+    assert parse_wide_type("decimal(38,2)") is parse_wide_type("DECIMAL(1001, 2)") is None
+    assert has_wide_mention("CAST(x AS DECIMAL(39, 2))")
+    assert not has_wide_mention("CAST(x AS DECIMAL(38, 2))")
 
 
 def test_bytes_are_in_the_order_of_the_numbers() -> None:
@@ -129,5 +129,5 @@ def test_a_table_keeps_every_digit_or_is_refused() -> None:
     ],
 )
 def test_wide_numbers_in_having_are_compared_as_such(condition: str, rewritten_to: str) -> None:
-    found = rewritten(f"SELECT n, MAX(a) AS m FROM t GROUP BY n HAVING {condition}", (("t", INPUT),))
+    found = rewrite_wide(f"SELECT n, MAX(a) AS m FROM t GROUP BY n HAVING {condition}", (("t", INPUT),))
     assert rewritten_to in found.partition(" HAVING ")[2]

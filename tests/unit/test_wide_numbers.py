@@ -8,13 +8,13 @@ import pytest
 from penstock.clients.int256.avro import as_read, fields_of
 from penstock.clients.kafka.avro import narrowed
 from penstock.clients.registry.columns import columns_of
-from penstock.sql.analyze.output_schema import Analysis, analyse
+from penstock.sql.analyze.output_schema import OutputAnalysis, analyze_outputs
 from penstock.sql.parse.dialects import PIPELINE
 from penstock.sql.parse.query import Query, parse
 from penstock.sql.types.arrow_types import column_type
 from penstock.sql.types.avro_types import avro_record
 from penstock.sql.types.columns import Column
-from penstock.sql.types.int256 import as_bytes, wide_name
+from penstock.sql.types.int256 import encode_hex, parse_wide_type
 
 INPUT = (
     Column("a", "UINT256"),
@@ -26,10 +26,10 @@ INPUT = (
 )
 
 
-def analysed(sql: str) -> Analysis:
+def analysed(sql: str) -> OutputAnalysis:
     query = parse(sql, PIPELINE)
     assert isinstance(query, Query)
-    return analyse(query, {"t": INPUT})
+    return analyze_outputs(query, {"t": INPUT})
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,9 @@ def test_a_function_that_is_misspelt_is_told() -> None:
 
 def test_names_of_types() -> None:
     assert [column_type(name) for name in ("u256", "I256", "UINT256")] == ["UINT256", "INT256", "UINT256"]
-    assert [wide_name(name) for name in ("struct<i256:binary>", "STRUCT<`u256`: BINARY NOT NULL>", "BINARY", None)] == [
+    assert [
+        parse_wide_type(name) for name in ("struct<i256:binary>", "STRUCT<`u256`: BINARY NOT NULL>", "BINARY", None)
+    ] == [
         "INT256",
         "UINT256",
         None,
@@ -111,8 +113,8 @@ def test_names_of_types() -> None:
 
 def test_bytes_are_ordered_as_their_numbers_are() -> None:
     numbers = [-(2**255), -(2**64), -1, 0, 1, 2**255 - 1]
-    assert sorted(numbers, key=lambda number: as_bytes(number, "INT256")) == numbers
-    assert {len(as_bytes(number, "INT256")) for number in numbers} == {64}
+    assert sorted(numbers, key=lambda number: encode_hex(number, "INT256")) == numbers
+    assert {len(encode_hex(number, "INT256")) for number in numbers} == {64}
 
 
 def _decimal(digits: int, scale: int = 0, **more: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.graph.graph import EventTime
+from penstock.graph.graph import EventTimeColumn
 from penstock.manifest.compile import compile
 from tests.support import only, spot
 from tests.unit.conftest import MAIN, Findings, Link
@@ -34,10 +34,10 @@ def hourly(of: str, column: str) -> str:
     return model("hourly", f'SELECT SUM(n) AS n FROM {{{{ ref("{of}") }}}} GROUP BY TUMBLE({column}, {HOUR})')
 
 
-def input_time(project_graph: Link, text: str) -> EventTime | None:
+def input_time(project_graph: Link, text: str) -> EventTimeColumn | None:
     query = next(q for q in compile(project_graph(text)).queries if q.name == "hourly")
     time = query.inputs[0].event_time
-    return time and EventTime(time.column, time.delay_ms)
+    return time and EventTimeColumn(time.column, time.delay_ms)
 
 
 @pytest.mark.parametrize("column", ["began", "closed", "moment"])
@@ -46,7 +46,7 @@ def test_a_window_may_be_over_any_end_of_the_windows_of_another_model(
 ) -> None:
     text = HEAD + model("minutes", MINUTES) + hourly("minutes", column)
     assert project(text) == ()
-    assert input_time(project_graph, text) == EventTime(column, 2000)
+    assert input_time(project_graph, text) == EventTimeColumn(column, 2000)
 
 
 def test_the_time_of_a_window_comes_before_its_end_and_its_start(project_graph: Link) -> None:
@@ -59,19 +59,19 @@ def test_the_ends_of_group_windows_are_event_time_too(project: Findings, project
     sql = f"SELECT {call}(at, {MINUTE}) AS x, COUNT(*) AS n FROM {S} GROUP BY TUMBLE(at, {MINUTE})"
     text = HEAD + model("minutes", sql) + hourly("minutes", "x")
     assert project(text) == ()
-    assert input_time(project_graph, text) == EventTime("x", 2000)
+    assert input_time(project_graph, text) == EventTimeColumn("x", 2000)
 
 
 def test_a_view_passes_the_chosen_time_on_to_what_it_reads(project_graph: Link) -> None:
     view = model("view", 'SELECT closed AS c, began AS b, n FROM {{ ref("minutes") }}', "virtual_topic")
     text = HEAD + model("minutes", MINUTES) + view
-    assert input_time(project_graph, text + hourly("view", "b")) == EventTime("began", 2000)
-    assert input_time(project_graph, text + hourly("view", "c")) == EventTime("closed", 2000)
+    assert input_time(project_graph, text + hourly("view", "b")) == EventTimeColumn("began", 2000)
+    assert input_time(project_graph, text + hourly("view", "c")) == EventTimeColumn("closed", 2000)
 
 
 def test_of_windows_in_a_view_only_their_time_is_event_time(project: Findings, project_graph: Link) -> None:
     text = HEAD + model("view", MINUTES, "virtual_topic")
-    assert input_time(project_graph, text + hourly("view", "moment")) == EventTime("at", 2000)
+    assert input_time(project_graph, text + hourly("view", "moment")) == EventTimeColumn("at", 2000)
     found = only(project(text + hourly("view", "closed")), "window-without-event-time")
     assert found.origin == spot(MAIN, text + hourly("view", "closed"), "closed, INTERVAL")
     assert found.hint is not None
@@ -82,7 +82,7 @@ def test_rows_in_windows_may_be_behind_by_the_size_of_the_window(project_graph: 
     node = project_graph(
         HEAD + model("rows", f"SELECT * FROM TABLE(HOP(TABLE {S}, DESCRIPTOR(at), {MINUTE}, {HOUR}))")
     )["model.rows"]
-    assert node.event_time == EventTime("at", 2000)
+    assert node.event_time == EventTimeColumn("at", 2000)
     assert {time.column: time.delay_ms for time in node.further_times} == dict.fromkeys(
         ("window_time", "window_end", "window_start"), 3_602_000
     )
@@ -95,13 +95,13 @@ def test_the_start_of_a_session_is_no_event_time(project_graph: Link) -> None:
     FROM {S} GROUP BY id, SESSION(at, {HOUR})
     """
     node = project_graph(HEAD + model("sessions", sql))["model.sessions"]
-    assert node.times == (EventTime("closed", 2000),)
+    assert node.times == (EventTimeColumn("closed", 2000),)
 
 
 def test_a_time_that_was_assumed_is_that_of_the_windows_over_it(project_graph: Link) -> None:
     head = HEAD.replace("    event_time: {column: at, watermark: {max_out_of_orderness_ms: 2000}}\n", "")
     node = project_graph(head + model("minutes", MINUTES))["model.minutes"]
-    assert node.event_time == EventTime("moment", 5000)
+    assert node.event_time == EventTimeColumn("moment", 5000)
 
 
 def test_two_windows_over_two_times_of_one_input_are_refused(project: Findings) -> None:
@@ -122,7 +122,7 @@ def test_windows_over_windows_hand_their_times_on(project_graph: Link) -> None:
       SELECT TUMBLE_ROWTIME(at, {MINUTE}) AS moment, COUNT(*) AS n FROM {S} GROUP BY TUMBLE(at, {MINUTE})
     ) AS minutes GROUP BY TUMBLE(moment, {HOUR})
     """
-    assert project_graph(HEAD + model("hours", sql))["model.hours"].event_time == EventTime("hour", 2000)
+    assert project_graph(HEAD + model("hours", sql))["model.hours"].event_time == EventTimeColumn("hour", 2000)
 
 
 NESTED = """\
@@ -199,14 +199,14 @@ def test_rows_of_a_join_are_behind_by_its_bounds(
 ) -> None:
     text = JOINED + model("joined", pairs(condition)) + hourly("joined", column)
     assert project(text) == ()
-    assert input_time(project_graph, text) == EventTime(column, 5000 + behind_ms)
+    assert input_time(project_graph, text) == EventTimeColumn(column, 5000 + behind_ms)
 
 
 def test_rows_of_a_join_in_a_view_are_behind_for_readers_of_the_next_topic(project_graph: Link) -> None:
     view = model("view", pairs("p.paid_at BETWEEN o.at AND o.at + INTERVAL '1' HOUR"), "virtual_topic")
     text = JOINED + view + model("joined", 'SELECT ordered, n FROM {{ ref("view") }}')
-    assert input_time(project_graph, text + hourly("joined", "ordered")) == EventTime("ordered", 3_605_000)
-    assert input_time(project_graph, JOINED + view + hourly("view", "ordered")) == EventTime("at", 2000)
+    assert input_time(project_graph, text + hourly("joined", "ordered")) == EventTimeColumn("ordered", 3_605_000)
+    assert input_time(project_graph, JOINED + view + hourly("view", "ordered")) == EventTimeColumn("at", 2000)
 
 
 @pytest.mark.parametrize(

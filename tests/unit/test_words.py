@@ -2,11 +2,11 @@
 
 import pytest
 
-from penstock.sql.pushdown.referenced_columns import names_in, parts_over
+from penstock.sql.pushdown.referenced_columns import referenced_names, restrict_condition
 
 
 def test_every_name_is_found_wherever_it_stands() -> None:
-    found = names_in(
+    found = referenced_names(
         [
             "SELECT a.Id, lower(`Da Te`) AS x, row.field FROM orders AS a WHERE NOT flag GROUP BY g HAVING max(h) > 1",
             "SELECT count(*) FROM o JOIN p USING (u) ORDER BY z",
@@ -30,7 +30,7 @@ def test_every_name_is_found_wherever_it_stands() -> None:
     ],
 )
 def test_queries_that_may_mean_any_column(sql: str) -> None:
-    assert names_in([sql]) is None
+    assert referenced_names([sql]) is None
 
 
 @pytest.mark.parametrize(
@@ -44,4 +44,4 @@ def test_queries_that_may_mean_any_column(sql: str) -> None:
     ],
 )
 def test_what_a_condition_asks_of_some_columns_alone(condition: str, found: str | None) -> None:
-    assert parts_over(condition, {"place", "at"}) == found
+    assert restrict_condition(condition, {"place", "at"}) == found

@@ -36,7 +36,7 @@ def command(
     place, store = checked.place, checked.store
     if remove and checked.environment is not None and not checked.environment.allow_destructive and not force:
         text = f"`{checked.environment.name}` forbids to delete"
-        raise PlanRefused.because([Diagnostic("destructive-refused", text, hint="add --force to do it once")])
+        raise PlanRefused.from_refusals([Diagnostic("destructive-refused", text, hint="add --force to do it once")])
     with run_lock(place.lock_file) if remove else nullcontext():
         found = find_leftovers(compiled(checked), place, store, checked.clusters)
         listed = [(leftover, leftover.bytes) for leftover in found]

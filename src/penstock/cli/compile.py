@@ -18,7 +18,7 @@ from penstock.cli.options import (
 )
 from penstock.errors import ServiceError
 from penstock.graph.graph import Graph, Node
-from penstock.graph.lineage import changes_of
+from penstock.graph.lineage import describe_changes
 from penstock.manifest.artifacts import artifacts, written_before
 from penstock.manifest.compile import compile
 from penstock.manifest.model import Manifest
@@ -78,7 +78,7 @@ def _contents(manifest: Manifest, graph: Graph) -> list[tuple[str, list[str]]]:
 
 def _about(node: Node) -> str:
     """How a model is materialized and why, and whether its rows are changes."""
-    changes = changes_of(node)
+    changes = describe_changes(node)
     return f"{node.materialized}: {node.decided_by}" + (f"; {changes}" if changes else "")
 
 

@@ -8,12 +8,12 @@ import yaml
 from penstock.cli import output
 from penstock.cli.options import DirectoryOption, Format, FormatOption, PathArgument, target
 from penstock.errors import Diagnostic, ProjectInvalid, did_you_mean, has_errors
-from penstock.project.documents import read
+from penstock.project.documents import read_document
 from penstock.project.load import environment_files, load
 from penstock.project.parse import parse
 from penstock.project.parse_project import Environment, StreamProject
-from penstock.project.secrets import is_secret, without_secrets
-from penstock.project.variables import environ_of, resolved
+from penstock.project.secrets import is_secret, mask_secrets
+from penstock.project.variables import load_environ, resolve_variables
 
 app = typer.Typer(
     help="The environments of a project.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
@@ -30,7 +30,7 @@ def listed(path: PathArgument = None, directory: DirectoryOption = None, form: F
         row: dict[str, Any] = {"name": name, "description": "", "protected": False, "error": None}
         if environment is not None:
             row["protected"] = environment.asks_first
-            row["description"] = "" if mistakes else without_secrets(environment.description)
+            row["description"] = "" if mistakes else mask_secrets(environment.description)
         if mistakes:
             row["error"] = mistakes[0].message
         rows.append(row)
@@ -62,16 +62,16 @@ def shown(
     environment, mistakes = _environment(folder, name)
     if environment is None or mistakes:
         raise ProjectInvalid(mistakes)
-    document, _ = read(files[name], str(files[name]))
+    document, _ = read_document(files[name], str(files[name]))
     assert document is not None
-    environ = environ_of(folder, name, os.environ)
-    value, _ = resolved(document.value.get("runtime") or {}, environ)
+    environ = load_environ(folder, name, os.environ)
+    value, _ = resolve_variables(document.value.get("runtime") or {}, environ)
     known_secrets = {v for k, v in environ.items() if is_secret(k, environ) and len(v) >= _TELLING}
     report = {
         "environment": name,
         "description": environment.description,
         "protected": environment.asks_first,
-        "runtime": _covered(without_secrets(value), known_secrets),
+        "runtime": _covered(mask_secrets(value), known_secrets),
         "safety": {"confirm_apply": environment.asks_first, "allow_destructive": environment.allow_destructive},
     }
     if form is Format.JSON:

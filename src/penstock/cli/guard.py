@@ -27,14 +27,14 @@ def guard(environment: Environment, plan: Plan, *, confirmed: bool, forced: bool
     if destructive and not environment.allow_destructive and not forced:
         names = [_name(step) for step in destructive]
         text = f"`{environment.name}` forbids to rebuild, retire or delete: {', '.join(names)}"
-        raise PlanRefused.because([Diagnostic("destructive-refused", text, hint="add --force to do it once")])
+        raise PlanRefused.from_refusals([Diagnostic("destructive-refused", text, hint="add --force to do it once")])
     if not environment.asks_first or confirmed or not plan.changes:
         return
     if not sys.stdin.isatty():
         text = f"`{environment.name}` is protected, and nobody is here to ask"
-        raise PlanRefused.because([Diagnostic("confirmation-needed", text, hint="add --confirm")])
+        raise PlanRefused.from_refusals([Diagnostic("confirmation-needed", text, hint="add --confirm")])
     output.say(f"This changes the protected environment `{environment.name}`.")
     sys.stderr.write(f"Type `{environment.name}` to go on: ")
     sys.stderr.flush()
     if sys.stdin.readline().strip() != environment.name:
-        raise PlanRefused.because([Diagnostic("confirmation-needed", "that was not its name; nothing was done")])
+        raise PlanRefused.from_refusals([Diagnostic("confirmation-needed", "that was not its name; nothing was done")])

@@ -58,16 +58,18 @@ def command(
         _show_column(graph, focus, column, upstream=upstream, downstream=downstream, depth=depth, form=form)
         return
     focus_id = focus.id if focus else None
-    chosen = lineage.selection(graph, focus_id, upstream=upstream, downstream=downstream, depth=depth, tags=tag or ())
+    chosen = lineage.select_nodes(
+        graph, focus_id, upstream=upstream, downstream=downstream, depth=depth, tags=tag or ()
+    )
     match form:
         case LineageFormat.JSON:
             output.put_json(as_json(graph, chosen))
         case LineageFormat.MERMAID:
-            output.put(lineage.mermaid(graph, chosen))
+            output.put(lineage.render_mermaid(graph, chosen))
         case LineageFormat.TEXT | LineageFormat.ASCII:
-            output.put(lineage.tree(graph, chosen, focus_id))
+            output.put(lineage.render_tree(graph, chosen, focus_id))
             if focus_id and downstream and not upstream:
-                output.put("\n" + lineage.impact(graph, focus_id))
+                output.put("\n" + lineage.describe_impact(graph, focus_id))
 
 
 def as_json(graph: Graph, chosen: list[str]) -> dict[str, Any]:
@@ -108,11 +110,11 @@ def _show_column(
         hint = did_you_mean(column, names) or "declare the columns of the sources"
         raise ProjectInvalid([Diagnostic("sql-unknown-column", text, hint=hint, params={"subject": column})])
     both = upstream == downstream
-    above = column_lineage.above(graph, focus.id, found, depth) if upstream or both else []
-    below = column_lineage.below(graph, focus.id, found, depth) if downstream or both else []
+    above = column_lineage.upstream_edges(graph, focus.id, found, depth) if upstream or both else []
+    below = column_lineage.downstream_edges(graph, focus.id, found, depth) if downstream or both else []
     if form is LineageFormat.JSON:
         output.put_json(column_lineage.as_json(focus.id, found, above, below))
     elif form is LineageFormat.MERMAID:
-        output.put(column_lineage.mermaid(focus.id, found, above, below))
+        output.put(column_lineage.render_mermaid(focus.id, found, above, below))
     else:
-        output.put(column_lineage.tree(focus.id, found, above, below))
+        output.put(column_lineage.render_tree(focus.id, found, above, below))

@@ -13,7 +13,7 @@ from penstock.cli import output
 from penstock.errors import Diagnostic, ProjectInvalid, has_errors
 from penstock.project.load import PROJECT_FILES
 from penstock.project.settings import OURS, THEIRS, read_settings, settings_file
-from penstock.project.variables import environ_of
+from penstock.project.variables import load_environ
 from penstock.workflow.stages import Target
 
 _LOCATION: Final = "PIPELINE_DEFINITION_LOCATION"
@@ -89,7 +89,7 @@ def _by_settings(config: Path | None) -> tuple[Path, Path | None]:
     """
     is_project = any(Path(name).is_file() for name in PROJECT_FILES)
     file = settings_file(config) if is_project else settings_file(config, Path())
-    environ = environ_of(Path(), None, os.environ)
+    environ = load_environ(Path(), None, os.environ)
     settings, notes = read_settings(file, environ, str(file))
     if has_errors(notes):
         raise ProjectInvalid(notes)

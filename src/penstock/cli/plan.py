@@ -95,7 +95,7 @@ def command(
     if plan.refusals and form is Format.JSON:
         raise typer.Exit(PlanRefused.exit_code)
     if plan.refusals:
-        raise PlanRefused.because(plan.refusals)
+        raise PlanRefused.from_refusals(plan.refusals)
     for found in failing:
         output.warn(f"{found.what} is not ready: {found.detail}")
     if failing:

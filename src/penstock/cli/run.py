@@ -66,7 +66,7 @@ def command(
     plan = planned(checked, compiled(checked), select=select or (), allow_rebuild=allowed, truncate=truncate, once=once)
     output.show_diagnostics(plan.offers)
     if plan.refusals:
-        raise PlanRefused.because(plan.refusals)
+        raise PlanRefused.from_refusals(plan.refusals)
     if checked.environment is not None:
         guard(checked.environment, plan, confirmed=confirm, forced=force)
     output.show_diagnostics(checked.notes)

@@ -14,7 +14,7 @@ from penstock.cli.options import (
     VarOption,
     target,
 )
-from penstock.config import spoken_duration
+from penstock.config import describe_duration
 from penstock.errors import Diagnostic, ProjectInvalid
 from penstock.graph.graph import Graph, Node
 from penstock.manifest.model import Manifest, QuerySpec
@@ -173,7 +173,7 @@ def _print(document: dict[str, Any]) -> None:
             f"{operator['bytes']:,} bytes in {document['state_backend']}",
             f"{operator['partitions']} partition{'' if operator['partitions'] == 1 else 's'}",
         ]
-        parts += [f"expires after {spoken_duration(operator['ttl_ms'])}"] if operator["ttl_ms"] else []
+        parts += [f"expires after {describe_duration(operator['ttl_ms'])}"] if operator["ttl_ms"] else []
         output.put(f"  {operator['what']:<{width}}  {', '.join(parts)}")
     if document["counted_after_batch"] not in (None, document["batch"]):
         output.put(f"  Rows were counted after batch {document['counted_after_batch']}.")

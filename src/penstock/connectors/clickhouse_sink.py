@@ -21,7 +21,7 @@ from penstock.errors import PenstockError, QueryFailed, ServiceError
 from penstock.keyed.operators import OP
 from penstock.settings import Settings
 from penstock.sql.types.columns import Columns
-from penstock.sql.types.int256 import Wide, is_decimal
+from penstock.sql.types.int256 import WideType, is_decimal
 from penstock.sql.types.wide_decimals import decimal_sizes
 
 if TYPE_CHECKING:
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 
     from penstock.clients.clickhouse.insert import Inserting
 
-_COLUMNS: Final[Mapping[Wide, str]] = {"UINT256": "UInt256", "INT256": "Int256"}
+_COLUMNS: Final[Mapping[WideType, str]] = {"UINT256": "UInt256", "INT256": "Int256"}
 _DECIMAL_DIGITS: Final = 76
 
 
-def _column_type(kind: Wide) -> str:
+def _column_type(kind: WideType) -> str:
     """The column of ClickHouse that holds wide numbers: a text where it has no decimal of so many digits."""
     if not is_decimal(kind):
         return _COLUMNS[kind]

@@ -39,12 +39,12 @@ from penstock.clients.files.uri import Place
 from penstock.clients.jvm.maven import Package
 from penstock.clients.jvm.packages import AVRO
 from penstock.clients.kafka.data_formats import Schema
-from penstock.config import Duration, Frozen
+from penstock.config import Duration, FrozenModel
 from penstock.connectors.contract import ERROR, NO_SERVICE, ORIGIN, Sink, Source
 from penstock.connectors.node import Parallelism
 from penstock.errors import ServiceError
 from penstock.keyed.operators import OP, ORDER
-from penstock.sql.parse.dialects import quoted
+from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.types.columns import Column as SqlColumn
 from penstock.sql.types.columns import Columns
 
@@ -65,13 +65,13 @@ FileFormat = Annotated[
 ]
 
 
-class Bounded(Frozen):
+class Bounded(FrozenModel):
     """Read what is there when the run starts, then end."""
 
     type: Literal["bounded"]
 
 
-class Continuous(Frozen):
+class Continuous(FrozenModel):
     """Go on reading files as they arrive."""
 
     type: Literal["continuous"]
@@ -79,7 +79,7 @@ class Continuous(Frozen):
     """How often to look for new files."""
 
 
-class _Files(Frozen):
+class _Files(FrozenModel):
     path: Place
     """A directory, or for a source also a file: a path, or an address that begins with `s3://`, `s3a://`, `gs://`,
     `hdfs://` or `file://`. A relative path starts at the pipeline's own directory."""
@@ -297,7 +297,9 @@ class FileSource(_Files, Source):
         """The columns that are declared, and those that a header has beside them."""
         from pyspark.sql.types import StructType
 
-        declared = StructType.fromDDL(", ".join(f"{quoted(name)} {kind}" for name, kind in schema.items()))
+        declared = StructType.fromDDL(
+            ", ".join(f"{quote_spark_identifier(name)} {kind}" for name, kind in schema.items())
+        )
         assert isinstance(declared, StructType)
         keys = {part.partition("=")[0] for name in names for part in name.split("/")[:-1]}
         check_columns(declared, self.path, (LINE,), keys)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from penstock.config import Frozen, each_once, refuse_crossed_bounds
+from penstock.config import FrozenModel, refuse_crossed_bounds, refuse_duplicates
 from penstock.connectors.contract import Source
 from penstock.sql.types.columns import Column, Columns
 
@@ -24,7 +24,7 @@ SHORTEST_WAIT_SECS: Final = 0.5
 _FRACTION_STEPS: Final = 2**53
 
 
-class Sequence(Frozen):
+class Sequence(FrozenModel):
     """Counts up, one a row."""
 
     kind: Literal["sequence"]
@@ -32,7 +32,7 @@ class Sequence(Frozen):
     """The first number."""
 
 
-class Integer(Frozen):
+class Integer(FrozenModel):
     """A whole number between two bounds, both included."""
 
     kind: Literal["integer"]
@@ -47,7 +47,7 @@ class Integer(Frozen):
         return self
 
 
-class Uniform(Frozen):
+class Uniform(FrozenModel):
     """A number between two bounds."""
 
     kind: Literal["uniform"]
@@ -64,7 +64,7 @@ class Uniform(Frozen):
         return self
 
 
-class Choice(Frozen):
+class Choice(FrozenModel):
     """One of a list of values."""
 
     kind: Literal["choice"]
@@ -72,7 +72,7 @@ class Choice(Frozen):
     """What to choose from, each as likely as the others: all text, or all numbers."""
 
 
-class Text(Frozen):
+class Text(FrozenModel):
     """A text of hexadecimal digits."""
 
     kind: Literal["text"]
@@ -80,7 +80,7 @@ class Text(Frozen):
     """How many digits."""
 
 
-class Boolean(Frozen):
+class Boolean(FrozenModel):
     """True or false."""
 
     kind: Literal["boolean"]
@@ -88,7 +88,7 @@ class Boolean(Frozen):
     """How often it is true."""
 
 
-class Timestamp(Frozen):
+class Timestamp(FrozenModel):
     """When the row was made."""
 
     kind: Literal["timestamp"]
@@ -117,7 +117,7 @@ class GeneratorSource(Source):
     def _some_column(cls, columns: dict[str, GeneratedColumn]) -> dict[str, GeneratedColumn]:
         if not columns:
             raise ValueError("a generator needs at least one column")
-        each_once(columns)
+        refuse_duplicates(columns)
         return columns
 
     @property

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, fi
 
 from penstock.clients.kafka.data_formats import BEGINNING, known_format
 from penstock.clients.rows.topic_names import TopicName
-from penstock.config import Frozen, Names, Whole
+from penstock.config import FrozenModel, Names, Whole
 from penstock.connectors import registry
 from penstock.connectors.contract import Source
 from penstock.sql.types.columns import Columns
@@ -31,11 +31,11 @@ MISMATCH_HINT: Final = "convert the column where it is kept, or give the unbound
 
 
 def _is_beginning(value: str | int) -> str | int:
-    BEGINNING.checked(str(value))
+    BEGINNING.check_text(str(value))
     return value
 
 
-class TablePhase(Frozen):
+class TablePhase(FrozenModel):
     """A table of ClickHouse."""
 
     inert: ClassVar[Mapping[str, str]] = {"columns": "columns are those of the unbounded source"}
@@ -51,7 +51,7 @@ class TablePhase(Frozen):
     """The first sorting key to read."""
 
 
-class FilePhase(Frozen):
+class FilePhase(FrozenModel):
     """Files below a directory."""
 
     inert: ClassVar[Mapping[str, str]] = {}
@@ -63,7 +63,7 @@ class FilePhase(Frozen):
     """`parquet`, `json`, `csv` or `avro`."""
 
 
-class TopicPhase(Frozen):
+class TopicPhase(FrozenModel):
     """A topic of Kafka."""
 
     inert: ClassVar[Mapping[str, str]] = dict.fromkeys(
@@ -99,7 +99,7 @@ class TopicPhase(Frozen):
     """The most records of a batch; as many as there are when left out."""
 
 
-class OffsetTable(Frozen):
+class OffsetTable(FrozenModel):
     """A table of ClickHouse that tells which records of the topic the bounded sources have: their offsets."""
 
     topic_name: str = Field(min_length=1)

@@ -22,11 +22,11 @@ from penstock.clients.kafka.data_formats import Beginning, Schema, known_format
 from penstock.clients.kafka.decode import Decoded, Shape, in_order, with_origin
 from penstock.clients.rows.reserved_columns import by_case, wrong_names
 from penstock.clients.rows.topic_names import TopicName
-from penstock.config import Frozen, Whole
+from penstock.config import FrozenModel, Whole
 from penstock.connectors.contract import ERROR, ORIGIN, Source
 from penstock.errors import ServiceError
 from penstock.keyed.operators import OP, ORDER
-from penstock.sql.pushdown.referenced_columns import parts_over
+from penstock.sql.pushdown.referenced_columns import restrict_condition
 from penstock.sql.types.columns import Column, Columns
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _EARLIEST: Final = -2
 """Spark's word for the first record that there is."""
 
 
-class SchemaOverride(Frozen):
+class SchemaOverride(FrozenModel):
     """Records of one schema that are to be read by another."""
 
     from_: Whole = Field(alias="from")
@@ -148,7 +148,7 @@ class KafkaSource(Source):
 
     def where(self, condition: str) -> Self:
         found = self.model_copy()
-        found._early = parts_over(condition, decode.METADATA) if self.include_metadata else None
+        found._early = restrict_condition(condition, decode.METADATA) if self.include_metadata else None
         return found
 
     def keeping_in(self, directory: Path) -> Self:

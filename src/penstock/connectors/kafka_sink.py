@@ -28,7 +28,7 @@ from penstock.config import NODE, Whole
 from penstock.connectors.contract import StreamSink
 from penstock.errors import QueryFailed, ServiceError
 from penstock.keyed.operators import OP
-from penstock.sql.parse.dialects import quoted
+from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.types.avro_types import avro_record
 from penstock.sql.types.columns import Column
 
@@ -153,7 +153,7 @@ class KafkaSink(StreamSink):
 
         if self.data_format == "json":
             batch = with_texts(batch)
-            whole = f.struct(*(quoted(name) for name in batch.columns if name not in (OP, *beside)))
+            whole = f.struct(*(quote_spark_identifier(name) for name in batch.columns if name not in (OP, *beside)))
             value = f.to_json(whole, JSON_OPTIONS).cast("binary")
         else:
             value = self._avro(batch.drop(*beside))
@@ -189,14 +189,20 @@ class KafkaSink(StreamSink):
         def column(name: str) -> SparkColumn:
             kind = wide.get(name)
             if isinstance(batch.schema[name].dataType, NullType):
-                return f.col(quoted(name)).cast("string").alias(name)
-            return text_of(batch, name) if kind is None else as_decimal_bytes(f.col(quoted(name)), kind).alias(name)
+                return f.col(quote_spark_identifier(name)).cast("string").alias(name)
+            return (
+                text_of(batch, name)
+                if kind is None
+                else as_decimal_bytes(f.col(quote_spark_identifier(name)), kind).alias(name)
+            )
 
         if self.schema_ is not None:
             known = columns_of(self.schema_, "avro") or ()
             whole = f.struct(
                 *(
-                    column(c.name) if c.name in wide else f.col(quoted(c.name)).cast(str(c.type)).alias(c.name)
+                    column(c.name)
+                    if c.name in wide
+                    else f.col(quote_spark_identifier(c.name)).cast(str(c.type)).alias(c.name)
                     for c in known
                 )
             )

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
-from penstock.config import FlushInterval, Frozen, Key, Whole
+from penstock.config import FlushInterval, FrozenModel, Key, Whole
 
 MOST_LABELS: Final = 20
 LONGEST_VALUE: Final = 256
@@ -26,7 +26,7 @@ def _at_least_one(value: int) -> int:
 Parallelism = Annotated[Whole, AfterValidator(_at_least_one), Field(json_schema_extra={"minimum": 1})]
 
 
-class EventTime(Frozen):
+class EventTime(FrozenModel):
     """The column that says when a row happened."""
 
     column: str = Field(min_length=1)
@@ -35,7 +35,7 @@ class EventTime(Frozen):
     """What it counts, if it is a whole number."""
 
 
-class Telemetry(Frozen):
+class Telemetry(FrozenModel):
     """How a node shows in metrics."""
 
     event_time: EventTime | None = None
@@ -58,7 +58,7 @@ class Telemetry(Frozen):
         return labels
 
 
-class PipelineNode(Frozen):
+class PipelineNode(FrozenModel):
     """Common to sources, transforms and sinks."""
 
     inert: ClassVar[Mapping[str, str]] = {"telemetry": "metrics of single nodes are not sent anywhere"}

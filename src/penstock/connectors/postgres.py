@@ -17,7 +17,7 @@ from penstock.clients.postgres.connection_fields import Address
 from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.sink.writer import TableWriter
 from penstock.clients.postgres.tables import TableName, columns_of
-from penstock.config import Key, Secret, Whole, unknown_word
+from penstock.config import Key, Secret, Whole, unknown_word_error
 from penstock.connectors.contract import Sink, Source
 from penstock.connectors.table_sink import TableSink
 from penstock.errors import PlanRefused, ServiceError
@@ -34,7 +34,7 @@ _COMPARISONS: Final = ("=", ">", ">=", "<", "<=", "!=", "<>")
 def _comparison(value: object) -> object:
     if value not in _COMPARISONS:
         text: Final = "update_where validation failed for sink '{node}': `{given}` is not one of {words}"
-        raise unknown_word(text, value, _COMPARISONS)
+        raise unknown_word_error(text, value, _COMPARISONS)
     return value
 
 

@@ -13,7 +13,7 @@ from penstock.clients.postgres.sink.aggregate_tables import COUNTER, SENTINEL, A
 from penstock.clients.postgres.sink.aggregate_triggers import Figure, Group
 from penstock.clients.postgres.sink.writer import TableWriter
 from penstock.clients.postgres.tables import TableName
-from penstock.config import Frozen
+from penstock.config import FrozenModel
 from penstock.connectors.table_sink import TableSink
 from penstock.errors import PlanRefused
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _TYPE: Final = re.compile(r'[A-Za-z_][\w ."]*(\(\s*\d+\s*(,\s*-?\d+\s*)?\)[\w ]*)?(\[\])*')
 
 
-class Grouped(Frozen):
+class Grouped(FrozenModel):
     """A column that rows are grouped by."""
 
     from_: str | None = Field(None, alias="from", min_length=1)

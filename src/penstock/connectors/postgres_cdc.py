@@ -16,7 +16,7 @@ from penstock.clients.files.batch_directory import PartRead
 from penstock.clients.postgres.connection_fields import Address
 from penstock.clients.postgres.tables import TableName
 from penstock.clients.rows.reserved_columns import wrong_names
-from penstock.config import Names, Number, Spelled, Whole
+from penstock.config import Names, Number, TextPattern, Whole
 from penstock.connectors.contract import Source
 from penstock.keyed.operators import ORDER
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _FORMAT: Final = "penstock_postgres_cdc"
 _LONGEST_NAME: Final = 63
-_SLOT: Final = Spelled(
+_SLOT: Final = TextPattern(
     f"[a-z0-9_]{{1,{_LONGEST_NAME}}}",
     f"the name of a slot has up to {_LONGEST_NAME} small letters (a to z), digits and `_`",
 )

@@ -15,7 +15,7 @@ from penstock.config import Whole
 from penstock.connectors.contract import NO_SERVICE, Sink
 from penstock.keyed.operators import OP
 from penstock.settings import Settings
-from penstock.sql.parse.dialects import quoted
+from penstock.sql.parse.dialects import quote_spark_identifier
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,7 +59,7 @@ class PrintSink(Sink):
     def write(self, batch: DataFrame, ref: BatchRef) -> int:
         from pyspark.sql import functions as f
 
-        data = [f.col(quoted(name)) for name in batch.columns if name != OP]
+        data = [f.col(quote_spark_identifier(name)) for name in batch.columns if name != OP]
         lines = batch.select(operation(batch).alias("kind"), f.to_json(f.struct(*data), JSON_OPTIONS).alias("row"))
         every = self.sample_every or self._settings.print_sink.sample_every
         count = 0

@@ -38,11 +38,11 @@ from penstock.clients.files.text_rows import (
     sound_rows,
 )
 from penstock.clients.rows.topic_names import TopicName
-from penstock.config import Frozen
+from penstock.config import FrozenModel
 from penstock.connectors.contract import ERROR, NO_SERVICE, ORIGIN, Sink, Source
 from penstock.errors import ServiceError
 from penstock.keyed.operators import OP, ORDER
-from penstock.sql.parse.dialects import quoted
+from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.types.columns import Column, Columns
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 TOPICS: Final = Path(".penstock") / "topics"
 
 
-class TopicColumn(Frozen):
+class TopicColumn(FrozenModel):
     """A column of the rows in the topic."""
 
     name: str
@@ -62,7 +62,7 @@ class TopicColumn(Frozen):
     """Its Spark SQL type."""
 
 
-class _Topic(Frozen):
+class _Topic(FrozenModel):
     topic: TopicName
     """The topic's name: letters, digits, `.`, `_` and `-`."""
     directory: Path | None = None
@@ -220,7 +220,7 @@ class TopicSource(_Topic, Source):
         from pyspark.sql.types import StructType
 
         if self.columns:
-            declared = StructType.fromDDL(", ".join(f"{quoted(c.name)} {c.type}" for c in self.columns))
+            declared = StructType.fromDDL(", ".join(f"{quote_spark_identifier(c.name)} {c.type}" for c in self.columns))
             assert isinstance(declared, StructType)
             return declared
         for form in self._present():

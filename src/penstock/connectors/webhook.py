@@ -16,13 +16,13 @@ from penstock.clients.files.formats import JSON_OPTIONS
 from penstock.clients.http.request import CONNECT_SECS, Endpoint
 from penstock.clients.rows.key_order import one_by_one
 from penstock.clients.rows.row_op import operation
-from penstock.config import Duration, OnError, Spelled, Whole
+from penstock.config import Duration, OnError, TextPattern, Whole
 from penstock.connectors.contract import Remark, Sink, Written
 from penstock.connectors.node import Parallelism
 from penstock.errors import PlanRefused, ServiceError
 from penstock.keyed.operators import OP
 from penstock.settings import Settings
-from penstock.sql.parse.dialects import quoted
+from penstock.sql.parse.dialects import quote_spark_identifier
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from penstock.clients.http.sender import OnRefusal, Sender
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_SECRET: Final = Spelled(
+_SECRET: Final = TextPattern(
     "[A-Za-z0-9]+(_[A-Za-z0-9]+)*",
     "the name of a secret has letters (a to z, in either case) and digits, and single `_` between them",
 )
@@ -153,7 +153,7 @@ class WebhookSink(Sink):
         from penstock.clients.http.sender import KEY, ROW
 
         op = operation(batch).alias(OP)
-        columns = [f.col(quoted(name)) for name in batch.columns if name != OP]
+        columns = [f.col(quote_spark_identifier(name)) for name in batch.columns if name != OP]
         if self.payload_version == 0:
             whole = f.struct(*columns, op)
         else:
@@ -163,7 +163,7 @@ class WebhookSink(Sink):
             rows = batch.select(row)
             return rows if self.parallelism is None else one_by_one(rows, (), self.parallelism)
         by_key = one_by_one(batch, self.primary_key, self.parallelism)
-        return by_key.select(row, f.xxhash64(*map(quoted, self.primary_key)).alias(KEY))
+        return by_key.select(row, f.xxhash64(*map(quote_spark_identifier, self.primary_key)).alias(KEY))
 
     def _sender(self, ref: BatchRef) -> Sender:
         from penstock.clients.http.sender import Sender

@@ -4,46 +4,48 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 from penstock.errors import Diagnostic, Origin
-from penstock.graph.data_tests import read_by_assertions
+from penstock.graph.data_tests import assertion_inputs
 from penstock.graph.exposures import READS
-from penstock.graph.graph import DataTest, Node
+from penstock.graph.graph import LinkedTest, Node
 from penstock.project import stream_project as written
-from penstock.project.declared import Declared
+from penstock.project.declared import Declaration
 from penstock.project.parse_project import StreamProject
 from penstock.project.template import Templates
 
 
-def denied(project: StreamProject, nodes: Mapping[str, Node], tests: tuple[DataTest, ...]) -> Iterator[Diagnostic]:
+def access_denials(
+    project: StreamProject, nodes: Mapping[str, Node], tests: tuple[LinkedTest, ...]
+) -> Iterator[Diagnostic]:
     """Every `ref()`, `from`, exposure and test that reads a model which its `access` does not open to it."""
     for model in project.models:
         node = nodes.get(f"model.{model.value.name}")
         for node_id in node.inputs if node else ():
-            denial = _denial(nodes[node_id], model, outside=False)
+            denial = _denial_reason(nodes[node_id], model, outside=False)
             if denial:
-                place = _place(model, node_id, project.templates)
-                yield _denied(nodes[node_id], model, f"model `{model.value.name}`", place, denial)
+                place = _reference_origin(model, node_id, project.templates)
+                yield _denial_diagnostic(nodes[node_id], model, f"model `{model.value.name}`", place, denial)
     for exposure in project.exposures:
         for section in READS:
             for position, reference in enumerate(getattr(exposure.value, section)):
                 target = nodes.get(reference.id)
-                if target is not None and (denial := _denial(target, exposure, outside=True)):
+                if target is not None and (denial := _denial_reason(target, exposure, outside=True)):
                     place = exposure.origin_of(section, position)
-                    yield _denied(target, exposure, f"exposure `{exposure.value.name}`", place, denial)
+                    yield _denial_diagnostic(target, exposure, f"exposure `{exposure.value.name}`", place, denial)
     declared = {test.value.name: test for test in project.tests}
     for test in tests:
         written_test = declared.get(test.name)
         if written_test is None or not (test.element.group or test.element.owner):
             continue  # a test of nobody in particular is the model's own
         places = {test.node: written_test.origin_of("model")}
-        for node_id in read_by_assertions(test.element, project.templates):
+        for node_id in assertion_inputs(test.element, project.templates):
             places.setdefault(node_id, written_test.origin_of("assertions"))
         for node_id, place in places.items():
             target = nodes.get(node_id)
-            if target is not None and (denial := _denial(target, written_test, outside=False)):
-                yield _denied(target, written_test, f"test `{test.name}`", place, denial)
+            if target is not None and (denial := _denial_reason(target, written_test, outside=False)):
+                yield _denial_diagnostic(target, written_test, f"test `{test.name}`", place, denial)
 
 
-def _place(model: Declared[written.Model], node_id: str, templates: Templates) -> Origin:
+def _reference_origin(model: Declaration[written.Model], node_id: str, templates: Templates) -> Origin:
     """Where a model names what it reads."""
     position = next((p for p, reference in enumerate(model.value.from_) if reference.id == node_id), None)
     if position is not None:
@@ -53,10 +55,10 @@ def _place(model: Declared[written.Model], node_id: str, templates: Templates) -
     return model.origin_inside("sql", offset)
 
 
-Reader: TypeAlias = Declared[written.Model] | Declared[written.Exposure] | Declared[written.DataTest]
+AccessReader: TypeAlias = Declaration[written.Model] | Declaration[written.Exposure] | Declaration[written.DataTest]
 
 
-def _denial(target: Node, reader: Reader, *, outside: bool) -> str | None:
+def _denial_reason(target: Node, reader: AccessReader, *, outside: bool) -> str | None:
     """Who may read a model, if this reader may not."""
     element = target.element
     if not isinstance(element, written.Model) or element.access is None or element.access.level == "public":
@@ -76,7 +78,7 @@ def _denial(target: Node, reader: Reader, *, outside: bool) -> str | None:
     return f"only {', '.join([*shown, *access.allowed_groups])} may read it"
 
 
-def _denied(target: Node, reader: Reader, called: str, place: Origin, who: str) -> Diagnostic:
+def _denial_diagnostic(target: Node, reader: AccessReader, called: str, place: Origin, who: str) -> Diagnostic:
     element = target.element
     assert isinstance(element, written.Model)
     assert element.access is not None

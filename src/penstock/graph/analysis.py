@@ -9,7 +9,7 @@ from penstock.sql.parse.query import Problem
 from penstock.sql.types.columns import Columns
 
 
-class Place(Protocol):
+class LabeledOrigin(Protocol):
     """Anything that was written somewhere."""
 
     @property
@@ -18,7 +18,7 @@ class Place(Protocol):
     def origin(self) -> Origin: ...
 
 
-def as_diagnostics(
+def to_diagnostics(
     problems: Iterable[Problem],
     label: str,
     origin_at: Callable[[int], Origin],
@@ -34,7 +34,7 @@ def as_diagnostics(
 
 
 def cycle_diagnostics(
-    cycles: Iterable[list[str]], places: Callable[[str], Place], heading: str = ""
+    cycles: Iterable[list[str]], places: Callable[[str], LabeledOrigin], heading: str = ""
 ) -> list[Diagnostic]:
     """`heading` is what the messages begin with."""
     found = []
@@ -54,7 +54,7 @@ def cycle_diagnostics(
     return found
 
 
-def as_columns(names: Sequence[str], columns: Columns | None) -> tuple[str, ...]:
+def match_spelling(names: Sequence[str], columns: Columns | None) -> tuple[str, ...]:
     """Names in the spelling of the columns that they stand for, as far as those are known.
 
     SQL does not tell cases apart, and systems do.

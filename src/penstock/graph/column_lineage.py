@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.graph.graph import Graph
-from penstock.sql.analyze.column_lineage import Use, Way
-from penstock.sql.types.columns import spelled
+from penstock.sql.analyze.column_lineage import Derivation, UseKind
+from penstock.sql.types.columns import column_spelling
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,10 +25,10 @@ class ColumnEdge:
 
     origin: ColumnId
     target: ColumnId
-    way: Way | Use
+    way: Derivation | UseKind
 
 
-def above(graph: Graph, node_id: str, column: str, depth: int | None = None) -> list[ColumnEdge]:
+def upstream_edges(graph: Graph, node_id: str, column: str, depth: int | None = None) -> list[ColumnEdge]:
     """Every edge on the way to the column, nearest first, at most `depth` steps away."""
     found: list[ColumnEdge] = []
     ahead, seen = [ColumnId(node_id, column)], {ColumnId(node_id, column): 0}
@@ -38,7 +38,7 @@ def above(graph: Graph, node_id: str, column: str, depth: int | None = None) -> 
         node = graph[target.node]
         for origin in node.column_origins.get(target.column, ()):
             owner = graph.nodes.get(origin.input)
-            name = spelled(origin.name, owner.columns if owner else None) or origin.name
+            name = column_spelling(origin.name, owner.columns if owner else None) or origin.name
             source = ColumnId(origin.input, name)
             found.append(ColumnEdge(source, target, origin.way))
             if source not in seen:
@@ -47,7 +47,7 @@ def above(graph: Graph, node_id: str, column: str, depth: int | None = None) -> 
     return found
 
 
-def below(graph: Graph, node_id: str, column: str, depth: int | None = None) -> list[ColumnEdge]:
+def downstream_edges(graph: Graph, node_id: str, column: str, depth: int | None = None) -> list[ColumnEdge]:
     """Every edge on the way from the column, nearest first, at most `depth` steps away.
 
     Exposures read whole nodes, so they are no part of it.
@@ -78,20 +78,20 @@ def _edges(graph: Graph) -> Iterator[ColumnEdge]:
             yield ColumnEdge(ColumnId(used.input, used.name), ColumnId(node.id, ""), used.use)
 
 
-def tree(node_id: str, column: str, up: list[ColumnEdge], down: list[ColumnEdge]) -> str:
+def render_tree(node_id: str, column: str, up: list[ColumnEdge], down: list[ColumnEdge]) -> str:
     start = ColumnId(node_id, column)
     lines = [str(start)]
     if up:
-        lines += ["  made from", *_branches(start, [(e.target, e.origin, e.way) for e in up])]
+        lines += ["  made from", *_branch_lines(start, [(e.target, e.origin, e.way) for e in up])]
     if down:
-        lines += ["  goes into", *_branches(start, [(e.origin, e.target, e.way) for e in down])]
+        lines += ["  goes into", *_branch_lines(start, [(e.origin, e.target, e.way) for e in down])]
     if not up and not down:
         lines.append("  made from nothing here, and read by nothing here")
     return "\n".join(lines)
 
 
-def _branches(start: ColumnId, steps: list[tuple[ColumnId, ColumnId, Way | Use]]) -> Iterator[str]:
-    children: dict[ColumnId, list[tuple[ColumnId, Way | Use]]] = {}
+def _branch_lines(start: ColumnId, steps: list[tuple[ColumnId, ColumnId, Derivation | UseKind]]) -> Iterator[str]:
+    children: dict[ColumnId, list[tuple[ColumnId, Derivation | UseKind]]] = {}
     for parent, child, way in steps:
         children.setdefault(parent, []).append((child, way))
     drawn: set[ColumnId] = set()
@@ -108,7 +108,7 @@ def _branches(start: ColumnId, steps: list[tuple[ColumnId, ColumnId, Way | Use]]
         stack += [(c, w, deeper, i == len(inner) - 1) for i, (c, w) in enumerate(inner)][::-1]
 
 
-_WORDS: dict[Way | Use, str] = {
+_WORDS: dict[Derivation | UseKind, str] = {
     "same": "",
     "made": " (in an expression)",
     "counted": " (only counted)",
@@ -134,14 +134,14 @@ def _edge_json(edge: ColumnEdge) -> dict[str, Any]:
     }
 
 
-def mermaid(node_id: str, column: str, up: list[ColumnEdge], down: list[ColumnEdge]) -> str:
+def render_mermaid(node_id: str, column: str, up: list[ColumnEdge], down: list[ColumnEdge]) -> str:
     edges = [*up[::-1], *down]
     columns = dict.fromkeys([c for e in edges for c in (e.origin, e.target)] or [ColumnId(node_id, column)])
     ids = {c: f"c{number}" for number, c in enumerate(columns)}
-    lines = ["graph LR", *(f'    {ids[c]}["{_quoted(str(c))}"]' for c in columns)]
+    lines = ["graph LR", *(f'    {ids[c]}["{_escape_quotes(str(c))}"]' for c in columns)]
     lines += [f"    {ids[e.origin]} {'-->' if e.way == 'same' else '-.->'} {ids[e.target]}" for e in edges]
     return "\n".join(lines)
 
 
-def _quoted(text: str) -> str:
+def _escape_quotes(text: str) -> str:
     return text.replace('"', "#quot;")

@@ -21,17 +21,17 @@ _DECLARING: Final = ("models", "sinks", "sources", "transforms", "vars")
 _FLOW: Final = ("sources", "models", "transforms", "sinks", "exposures", "tests")
 
 
-def causes_first(diagnostics: Iterable[Diagnostic], graph: Graph | None) -> tuple[Diagnostic, ...]:
+def order_by_cause(diagnostics: Iterable[Diagnostic], graph: Graph | None) -> tuple[Diagnostic, ...]:
     """The diagnostics in the order in which rows go through what they are about."""
-    found = _without_misspelt(_without_unresolved(list(diagnostics)))
+    found = _drop_misspelt(_drop_unresolved(list(diagnostics)))
     if graph is None:
-        return tuple(sorted(found, key=_place))
+        return tuple(sorted(found, key=_origin_key))
     ranks = {f"{node.kind}s.{node.name}": number for number, node in enumerate(graph.nodes.values())}
-    kept = _without_following(found, graph)
-    return tuple(sorted(kept, key=lambda d: (*_rank(d.path, ranks), *_place(d))))
+    kept = _drop_consequences(found, graph)
+    return tuple(sorted(kept, key=lambda d: (*_flow_rank(d.path, ranks), *_origin_key(d))))
 
 
-def _without_unresolved(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
+def _drop_unresolved(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
     """The diagnostics, less the names that a misspelt or unreadable section may declare."""
     unread = [d.path for d in diagnostics if d.code in ("unknown-field", "wrong-shape") and "." not in d.path]
     meant = {nearest(path, _DECLARING) for path in unread} - {None}
@@ -40,7 +40,7 @@ def _without_unresolved(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
     return [d for d in diagnostics if d.code not in _UNRESOLVED and not (d.code == "missing-field" and d.path in meant)]
 
 
-def _without_misspelt(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
+def _drop_misspelt(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
     """The diagnostics, less fields that are missing because they are misspelt."""
     unknown = [d.path.rpartition(".") for d in diagnostics if d.code == "unknown-field"]
 
@@ -51,7 +51,7 @@ def _without_misspelt(diagnostics: list[Diagnostic]) -> list[Diagnostic]:
     return [d for d in diagnostics if d.code != "missing-field" or not is_misspelt(d.path)]
 
 
-def _without_following(diagnostics: list[Diagnostic], graph: Graph) -> list[Diagnostic]:
+def _drop_consequences(diagnostics: list[Diagnostic], graph: Graph) -> list[Diagnostic]:
     """The diagnostics, less what follows from an error upstream, or from a field that an element does not have."""
     ids = {f"{node.kind}s.{node.name}": node.id for node in graph.nodes.values()}
 
@@ -79,7 +79,7 @@ def _without_following(diagnostics: list[Diagnostic], graph: Graph) -> list[Diag
     return [d for d in diagnostics if not follows(d)]
 
 
-def _rank(path: str, ranks: dict[str, int]) -> tuple[int, int]:
+def _flow_rank(path: str, ranks: dict[str, int]) -> tuple[int, int]:
     """The place in the flow of what a path names. Elements that could not be read come first among those of their
     section, for others may miss them; what belongs to no section of elements comes before all."""
     section = path.partition(".")[0]
@@ -93,6 +93,6 @@ def _prefixes(path: str) -> Iterator[str]:
     return (".".join(parts[:length]) for length in range(2, len(parts) + 1))
 
 
-def _place(diagnostic: Diagnostic) -> tuple[str, int, int]:
+def _origin_key(diagnostic: Diagnostic) -> tuple[str, int, int]:
     origin = diagnostic.origin or Origin("")
     return origin.file, origin.line or 0, origin.column or 0

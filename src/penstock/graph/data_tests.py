@@ -5,13 +5,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
 from penstock.errors import Diagnostic, Severity, did_you_mean
-from penstock.graph.assertion_values import typed_checks, typed_test
-from penstock.graph.graph import DataTest, Node
-from penstock.graph.names import unknown
+from penstock.graph.assertion_values import type_check_values, type_test_values
+from penstock.graph.graph import LinkedTest, Node
+from penstock.graph.names import unknown_diagnostic
 from penstock.project import stream_project as written
-from penstock.project.declared import Declared
+from penstock.project.declared import Declaration
 from penstock.project.template import Templates
-from penstock.sql.analyze.row_conditions import wrong_condition
+from penstock.sql.analyze.row_conditions import condition_problems
 from penstock.sql.types.columns import TYPE_NAMES, spark_type
 
 _KINDS: Final[Mapping[str, frozenset[str]]] = {
@@ -31,15 +31,15 @@ _SAME_KIND: Final = {
 }  # fmt: skip
 
 
-def data_test(
-    declared: Declared[written.DataTest],
+def link_data_test(
+    declared: Declaration[written.DataTest],
     nodes: Mapping[str, Node],
     known: Collection[str],
     templates: Templates,
-) -> tuple[DataTest | None, list[Diagnostic]]:
+) -> tuple[LinkedTest | None, list[Diagnostic]]:
     """A test with the model, or else the source, of the name it gives."""
     test = declared.value
-    diagnostics = list(_said_in_vain(declared))
+    diagnostics = list(_ineffective_fields(declared))
     node_id = next((i for i in (f"model.{test.model}", f"source.{test.model}") if i in known), None)
     if node_id is None:
         names = [i.partition(".")[2] for i in known]
@@ -52,17 +52,17 @@ def data_test(
     if node_id not in nodes:
         return None, diagnostics
     node = nodes[node_id]
-    typed, wrong = typed_test(declared, node.columns)
-    diagnostics.extend((*_against_columns(declared, node), *wrong, *_wrong_conditions(declared, node)))
-    return DataTest(test.name, node_id, typed, declared.origin), diagnostics
+    typed, wrong = type_test_values(declared, node.columns)
+    diagnostics.extend((*_check_columns(declared, node), *wrong, *_wrong_conditions(declared, node)))
+    return LinkedTest(test.name, node_id, typed, declared.origin), diagnostics
 
 
 def column_tests(
-    declared: Declared[written.Source] | Declared[written.Model], node: Node
-) -> tuple[list[DataTest], list[Diagnostic]]:
+    declared: Declaration[written.Source] | Declaration[written.Model], node: Node
+) -> tuple[list[LinkedTest], list[Diagnostic]]:
     """The checks that stand beside a column, as tests of their own."""
-    lists, diagnostics = typed_checks(declared, node.columns)
-    tests: list[DataTest] = []
+    lists, diagnostics = type_check_values(declared, node.columns)
+    tests: list[LinkedTest] = []
     for column in declared.value.columns:
         for place, check in enumerate(column.tests):
             kind = next(iter(check.model_fields_set))
@@ -73,17 +73,17 @@ def column_tests(
             test = written.DataTest.model_validate(
                 {"name": name, "model": node.name, "type": "sample", "assertions": [body]}
             )
-            tests.append(DataTest(name, node.id, test, node.origin))
+            tests.append(LinkedTest(name, node.id, test, node.origin))
     return tests, diagnostics
 
 
-def _wrong_conditions(declared: Declared[written.DataTest], node: Node) -> Iterator[Diagnostic]:
+def _wrong_conditions(declared: Declaration[written.DataTest], node: Node) -> Iterator[Diagnostic]:
     """Conditions that are no SQL, or are not about single rows of the tested model."""
     for position, assertion in enumerate(declared.value.assertions):
         custom = assertion.custom_sql
         if custom is None or custom.where is None:
             continue
-        problems = wrong_condition(custom.where, node.columns)
+        problems = condition_problems(custom.where, node.columns)
         place = ("assertions", position, "custom_sql", "where")
         origin, path = declared.origin_of(*place), declared.label_of(*place)
         for problem in problems:
@@ -101,7 +101,7 @@ _ASSERTIONS: Final[Mapping[str, Callable[[Any, str], dict[str, Any]]]] = {
 }
 
 
-def _said_in_vain(declared: Declared[written.DataTest]) -> Iterator[Diagnostic]:
+def _ineffective_fields(declared: Declaration[written.DataTest]) -> Iterator[Diagnostic]:
     test = declared.value
     for field in ("sample_size", "timeout"):
         if getattr(test, field) is not None and test.type != "sample":
@@ -111,37 +111,39 @@ def _said_in_vain(declared: Declared[written.DataTest]) -> Iterator[Diagnostic]:
 
 
 def _unknown_models(
-    declared: Declared[written.DataTest], known: Collection[str], templates: Templates
+    declared: Declaration[written.DataTest], known: Collection[str], templates: Templates
 ) -> Iterator[Diagnostic]:
     """Models that an assertion or an action names."""
     for position, assertion in enumerate(declared.value.assertions):
         other = assertion.foreign_key.ref_model if assertion.foreign_key is not None else None
         if other is not None and not {f"model.{other}", f"source.{other}"} & set(known):
             origin = declared.origin_of("assertions", position, "foreign_key", "ref_model")
-            yield unknown(f"model.{other}", known, declared, f"assertions.{position}.foreign_key", origin)
+            yield unknown_diagnostic(f"model.{other}", known, declared, f"assertions.{position}.foreign_key", origin)
         if assertion.custom_sql is not None and assertion.custom_sql.sql is not None:
-            rendered = templates.render(_of_model(assertion.custom_sql.sql, declared.value.model))
+            rendered = templates.render(_bind_model(assertion.custom_sql.sql, declared.value.model))
             origin = declared.origin_of("assertions", position, "custom_sql", "sql")
             place = f"assertions.{position}.custom_sql"
             for problem in rendered.problems:
                 yield Diagnostic(problem.code, problem.message, origin, f"{declared.label}.{place}", problem.hint)
             for reference in rendered.references:
                 if reference.id not in known:
-                    yield unknown(reference.id, known, declared, place, origin)
+                    yield unknown_diagnostic(reference.id, known, declared, place, origin)
     for position, action in enumerate(declared.value.on_failure.actions):
         named = {"pause": action.pause, "dlq": action.dlq}
         for word, body in named.items():
             if body is not None and body.model is not None and f"model.{body.model}" not in known:
                 origin = declared.origin_of("on_failure")
-                yield unknown(f"model.{body.model}", known, declared, f"on_failure.{position}.{word}", origin)
+                yield unknown_diagnostic(
+                    f"model.{body.model}", known, declared, f"on_failure.{position}.{word}", origin
+                )
 
 
-def _of_model(sql: str, model: str) -> str:
+def _bind_model(sql: str, model: str) -> str:
     """`{{ model }}` in the SQL of a test is the model that it looks at."""
     return _MODEL.sub(lambda _: f'{{{{ ref("{model}") }}}}', sql)
 
 
-def read_by_assertions(test: written.DataTest, templates: Templates) -> list[str]:
+def assertion_inputs(test: written.DataTest, templates: Templates) -> list[str]:
     """The ids of what the assertions of a test read beside the tested model."""
     found: list[str] = []
     for assertion in test.assertions:
@@ -150,12 +152,12 @@ def read_by_assertions(test: written.DataTest, templates: Templates) -> list[str
         if assertion.custom_sql is not None and assertion.custom_sql.sql is not None:
             found += [
                 reference.id
-                for reference in templates.render(_of_model(assertion.custom_sql.sql, test.model)).references
+                for reference in templates.render(_bind_model(assertion.custom_sql.sql, test.model)).references
             ]
     return found
 
 
-def _unknown_keys(declared: Declared[written.DataTest], nodes: Mapping[str, Node]) -> Iterator[Diagnostic]:
+def _unknown_keys(declared: Declaration[written.DataTest], nodes: Mapping[str, Node]) -> Iterator[Diagnostic]:
     """The key of another model must be one of its columns."""
     for position, assertion in enumerate(declared.value.assertions):
         key = assertion.foreign_key
@@ -168,7 +170,7 @@ def _unknown_keys(declared: Declared[written.DataTest], nodes: Mapping[str, Node
             yield Diagnostic("contract-broken", text, origin, path, hint, params={"column": key.ref_key})
 
 
-def _against_columns(declared: Declared[written.DataTest], node: Node) -> Iterator[Diagnostic]:
+def _check_columns(declared: Declaration[written.DataTest], node: Node) -> Iterator[Diagnostic]:
     """Columns that a test names must be there; types that a schema test asks for must be so."""
     columns = node.columns
     if columns is None:
@@ -179,7 +181,7 @@ def _against_columns(declared: Declared[written.DataTest], node: Node) -> Iterat
     for position, assertion in enumerate(declared.value.assertions):
         origin = declared.origin_of("assertions", position, assertion.kind)
         path = f"{declared.label}.assertions.{position}.{assertion.kind}"
-        for name in columns_in(assertion):
+        for name in assertion_columns(assertion):
             if name.casefold() not in present:
                 text = f"`{declared.value.model}` has no column `{name}`"
                 hint = did_you_mean(name, [c.name for c in columns], otherwise="columns")
@@ -201,7 +203,7 @@ def _against_columns(declared: Declared[written.DataTest], node: Node) -> Iterat
                     yield Diagnostic("contract-broken", text, origin, path, params={"column": name})
 
 
-def columns_in(assertion: written.Assertion) -> Iterator[str]:
+def assertion_columns(assertion: written.Assertion) -> Iterator[str]:
     """The columns of the tested model that an assertion names."""
     body = assertion.body
     for field in ("column", "columns", "key", "detail_column"):

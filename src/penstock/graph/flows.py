@@ -4,13 +4,13 @@ from collections.abc import Iterator, Sequence
 
 from penstock.graph.graph import Node
 from penstock.project.stream_project import Source
-from penstock.sql.analyze.analysis import Study
+from penstock.sql.analyze.analysis import QueryAnalysis
 from penstock.sql.parse.query import Problem
 from penstock.sql.rewrite.mask import ColumnMask
 from penstock.sql.stateful.stages import Flow
 
 
-def flow_of(node: Node) -> Flow:
+def node_flow(node: Node) -> Flow:
     """What a query that reads the node is told about its rows."""
     columns = None if node.columns is None else tuple(c.name for c in node.columns)
     times = frozenset({node.event_time.column.casefold()} if node.event_time else ())
@@ -38,7 +38,7 @@ def is_lookup_table(node: Node) -> bool:
     return isinstance(node.element, Source) and node.element.table is not None
 
 
-def keyed_by(found: Study, declared: tuple[str, ...]) -> tuple[tuple[str, ...], Problem | None]:
+def find_change_key(found: QueryAnalysis, declared: tuple[str, ...]) -> tuple[tuple[str, ...], Problem | None]:
     """The columns that tell what a change is about. Updates without any cannot be told apart."""
     if found.flow == "rows":
         return (), None
@@ -68,7 +68,7 @@ def masked_keys(key: tuple[str, ...], masks: Sequence[ColumnMask]) -> list[Probl
     ]
 
 
-def unbounded_state(found: Study) -> Iterator[Problem]:
+def unbounded_state(found: QueryAnalysis) -> Iterator[Problem]:
     """State that nothing takes away."""
     for name, offset, way_out in found.unbounded:
         text = f"the state of {name} grows with every key that ever comes"

@@ -21,12 +21,12 @@ from penstock.sql.stateful.stages import FlowKind
 from penstock.sql.types.columns import Columns
 from penstock.transforms.sql import SqlTransform
 
-Kind: TypeAlias = Literal["source", "model", "exposure", "transform", "sink"]
+NodeKind: TypeAlias = Literal["source", "model", "exposure", "transform", "sink"]
 Element: TypeAlias = ProjectSource | Model | Exposure | Source | SqlTransform | Sink
 
 
 @dataclass(frozen=True, slots=True)
-class EventTime:
+class EventTimeColumn:
     """The column that says when a row happened, and how late a row may be.
 
     `max_future_ms` is how far ahead of the clock it may be (0 is any far), `idle_ms` after how long without rows it
@@ -44,11 +44,11 @@ class EventTime:
     unordered: bool = False
 
     @staticmethod
-    def said(column: str, said: written.EventTime) -> EventTime:
+    def said(column: str, said: written.EventTime) -> EventTimeColumn:
         """As an element declares it."""
         mark = said.watermark
         lateness, keeps = said.allowed_lateness_ms or 0, said.late == "dead_letter"
-        return EventTime(column, mark.delay_ms, said.max_future_ms, mark.idle_ms, lateness, keeps)
+        return EventTimeColumn(column, mark.delay_ms, said.max_future_ms, mark.idle_ms, lateness, keeps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class TopicSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class DataTest:
+class LinkedTest:
     """A test and the node that it looks at."""
 
     name: str
@@ -90,7 +90,7 @@ class Node:
     """
 
     id: str
-    kind: Kind
+    kind: NodeKind
     name: str
     element: Element
     origin: Origin
@@ -100,10 +100,10 @@ class Node:
     query: Query | None = None
     columns: Columns | None = None
     key: tuple[str, ...] = ()
-    event_time: EventTime | None = None
+    event_time: EventTimeColumn | None = None
     written_time: str | None = None
-    further_times: tuple[EventTime, ...] = ()
-    asked_times: Mapping[str, EventTime] = field(default_factory=dict)
+    further_times: tuple[EventTimeColumn, ...] = ()
+    asked_times: Mapping[str, EventTimeColumn] = field(default_factory=dict)
     stateful: bool = False
     operators: tuple[str, ...] = ()
     keyed: bool = False
@@ -129,12 +129,12 @@ class Node:
     description: str | None = None
 
     @property
-    def times(self) -> tuple[EventTime, ...]:
+    def times(self) -> tuple[EventTimeColumn, ...]:
         """Every column that is event time, the first one first."""
         return (self.event_time, *self.further_times) if self.event_time is not None else ()
 
     @property
-    def writes_topic(self) -> bool:
+    def has_topic(self) -> bool:
         return self.topic is not None
 
     @property
@@ -151,7 +151,7 @@ class Graph:
     format: Literal["project", "pipeline"]
     nodes: Mapping[str, Node]
     runtime: Runtime = field(default_factory=Runtime)
-    tests: tuple[DataTest, ...] = ()
+    tests: tuple[LinkedTest, ...] = ()
     about: ProjectHeader | None = None
     rules: Rules | None = None
     job: bool = False
@@ -172,17 +172,19 @@ class Graph:
 
     def consumers(self) -> Mapping[str, tuple[str, ...]]:
         """Who reads each node."""
-        return _grouped(self.nodes, self.edges)
+        return _group_pairs(self.nodes, self.edges)
 
     def upstream(self, node_id: str, depth: int | None = None) -> set[str]:
         """The node and everything it is made from, at most `depth` steps away."""
-        return _reach(node_id, _grouped(self.nodes, ((target, origin) for origin, target in self.edges)), depth)
+        return _reachable_nodes(
+            node_id, _group_pairs(self.nodes, ((target, origin) for origin, target in self.edges)), depth
+        )
 
     def downstream(self, node_id: str, depth: int | None = None) -> set[str]:
         """The node and everything made from it, at most `depth` steps away."""
-        return _reach(node_id, self.consumers(), depth)
+        return _reachable_nodes(node_id, self.consumers(), depth)
 
-    def named(self, name: str) -> Node | None:
+    def find_node(self, name: str) -> Node | None:
         """A node by id, or by name: models and transforms first, then sources, sinks and exposures."""
         if name in self.nodes:
             return self.nodes[name]
@@ -190,14 +192,14 @@ class Graph:
         return next((n for k in order for n in self.nodes.values() if n.kind == k and n.name == name), None)
 
 
-def _grouped(node_ids: Iterable[str], pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+def _group_pairs(node_ids: Iterable[str], pairs: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {node_id: [] for node_id in node_ids}
     for one, other in pairs:
         found[one].append(other)
     return {node_id: tuple(others) for node_id, others in found.items()}
 
 
-def _reach(start: str, neighbours: Mapping[str, tuple[str, ...]], depth: int | None) -> set[str]:
+def _reachable_nodes(start: str, neighbours: Mapping[str, tuple[str, ...]], depth: int | None) -> set[str]:
     reached, edge, steps = {start}, {start}, 0
     while edge and (depth is None or steps < depth):
         edge = {near for node_id in edge for near in neighbours[node_id]} - reached

@@ -8,7 +8,7 @@ from penstock.graph.graph import Graph, Node
 HERE: Final = "← YOU ARE HERE"
 
 
-def selection(
+def select_nodes(
     graph: Graph,
     focus: str | None,
     *,
@@ -37,7 +37,7 @@ def edges_among(graph: Graph, chosen: Iterable[str]) -> list[tuple[str, str]]:
     return [(origin, target) for origin, target in graph.edges if origin in present and target in present]
 
 
-def tree(graph: Graph, chosen: list[str], focus: str | None = None) -> str:
+def render_tree(graph: Graph, chosen: list[str], focus: str | None = None) -> str:
     """One tree a root. A subtree is drawn once; where it comes up again there is `...`."""
     edges = edges_among(graph, chosen)
     below: dict[str, list[str]] = {node_id: [] for node_id in chosen}
@@ -71,18 +71,18 @@ def _lines(graph: Graph, root: str, below: dict[str, list[str]], drawn: set[str]
 
 
 def _line(node: Node, focus: str | None) -> str:
-    told = ", ".join(filter(None, (node.label, changes_of(node))))
+    told = ", ".join(filter(None, (node.label, describe_changes(node))))
     return f"{node.name} ({told})" + (f" {HERE}" if node.id == focus else "")
 
 
-def changes_of(node: Node) -> str | None:
+def describe_changes(node: Node) -> str | None:
     """That the rows of a node are changes, and what each is about; None if rows only come."""
     if node.flow == "rows":
         return None
     return f"changes by {', '.join(node.change_key) or 'whole rows'}"
 
 
-def impact(graph: Graph, focus: str) -> str:
+def describe_impact(graph: Graph, focus: str) -> str:
     """What a change to a node reaches."""
     below = graph.downstream(focus) - {focus}
     reached = [graph[n] for n in graph.nodes if n in below]
@@ -96,7 +96,7 @@ def impact(graph: Graph, focus: str) -> str:
     return "\n".join([f"⚠️  Changes to {graph[focus].name} will affect:", *lines])
 
 
-def mermaid(graph: Graph, chosen: list[str]) -> str:
+def render_mermaid(graph: Graph, chosen: list[str]) -> str:
     ids = _mermaid_ids(graph[node_id] for node_id in chosen)
     lines = ["graph LR"]
     lines += [f"    {ids[n]}[{_mermaid_text(graph[n].name)}]" for n in chosen]

@@ -7,7 +7,7 @@ from penstock.errors import Diagnostic
 from penstock.graph.graph import Graph
 from penstock.graph.link_pipeline import link_pipeline
 from penstock.graph.link_project import link_project
-from penstock.graph.memory import Memory
+from penstock.graph.memory import AnalysisCache
 from penstock.project.parse import Project
 from penstock.project.parse_project import StreamProject
 from penstock.sql.types.columns import Columns
@@ -16,7 +16,7 @@ Schemas = Mapping[str, Columns]
 """What is known of the columns outside, by node id. A node that is not here is simply not known."""
 
 
-def link(project: Project, schemas: Schemas, memory: Memory, today: date) -> tuple[Graph, list[Diagnostic]]:
+def link(project: Project, schemas: Schemas, memory: AnalysisCache, today: date) -> tuple[Graph, list[Diagnostic]]:
     """`memory` spares work and changes nothing; `today` is the day that waivers are judged by."""
     if isinstance(project, StreamProject):
         return link_project(project, schemas, memory, today)

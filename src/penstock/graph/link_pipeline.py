@@ -9,30 +9,30 @@ from penstock.connectors.contract import Sink, Source
 from penstock.connectors.hybrid import HybridSource
 from penstock.connectors.node import PipelineNode, without_effect
 from penstock.errors import Diagnostic, Origin, Severity, did_you_mean, nearest
-from penstock.graph.analysis import as_columns, as_diagnostics, cycle_diagnostics, missing_key
+from penstock.graph.analysis import cycle_diagnostics, match_spelling, missing_key, to_diagnostics
 from penstock.graph.graph import Graph, Node
-from penstock.graph.order import topological
-from penstock.graph.phases import unlike_phases
-from penstock.graph.pipeline_checks import orphans, whole, with_sinks
+from penstock.graph.order import sort_topologically
+from penstock.graph.phases import phase_mismatches
+from penstock.graph.pipeline_checks import check_pipeline, find_orphans, name_affected_sinks
 from penstock.keyed.operators import OP
-from penstock.project.declared import Declared
+from penstock.project.declared import Declaration
 from penstock.project.pipeline import Pipeline
-from penstock.project.variables import references
-from penstock.sql.analyze.operand_types import told
-from penstock.sql.analyze.output_schema import Analysis, analyse
-from penstock.sql.analyze.statefulness import place_of, stateful_constructs
-from penstock.sql.lint.unknown_to_spark import strangers
+from penstock.project.variables import find_references
+from penstock.sql.analyze.operand_types import kinds_edit
+from penstock.sql.analyze.output_schema import OutputAnalysis, analyze_outputs
+from penstock.sql.analyze.statefulness import keyword_offset, stateful_constructs
+from penstock.sql.lint.unknown_to_spark import find_spark_unknowns
 from penstock.sql.parse.dialects import PIPELINE
-from penstock.sql.parse.query import Problem, Query, bind, parse, tables
-from penstock.sql.rewrite.propagate_op import carry_operation
+from penstock.sql.parse.query import Problem, Query, bind_tables, parse, tables
+from penstock.sql.rewrite.propagate_op import add_op_output
 from penstock.sql.rewrite.render import is_plain_filter, spark_condition
 from penstock.sql.types.columns import Column, Columns
 from penstock.transforms.sql import SqlTransform
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
-    declared: Declared[SqlTransform]
+class _ParsedTransform:
+    declared: Declaration[SqlTransform]
     inputs: tuple[str, ...]
     query: Query | None
     parsed: bool
@@ -47,42 +47,44 @@ def link_pipeline(pipeline: Pipeline, schemas: Mapping[str, Columns]) -> tuple[G
     }
     nodes: dict[str, Node] = {}
     for name, source in pipeline.sources.items():
-        node, notes = _source(name, source, schemas)
+        node, notes = _link_source(name, source, schemas)
         nodes[node.id] = node
         diagnostics.extend(notes)
-    transforms: dict[str, _Read] = {}
+    transforms: dict[str, _ParsedTransform] = {}
     for name, transform in pipeline.transforms.items():
-        read, notes = _read_transform(transform, readable)
+        read, notes = _parse_transform(transform, readable)
         transforms[f"transform.{name}"] = read
         diagnostics.extend(notes)
-    ordered, cycles = topological({node_id: read.inputs for node_id, read in transforms.items()})
+    ordered, cycles = sort_topologically({node_id: read.inputs for node_id, read in transforms.items()})
     circular = "Circular dependency detected in transforms: "
     diagnostics.extend(cycle_diagnostics(cycles, lambda node_id: transforms[node_id].declared, circular))
     for node_id in ordered:
-        nodes[node_id], notes = _transform(node_id, transforms[node_id], nodes)
+        nodes[node_id], notes = _link_transform(node_id, transforms[node_id], nodes)
         diagnostics.extend(notes)
     for name, sink in pipeline.sinks.items():
-        node, notes = _sink(name, sink, readable, nodes)
+        node, notes = _link_sink(name, sink, readable, nodes)
         nodes[node.id] = node
         diagnostics.extend(notes)
     settings = pipeline.settings
     usual = {f"sink.{name}": sink.value.usual_interval(settings) for name, sink in pipeline.sinks.items()}
     intervals = {node_id: interval for node_id, interval in usual.items() if interval is not None}
     graph = Graph(pipeline.name, "pipeline", nodes, job=settings.job_mode, intervals=intervals)
-    diagnostics.extend(whole(pipeline, graph))
+    diagnostics.extend(check_pipeline(pipeline, graph))
     lost = pipeline.refused or cycles or any(d.code == "unknown-upstream" for d in diagnostics)
     if not lost and all(read.parsed for read in transforms.values()):
-        diagnostics.extend(orphans(graph, pipeline))
-    return graph, list(with_sinks(diagnostics, graph))
+        diagnostics.extend(find_orphans(graph, pipeline))
+    return graph, list(name_affected_sinks(diagnostics, graph))
 
 
-def _source(name: str, declared: Declared[Source], schemas: Mapping[str, Columns]) -> tuple[Node, list[Diagnostic]]:
+def _link_source(
+    name: str, declared: Declaration[Source], schemas: Mapping[str, Columns]
+) -> tuple[Node, list[Diagnostic]]:
     source = declared.value
     node_id = f"source.{name}"
     columns = schemas.get(node_id)
     if columns is not None:  # rows have it as their last column, wherever it stood
         columns = (*(c for c in columns if c.name != OP), Column(OP, "STRING"))
-    condition, diagnostics = _condition(node_id, declared, columns)
+    condition, diagnostics = _filter_condition(node_id, declared, columns)
     node = Node(
         node_id,
         "source",
@@ -90,28 +92,28 @@ def _source(name: str, declared: Declared[Source], schemas: Mapping[str, Columns
         source,
         declared.origin,
         columns=columns,
-        key=as_columns(source.primary_key, columns),
-        unfilled=_unfilled(declared),
+        key=match_spelling(source.primary_key, columns),
+        unfilled=_unfilled_config(declared),
         condition=condition,
         on_error=source.on_error,
     )
     key_origin = declared.origin_of("primary_key")
     missing = missing_key(node.key, node, key_origin, f"{declared.label}.primary_key")
-    unlike = unlike_phases(declared, columns, schemas) if isinstance(source, HybridSource) else ()
-    return node, [*diagnostics, *_inert(declared), *missing, *unlike, *_misnamed(declared, node)]
+    unlike = phase_mismatches(declared, columns, schemas) if isinstance(source, HybridSource) else ()
+    return node, [*diagnostics, *_ineffective_fields(declared), *missing, *unlike, *_name_clashes(declared, node)]
 
 
-def _misnamed(declared: Declared[Source], node: Node) -> Iterator[Diagnostic]:
+def _name_clashes(declared: Declaration[Source], node: Node) -> Iterator[Diagnostic]:
     """Columns of files that cannot be told apart. Other sources may read only those that somebody asks for."""
     names = [column.name for column in node.columns or ()]
     if declared.value.has_files and (wrong := wrong_names(names, f"`{node.name}`", declared.value.renaming)):
         yield Diagnostic(wrong.code, wrong.message, declared.origin, declared.label, wrong.hint)
 
 
-def _inert(declared: Declared[PipelineNode]) -> Iterator[Diagnostic]:
+def _ineffective_fields(declared: Declaration[PipelineNode]) -> Iterator[Diagnostic]:
     """Fields that were written, and change nothing."""
     for field, why in without_effect(type(declared.value)).items():
-        if declared.says(field):
+        if declared.has_field(field):
             text, path = f"this changes nothing: {why}", declared.label_of(field)
             params = {"field": field}
             yield Diagnostic("no-effect", text, declared.origin_of(field), path, None, Severity.INFO, params)
@@ -120,8 +122,8 @@ def _inert(declared: Declared[PipelineNode]) -> Iterator[Diagnostic]:
 _ROWS: Final = "SELECT * FROM rows_ WHERE "
 
 
-def _condition(
-    node_id: str, declared: Declared[Source], columns: Columns | None
+def _filter_condition(
+    node_id: str, declared: Declaration[Source], columns: Columns | None
 ) -> tuple[str | None, list[Diagnostic]]:
     """What rows of a source must meet, in Spark SQL, and what is wrong with that."""
     text, where = declared.value.filter_, declared.value.filter_at
@@ -129,14 +131,14 @@ def _condition(
         return None, []
     parsed = parse(_ROWS + text, PIPELINE)
     problems = [parsed] if isinstance(parsed, Problem) else []
-    query = None if isinstance(parsed, Problem) else bind(parsed, {"rows_": node_id})
+    query = None if isinstance(parsed, Problem) else bind_tables(parsed, {"rows_": node_id})
     if query is not None:
-        analysis = analyse(query, {node_id: columns})
-        query = query.edited(told(analysis.operands))
-        problems = [_not_in_source(p, columns) for p in analysis.problems] or [*strangers(query)]
+        analysis = analyze_outputs(query, {node_id: columns})
+        query = query.with_edit(kinds_edit(analysis.operands))
+        problems = [_reword_problem(p, columns) for p in analysis.problems] or [*find_spark_unknowns(query)]
         if not is_plain_filter(query):
             problems = [Problem("sql-statement", "a filter is one condition, without other clauses", len(_ROWS))]
-    found = as_diagnostics(
+    found = to_diagnostics(
         problems,
         declared.label,
         lambda offset: declared.document.inside((*declared.path, *where), max(0, offset - len(_ROWS))),
@@ -145,7 +147,7 @@ def _condition(
     return (spark_condition(query) if query is not None and not problems else None), found
 
 
-def _not_in_source(problem: Problem, columns: Columns | None) -> Problem:
+def _reword_problem(problem: Problem, columns: Columns | None) -> Problem:
     """The problem in the words of a filter, if it is that its source does not have a column."""
     if problem.code != "sql-unknown-column" or "has a column" not in problem.message:
         return problem
@@ -156,12 +158,14 @@ def _not_in_source(problem: Problem, columns: Columns | None) -> Problem:
     return replace(problem, message=f"{text}. Did you mean '{close}'?", hint=None)
 
 
-def _read_transform(declared: Declared[SqlTransform], readable: Mapping[str, str]) -> tuple[_Read, list[Diagnostic]]:
+def _parse_transform(
+    declared: Declaration[SqlTransform], readable: Mapping[str, str]
+) -> tuple[_ParsedTransform, list[Diagnostic]]:
     parsed = parse(declared.value.sql, PIPELINE)
     if isinstance(parsed, Problem):
         text = declared.value.sql.rstrip()
         parsed = replace(parsed, message=f"failed to parse SQL: {parsed.message}\n--- SQL ---\n{text}")
-        return _Read(declared, (), None, parsed=False), _sql_diagnostics([parsed], declared)
+        return _ParsedTransform(declared, (), None, parsed=False), _sql_diagnostics([parsed], declared)
     named = tables(parsed)
     inputs = dict.fromkeys(readable[t.name.casefold()] for t in named if t.name.casefold() in readable)
     others = {name: node_id for name, node_id in readable.items() if node_id != f"transform.{declared.path[-1]}"}
@@ -173,8 +177,8 @@ def _read_transform(declared: Declared[SqlTransform], readable: Mapping[str, str
     if not named:
         empty = Problem("sql-statement", "the SELECT reads from nothing", 0, "add FROM with the name of a source")
         diagnostics = _sql_diagnostics([empty], declared)
-    query = None if diagnostics else carry_operation(bind(parsed, readable))
-    return _Read(declared, tuple(inputs), query, parsed=True), diagnostics
+    query = None if diagnostics else add_op_output(bind_tables(parsed, readable))
+    return _ParsedTransform(declared, tuple(inputs), query, parsed=True), diagnostics
 
 
 def _unknown_upstream(name: str, readable: Mapping[str, str], origin: Origin, path: str) -> Diagnostic:
@@ -183,27 +187,27 @@ def _unknown_upstream(name: str, readable: Mapping[str, str], origin: Origin, pa
     return Diagnostic("unknown-upstream", text, origin, path, hint, params={"name": name})
 
 
-def _transform(node_id: str, read: _Read, nodes: Mapping[str, Node]) -> tuple[Node, list[Diagnostic]]:
+def _link_transform(node_id: str, read: _ParsedTransform, nodes: Mapping[str, Node]) -> tuple[Node, list[Diagnostic]]:
     declared = read.declared
     inputs = [nodes[i] for i in read.inputs if i in nodes]
     diagnostics: list[Diagnostic] = []
     columns, query = None, read.query
-    analysis = _analysis(query, {n.id: n.columns for n in inputs}) if query is not None else None
+    analysis = _try_analysis(query, {n.id: n.columns for n in inputs}) if query is not None else None
     if isinstance(analysis, Problem):
         diagnostics.extend(_sql_diagnostics([analysis], declared))
     elif query is not None and analysis is not None:
-        query = query.edited(told(analysis.operands))
+        query = query.with_edit(kinds_edit(analysis.operands))
         refused = [
             Problem(
                 "sql-unsupported",
                 f"unsupported plan: {construct.name}",
-                place_of(query, construct.name, construct.offset, construct.word),
+                keyword_offset(query, construct.name, construct.offset, construct.word),
                 "a transform projects, filters and unites; put the rest into a project's model",
                 construct.name,
             )
             for construct in stateful_constructs(query)
         ]
-        foreign = [] if analysis.problems or refused else strangers(query)
+        foreign = [] if analysis.problems or refused else find_spark_unknowns(query)
         diagnostics.extend(_sql_diagnostics([*analysis.problems, *refused, *foreign], declared))
         diagnostics.extend(_sql_diagnostics(list(analysis.notes), declared, Severity.WARNING))
         columns = analysis.columns
@@ -217,21 +221,21 @@ def _transform(node_id: str, read: _Read, nodes: Mapping[str, Node]) -> tuple[No
         inputs=tuple(n.id for n in inputs),
         query=query,
         columns=columns,
-        key=as_columns(declared.value.primary_key or _inherited(inputs, columns), columns),
+        key=match_spelling(declared.value.primary_key or _inherited_key(inputs, columns), columns),
     )
     key_origin = declared.origin_of("primary_key")
     missing = missing_key(node.key, node, key_origin, f"{declared.label}.primary_key")
-    return node, [*diagnostics, *_inert(declared), *missing]
+    return node, [*diagnostics, *_ineffective_fields(declared), *missing]
 
 
-def _analysis(query: Query, inputs: Mapping[str, Columns | None]) -> Analysis | Problem:
+def _try_analysis(query: Query, inputs: Mapping[str, Columns | None]) -> OutputAnalysis | Problem:
     try:
-        return analyse(query, inputs)
+        return analyze_outputs(query, inputs)
     except RecursionError:
         return Problem("sql-syntax", "the SQL is nested too deeply", hint="split it into several transforms")
 
 
-def _inherited(inputs: list[Node], columns: Columns | None) -> tuple[str, ...]:
+def _inherited_key(inputs: list[Node], columns: Columns | None) -> tuple[str, ...]:
     """The key of what a transform reads, if that is one key and still there."""
     keys = {node.key for node in inputs}
     key = keys.pop() if len(keys) == 1 else ()
@@ -239,8 +243,8 @@ def _inherited(inputs: list[Node], columns: Columns | None) -> tuple[str, ...]:
     return key if present is None or {name.casefold() for name in key} <= present else ()
 
 
-def _sink(
-    name: str, declared: Declared[Sink], readable: Mapping[str, str], nodes: Mapping[str, Node]
+def _link_sink(
+    name: str, declared: Declaration[Sink], readable: Mapping[str, str], nodes: Mapping[str, Node]
 ) -> tuple[Node, list[Diagnostic]]:
     sink = declared.value
     upstream_id = readable.get(sink.from_.casefold())
@@ -259,20 +263,20 @@ def _sink(
         declared.origin,
         inputs=(upstream.id,) if upstream else (),
         columns=columns,
-        key=as_columns(sink.primary_key, columns) or (upstream.key if upstream else ()),
-        unfilled=_unfilled(declared),
+        key=match_spelling(sink.primary_key, columns) or (upstream.key if upstream else ()),
+        unfilled=_unfilled_config(declared),
     )
     origin = declared.origin_of("primary_key")
     missing = missing_key(sink.primary_key, node, origin, f"{declared.label}.primary_key")
     return node, [
         *diagnostics,
-        *_inert(declared),
+        *_ineffective_fields(declared),
         *missing,
-        *_absent(declared, node),
+        *_missing_columns(declared, node),
     ]
 
 
-def _absent(declared: Declared[Sink], node: Node) -> Iterator[Diagnostic]:
+def _missing_columns(declared: Declaration[Sink], node: Node) -> Iterator[Diagnostic]:
     """Columns that a sink names, and its rows do not have, as far as those are known."""
     present = [column.name for column in node.columns or () if column.name != OP]
     for path, name in declared.value.columns_named.items():
@@ -286,11 +290,11 @@ def _absent(declared: Declared[Sink], node: Node) -> Iterator[Diagnostic]:
             )
 
 
-def _unfilled(declared: Declared[Any]) -> dict[str, Any] | None:
-    return dict(declared.raw) if any(True for _ in references(declared.raw)) else None
+def _unfilled_config(declared: Declaration[Any]) -> dict[str, Any] | None:
+    return dict(declared.raw) if any(True for _ in find_references(declared.raw)) else None
 
 
 def _sql_diagnostics(
-    problems: list[Problem], declared: Declared[SqlTransform], severity: Severity = Severity.ERROR
+    problems: list[Problem], declared: Declaration[SqlTransform], severity: Severity = Severity.ERROR
 ) -> list[Diagnostic]:
-    return as_diagnostics(problems, declared.label, lambda offset: declared.origin_inside("sql", offset), severity)
+    return to_diagnostics(problems, declared.label, lambda offset: declared.origin_inside("sql", offset), severity)

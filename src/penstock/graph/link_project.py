@@ -4,30 +4,30 @@ from collections.abc import Mapping
 from datetime import date
 
 from penstock.errors import Diagnostic
-from penstock.graph.access import denied
+from penstock.graph.access import access_denials
 from penstock.graph.analysis import cycle_diagnostics
-from penstock.graph.data_tests import column_tests, data_test
+from penstock.graph.data_tests import column_tests, link_data_test
 from penstock.graph.exposures import exposure_node
-from penstock.graph.graph import DataTest, Graph, Node
-from penstock.graph.memory import Memory
-from penstock.graph.models import model_node, read_model
-from penstock.graph.order import topological
-from penstock.graph.read_model import ReadModel
+from penstock.graph.graph import Graph, LinkedTest, Node
+from penstock.graph.memory import AnalysisCache
+from penstock.graph.models import model_node, render_model
+from penstock.graph.order import sort_topologically
+from penstock.graph.read_model import RenderedModel
 from penstock.graph.rules import check_rules
-from penstock.graph.rules.violation import Ruled
-from penstock.graph.rules.waivers import with_waived_warnings
+from penstock.graph.rules.violation import RuleContext
+from penstock.graph.rules.waivers import waive_warnings
 from penstock.graph.sources import source_node, unreadable_formats
-from penstock.graph.times import idle_lateness
+from penstock.graph.times import unused_lateness
 from penstock.graph.topics import schema_clashes, topic_clashes
 from penstock.graph.virtual_topics import virtual_clashes
-from penstock.project.declared import Declared
+from penstock.project.declared import Declaration
 from penstock.project.parse_project import StreamProject
 from penstock.project.stream_project import Model, Source
 from penstock.sql.types.columns import Columns
 
 
 def link_project(
-    project: StreamProject, schemas: Mapping[str, Columns], memory: Memory, today: date
+    project: StreamProject, schemas: Mapping[str, Columns], memory: AnalysisCache, today: date
 ) -> tuple[Graph, list[Diagnostic]]:
     diagnostics: list[Diagnostic] = []
     nodes: dict[str, Node] = {}
@@ -36,19 +36,19 @@ def link_project(
         nodes[node.id] = node
         diagnostics.extend(notes)
     known = {*nodes, *(f"model.{m.value.name}" for m in project.models), *project.refused}
-    models: dict[str, ReadModel] = {}
+    models: dict[str, RenderedModel] = {}
     for declared in project.models:
-        read, notes = read_model(declared, known, project.templates)
+        read, notes = render_model(declared, known, project.templates)
         models[f"model.{declared.value.name}"] = read
         diagnostics.extend(notes)
-    ordered, cycles = topological({node_id: model.inputs for node_id, model in models.items()})
+    ordered, cycles = sort_topologically({node_id: model.inputs for node_id, model in models.items()})
     diagnostics.extend(cycle_diagnostics(cycles, lambda node_id: models[node_id].declared))
     for node_id in ordered:
         node, notes = model_node(models[node_id], nodes, project.runtime, project.defaults, memory)
         nodes[node_id] = node
         diagnostics.extend(notes)
-    tests: list[DataTest] = []
-    elements: dict[str, Declared[Source] | Declared[Model]] = {
+    tests: list[LinkedTest] = []
+    elements: dict[str, Declaration[Source] | Declaration[Model]] = {
         **{f"source.{source.value.name}": source for source in project.sources},
         **{f"model.{model.value.name}": model for model in project.models},
     }
@@ -61,7 +61,7 @@ def link_project(
         nodes[node.id] = node
         diagnostics.extend(notes)
     for written_test in project.tests:
-        test, notes = data_test(written_test, nodes, known, project.templates)
+        test, notes = link_data_test(written_test, nodes, known, project.templates)
         if (taken := next((t for t in tests if t.name == written_test.value.name), None)) is not None:
             text = f"a check beside a column of `{taken.node.partition('.')[2]}` has this name"
             notes.append(Diagnostic("duplicate-name", text, written_test.origin_of("name"), written_test.label))
@@ -71,8 +71,8 @@ def link_project(
     diagnostics.extend(virtual_clashes(project, nodes) if project.runtime.has_gateway else ())
     diagnostics.extend(schema_clashes(project))
     diagnostics.extend(unreadable_formats(project.sources, nodes, project.runtime))
-    diagnostics.extend(denied(project, nodes, tuple(tests)))
-    diagnostics.extend(check_rules(Ruled(project, nodes, tuple(tests)), today))
+    diagnostics.extend(access_denials(project, nodes, tuple(tests)))
+    diagnostics.extend(check_rules(RuleContext(project, nodes, tuple(tests)), today))
     graph = Graph(
         project.name,
         "project",
@@ -83,5 +83,5 @@ def link_project(
         project.rules.value,
         clear_letters=project.defaults.dead_letters == "clear",
     )
-    diagnostics.extend(idle_lateness((*project.sources, *project.models), graph))
-    return graph, with_waived_warnings(project.models, diagnostics, today)
+    diagnostics.extend(unused_lateness((*project.sources, *project.models), graph))
+    return graph, waive_warnings(project.models, diagnostics, today)

@@ -6,7 +6,7 @@ from typing import Final, get_args
 from penstock.errors import Diagnostic, Severity, nearest
 from penstock.graph.graph import Node
 from penstock.project import stream_project as written
-from penstock.project.declared import Declared
+from penstock.project.declared import Declaration
 from penstock.sql.analyze.column_lineage import Origins
 from penstock.sql.rewrite.mask import ColumnMask
 from penstock.sql.types.columns import Columns
@@ -18,8 +18,8 @@ def is_sensitive(level: str | None) -> bool:
     return level in LEVELS[LEVELS.index("sensitive") :]
 
 
-def applied_masks(
-    declared: Declared[written.Model],
+def resolve_masks(
+    declared: Declaration[written.Model],
     columns: Columns | None,
     origins: Mapping[str, Origins],
     inputs: Iterable[Node] = (),
@@ -35,7 +35,7 @@ def applied_masks(
     spread: dict[str, ColumnMask] = {}
     diagnostics: list[Diagnostic] = []
     outputs = {c.name.casefold(): c.name for c in columns or ()}
-    for mask, place in _masks(declared):
+    for mask, place in _declared_masks(declared):
         key = mask.column.casefold()
         params = {"column": mask.column}
         origin, path = declared.origin_of(*place, "column"), declared.label_of(*place)
@@ -48,7 +48,7 @@ def applied_masks(
             hint = "declare the columns of the sources, or select the columns by name"
             diagnostics.append(Diagnostic("mask-column-missing", text, origin, path, hint, params=params))
             continue
-        targets = [mask.column] if columns is None else list(_shown_in(key, outputs, origins))
+        targets = [mask.column] if columns is None else list(_masked_outputs(key, outputs, origins))
         if columns is None or key in outputs:
             named[key] = _column_mask(mask, outputs.get(key, mask.column))
         elif not targets:
@@ -66,12 +66,12 @@ def applied_masks(
             origin = declared.origin_of(*place, "for_roles")
             diagnostics.append(Diagnostic("no-effect", text, origin, path, severity=Severity.INFO))
     found = {**spread, **named}
-    diagnostics.extend(_left_open(declared, found, origins))
-    diagnostics.extend(_without_effect(declared))
+    diagnostics.extend(_unmasked_copies(declared, found, origins))
+    diagnostics.extend(_ineffective_policies(declared))
     return tuple(found.values()), diagnostics
 
 
-def _masks(declared: Declared[written.Model]) -> Iterator[tuple[written.Mask, tuple[str | int, ...]]]:
+def _declared_masks(declared: Declaration[written.Model]) -> Iterator[tuple[written.Mask, tuple[str | int, ...]]]:
     security = declared.value.security
     for position, mask in enumerate(security.masking):
         yield mask, ("security", "masking", position)
@@ -80,7 +80,7 @@ def _masks(declared: Declared[written.Model]) -> Iterator[tuple[written.Mask, tu
             yield entry.mask, ("security", "policies", position, "mask")
 
 
-def _shown_in(name: str, outputs: Mapping[str, str], origins: Mapping[str, Origins]) -> Iterator[str]:
+def _masked_outputs(name: str, outputs: Mapping[str, str], origins: Mapping[str, Origins]) -> Iterator[str]:
     """The outputs that a mask of this name covers: that output and plain copies of what it shows.
 
     If an input has a column of that name, every other output that is this column unchanged; if no output has the name,
@@ -102,8 +102,8 @@ def _column_mask(mask: written.Mask, column: str) -> ColumnMask:
     return ColumnMask(column, mask.policy, config.visible_chars, config.algorithm, config.salt, config.key)
 
 
-def _left_open(
-    declared: Declared[written.Model], masks: Mapping[str, ColumnMask], origins: Mapping[str, Origins]
+def _unmasked_copies(
+    declared: Declaration[written.Model], masks: Mapping[str, ColumnMask], origins: Mapping[str, Origins]
 ) -> Iterator[Diagnostic]:
     """Outputs made from what another output covers."""
     hidden = {
@@ -124,7 +124,7 @@ def _left_open(
                 )  # fmt: skip
 
 
-def _without_effect(declared: Declared[written.Model]) -> Iterator[Diagnostic]:
+def _ineffective_policies(declared: Declaration[written.Model]) -> Iterator[Diagnostic]:
     for position, entry in enumerate(declared.value.security.policies):
         if entry.mask is None:
             word = "allow" if entry.allow is not None else "deny"
@@ -134,7 +134,7 @@ def _without_effect(declared: Declared[written.Model]) -> Iterator[Diagnostic]:
             yield Diagnostic("no-effect", text, origin, path, severity=Severity.INFO)
 
 
-def covered_names(models: Iterable[Node], inputs: Iterable[Node]) -> tuple[str, ...]:
+def masked_names(models: Iterable[Node], inputs: Iterable[Node]) -> tuple[str, ...]:
     """Columns that nobody may see in what is kept or said of rows of these inputs, which these models read.
 
     They are those that are masked, and those that the inputs or the models hold in the clear and that are sensitive:
@@ -159,7 +159,7 @@ def covered_names(models: Iterable[Node], inputs: Iterable[Node]) -> tuple[str, 
 # Classification
 
 
-def classified(
+def classify_outputs(
     model: written.Model, origins: Mapping[str, Origins], inputs: Mapping[str, Node], masks: Sequence[ColumnMask]
 ) -> tuple[dict[str, str], frozenset[str]]:
     """How delicate each output is, and the outputs in which nothing delicate can be read any more; names are folded.

@@ -7,13 +7,13 @@ from typing import Final
 from penstock.connectors import registry
 from penstock.errors import Diagnostic, Severity, nearest
 from penstock.project import stream_project as written
-from penstock.project.declared import Declared
+from penstock.project.declared import Declaration
 from penstock.project.runtime import ConnectClusters
 from penstock.sql.analyze.statefulness import Construct
 from penstock.sql.types.inference_overrides import MODEL_CALLS
 
 
-def materialization(
+def choose_materialization(
     model: written.Model, constructs: Sequence[Construct], gateway: bool, *, reads_once: bool
 ) -> tuple[written.Materialized, str]:
     """The materialization, and the rule that decided it. The first that fits decides."""
@@ -48,7 +48,7 @@ def foreign_connector(
     return connector if materialized == "sink" and connector is not None and connector.is_foreign(connect) else None
 
 
-def _misspelt(type_: str) -> str | None:
+def _nearest_sink(type_: str) -> str | None:
     """The sink of ours that was meant by a type that is none. Connectors of Kafka Connect have longer names."""
     known = registry.types("sink")
     close = nearest(type_, known) if type_ not in known else None
@@ -59,7 +59,7 @@ _SLIP: Final = 0.85
 
 
 def placement_notes(
-    declared: Declared[written.Model], materialized: written.Materialized, gateway: bool
+    declared: Declaration[written.Model], materialized: written.Materialized, gateway: bool
 ) -> list[Diagnostic]:
     """What is to be said about where a model's rows go."""
     connector = declared.value.advanced.connector
@@ -73,7 +73,7 @@ def placement_notes(
         text = f"a model that is materialized as `{materialized}` has no connector"
         origin = declared.origin_of("advanced", "connector")
         notes.append(Diagnostic("invalid-value", text, origin, path, "write `materialized: sink`, or leave it out"))
-    if connector is not None and (near := _misspelt(connector.type)) is not None:
+    if connector is not None and (near := _nearest_sink(connector.type)) is not None:
         text = f"`{connector.type}` is none of our sinks, so it is left to Kafka Connect"
         origin = declared.origin_of("advanced", "connector", "type")
         label = declared.label_of("advanced", "connector", "type")
@@ -84,7 +84,7 @@ def placement_notes(
     if materialized == "virtual_topic" and not gateway:
         text = "without a gateway this is a view inside the queries that read it"
         hint = "configure `runtime.conduktor.gateway` if others are to read it"
-        field = ("materialized",) if declared.says("materialized") else ("gateway", "virtual_topic")
+        field = ("materialized",) if declared.has_field("materialized") else ("gateway", "virtual_topic")
         origin = declared.origin_of(*field)
         notes.append(Diagnostic("gateway-absent", text, origin, declared.label_of(*field), hint, Severity.INFO))
     return notes

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from penstock import __version__, keyed, sql
 from penstock.codes import CODES
-from penstock.sql.analyze.analysis import Study, study
+from penstock.sql.analyze.analysis import QueryAnalysis, analyze_query
 from penstock.sql.analyze.analysis_json import from_json, to_json
 from penstock.sql.stateful.stages import Flow
 from penstock.sql.types.columns import Columns
@@ -21,7 +21,7 @@ from penstock.sql.types.columns import Columns
 FILE: Final = Path(".penstock") / "cache" / "studies.json"
 
 
-class Memory:
+class AnalysisCache:
     """Remembers a study by everything it was made from: the SQL, the columns of the inputs, and the versions used.
 
     Without a file it remembers nothing beyond its own life. A file that is damaged, or of another version, is as good
@@ -30,11 +30,11 @@ class Memory:
 
     def __init__(self, root: Path | None = None) -> None:
         self._file = None if root is None else root / FILE
-        self._kept = self._read()
+        self._kept = self._read_file()
         self._used: dict[str, dict[str, Any]] = {}
         self._is_new = False
 
-    def study(
+    def analyze(
         self,
         sql: str,
         inputs: Mapping[str, Columns | None],
@@ -43,11 +43,11 @@ class Memory:
         ttl_ms: int | None = None,
         *,
         nested: bool = False,
-    ) -> Study:
-        key = _key(sql, inputs, answers, flows, ttl_ms, nested)
-        if (known := self._recalled(key)) is not None:
+    ) -> QueryAnalysis:
+        key = _cache_key(sql, inputs, answers, flows, ttl_ms, nested)
+        if (known := self._load_entry(key)) is not None:
             return known
-        found = study(sql, inputs, answers, flows, ttl_ms, nested=nested)
+        found = analyze_query(sql, inputs, answers, flows, ttl_ms, nested=nested)
         self._used[key] = to_json(found)
         self._is_new = True
         return found
@@ -56,7 +56,7 @@ class Memory:
         """Keep what was used, and only that."""
         if self._file is None or (not self._is_new and self._used.keys() == self._kept.keys()):
             return
-        text = json.dumps({"made_by": _made_by(), "studies": self._used}, separators=(",", ":"))
+        text = json.dumps({"made_by": _code_version(), "studies": self._used}, separators=(",", ":"))
         staged = self._file.with_name(f".{self._file.name}.{os.getpid()}")
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
@@ -65,7 +65,7 @@ class Memory:
         except OSError:
             return
 
-    def _recalled(self, key: str) -> Study | None:
+    def _load_entry(self, key: str) -> QueryAnalysis | None:
         kept = self._kept.get(key)
         if kept is None:
             return None
@@ -81,18 +81,18 @@ class Memory:
         self._used[key] = kept
         return found
 
-    def _read(self) -> dict[str, dict[str, Any]]:
+    def _read_file(self) -> dict[str, dict[str, Any]]:
         if self._file is None:
             return {}
         try:
             whole = json.loads(self._file.read_text(encoding="utf-8"))
-            return dict(whole["studies"]) if whole["made_by"] == _made_by() else {}
+            return dict(whole["studies"]) if whole["made_by"] == _code_version() else {}
         except (OSError, ValueError, TypeError, KeyError, RecursionError):
             return {}
 
 
 @cache
-def _made_by() -> str:
+def _code_version() -> str:
     """The code that makes studies: another release of it, or an edit of its files, makes other ones."""
     files = sorted(file for room in (sql, keyed) for file in Path(str(room.__file__)).parent.glob("**/*.py"))
     stamps = [(file.name, (stat := file.stat()).st_size, stat.st_mtime_ns) for file in files]
@@ -103,12 +103,12 @@ def _made_by() -> str:
 _FLOW: Final = tuple(field.name for field in fields(Flow))
 
 
-def _in_order(value: Any) -> Any:
+def _sort_set(value: Any) -> Any:
     """A set as a list, which is the same each time."""
     return sorted(value) if isinstance(value, frozenset) else value
 
 
-def _key(
+def _cache_key(
     sql: str,
     inputs: Mapping[str, Columns | None],
     answers: Mapping[str, str],
@@ -117,6 +117,6 @@ def _key(
     nested: bool,
 ) -> str:
     columns = [(n, None if c is None else [(x.name, x.type) for x in c]) for n, c in inputs.items()]
-    ways = [(n, [_in_order(getattr(flow, name)) for name in _FLOW]) for n, flow in flows.items()]
+    ways = [(n, [_sort_set(getattr(flow, name)) for name in _FLOW]) for n, flow in flows.items()]
     parts = (columns, sorted(answers.items()), ways, ttl_ms, nested)
     return hashlib.sha256("\0".join([sql, *map(repr, parts)]).encode()).hexdigest()

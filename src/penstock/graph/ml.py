@@ -7,8 +7,8 @@ from typing import Final
 
 from penstock.errors import Diagnostic, Severity, did_you_mean, nearest
 from penstock.project import stream_project as written
-from penstock.project.declared import Declared
-from penstock.project.documents import Step
+from penstock.project.declared import Declaration
+from penstock.project.documents import PathStep
 from penstock.project.parse import Project
 from penstock.project.parse_project import StreamProject
 from penstock.sql.analyze.ml_calls import ModelCall
@@ -16,18 +16,18 @@ from penstock.sql.parse.query import Problem
 from penstock.sql.types.columns import TYPE_NAMES, spark_type
 
 
-def answers(model: written.Model) -> dict[str, str]:
+def answer_types(model: written.Model) -> dict[str, str]:
     """The types that `ml_outputs` declares, by model; without those that are none."""
-    found = {name: _struct(output) for name, output in model.ml_outputs.items()}
+    found = {name: _struct_type(output) for name, output in model.ml_outputs.items()}
     return {name: kind for name, kind in found.items() if kind is not None}
 
 
-def _struct(output: written.MlOutput) -> str | None:
+def _struct_type(output: written.MlOutput) -> str | None:
     fields = [f"`{c.name}`: {spark_type(c.type or 'STRING')}" for c in output.columns]
     return spark_type(f"STRUCT<{', '.join(fields)}>") if fields else None
 
 
-def misused(calls: Iterable[ModelCall]) -> Iterator[Problem]:
+def invalid_calls(calls: Iterable[ModelCall]) -> Iterator[Problem]:
     """Calls that mean nothing."""
     for call in calls:
         hint = f"write {call.function}('{call.model or 'Model'}', column, …)"
@@ -39,7 +39,7 @@ def misused(calls: Iterable[ModelCall]) -> Iterator[Problem]:
             yield Problem("sql-statement", text, call.offset, hint, call.model)
 
 
-def hindered(calls: Iterable[ModelCall], known: Collection[str]) -> Iterator[Problem]:
+def unavailable_calls(calls: Iterable[ModelCall], known: Collection[str]) -> Iterator[Problem]:
     """Calls that are sound, but cannot be run here. `known` are the models that `runtime.ml` has."""
     for call in calls:
         if call.as_table:
@@ -54,13 +54,13 @@ def hindered(calls: Iterable[ModelCall], known: Collection[str]) -> Iterator[Pro
             yield Problem("sql-unsupported", text, call.offset, hint, call.function)
 
 
-def output_notes(declared: Declared[written.Model], calls: Collection[ModelCall]) -> Iterator[Diagnostic]:
+def output_notes(declared: Declaration[written.Model], calls: Collection[ModelCall]) -> Iterator[Diagnostic]:
     """What is wrong with `ml_outputs`: types that are none, and models that the SQL does not ask."""
     asked = {call.model for call in calls}
     for name, output in declared.value.ml_outputs.items():
         for position, column in enumerate(output.columns):
             if column.type is not None and spark_type(column.type) is None:
-                place = _place(declared, name, position, column.name)
+                place = _type_steps(declared, name, position, column.name)
                 word = column.type.partition("(")[0].partition("<")[0].upper()
                 text, hint = f"`{column.type}` is not a type", did_you_mean(word, TYPE_NAMES, otherwise="types")
                 origin, path = declared.origin_of(*place), declared.label_of(*place)
@@ -71,7 +71,7 @@ def output_notes(declared: Declared[written.Model], calls: Collection[ModelCall]
             yield Diagnostic("no-effect", text, origin, f"{path}.ml_outputs.{name}", hint, Severity.WARNING)
 
 
-def _place(declared: Declared[written.Model], name: str, position: int, column: str) -> tuple[Step, ...]:
+def _type_steps(declared: Declaration[written.Model], name: str, position: int, column: str) -> tuple[PathStep, ...]:
     """Where the type of an answer's column was written: there is a short form and a long one."""
     is_long = "columns" in declared.raw["ml_outputs"][name]
     return ("ml_outputs", name, "columns", position, "type") if is_long else ("ml_outputs", name, column)

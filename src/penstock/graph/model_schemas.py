@@ -6,12 +6,12 @@ from penstock.errors import Diagnostic, Severity
 from penstock.graph.graph import Node
 from penstock.keyed.operators import OP
 from penstock.project import stream_project as written
-from penstock.project.declared import Declared
+from penstock.project.declared import Declaration
 from penstock.project.runtime import Runtime
 from penstock.sql.types.avro_types import avro_record
 
 
-def schema_notes(declared: Declared[written.Model], node: Node, runtime: Runtime) -> Iterator[Diagnostic]:
+def schema_notes(declared: Declaration[written.Model], node: Node, runtime: Runtime) -> Iterator[Diagnostic]:
     """What is to be said about the schema of a model's records."""
     if declared.value.schema_ is None:
         return
@@ -21,7 +21,7 @@ def schema_notes(declared: Declared[written.Model], node: Node, runtime: Runtime
         params = {"field": "schema"}
         yield Diagnostic("no-effect", f"this changes nothing: {why}", origin, path, None, Severity.INFO, params)
     elif declared.value.is_avro:
-        yield from _unfit(declared, node, runtime)
+        yield from _avro_problems(declared, node, runtime)
     elif declared.value.schema_.compatibility is not None:
         text = "this changes nothing: records in JSON have no schema in a registry"
         hint = "add `format: avro`, or leave it out"
@@ -31,7 +31,7 @@ def schema_notes(declared: Declared[written.Model], node: Node, runtime: Runtime
         yield Diagnostic("no-effect", text, origin, path, hint, Severity.WARNING, params)
 
 
-def _unfit(declared: Declared[written.Model], node: Node, runtime: Runtime) -> Iterator[Diagnostic]:
+def _avro_problems(declared: Declaration[written.Model], node: Node, runtime: Runtime) -> Iterator[Diagnostic]:
     origin, path = declared.origin_of("schema"), declared.label_of("schema")
     if runtime.schema_registry is None:
         text, hint = (

@@ -4,30 +4,37 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from penstock.errors import Diagnostic, Severity, did_you_mean, has_errors
-from penstock.graph.analysis import as_columns, as_diagnostics, missing_key
-from penstock.graph.flows import flow_of, keyed_by, masked_keys, unbounded_state
-from penstock.graph.graph import EventTime, Node
-from penstock.graph.masking import applied_masks, classified
-from penstock.graph.materialization import foreign_connector, materialization, placement_notes
-from penstock.graph.memory import Memory
-from penstock.graph.ml import answers, hindered, misused, output_notes
+from penstock.graph.analysis import match_spelling, missing_key, to_diagnostics
+from penstock.graph.flows import find_change_key, masked_keys, node_flow, unbounded_state
+from penstock.graph.graph import EventTimeColumn, Node
+from penstock.graph.masking import classify_outputs, resolve_masks
+from penstock.graph.materialization import choose_materialization, foreign_connector, placement_notes
+from penstock.graph.memory import AnalysisCache
+from penstock.graph.ml import answer_types, invalid_calls, output_notes, unavailable_calls
 from penstock.graph.model_schemas import schema_notes
-from penstock.graph.names import known_only, unknown
-from penstock.graph.read_model import ReadModel
-from penstock.graph.realtime import ASYNC_PROGRESS, REALTIME, async_notes, not_asynchronous, trigger_notes, unqualified
+from penstock.graph.names import keep_known, unknown_diagnostic
+from penstock.graph.read_model import RenderedModel
+from penstock.graph.realtime import (
+    ASYNC_PROGRESS,
+    REALTIME,
+    async_notes,
+    async_obstacles,
+    realtime_obstacles,
+    trigger_notes,
+)
 from penstock.graph.sources import declared_columns
 from penstock.graph.state_settings import state_notes
 from penstock.graph.times import output_times, window_times
-from penstock.graph.topics import topic_name_mistakes, topic_settings
-from penstock.graph.view_times import view_time_mistakes
-from penstock.graph.virtual_topics import beyond_gateway
+from penstock.graph.topics import check_topic_name, topic_settings
+from penstock.graph.view_times import check_view_time
+from penstock.graph.virtual_topics import gateway_limits
 from penstock.project import stream_project as written
-from penstock.project.declared import Declared
+from penstock.project.declared import Declaration
 from penstock.project.runtime import Runtime
-from penstock.project.template import Rendered, Templates
-from penstock.sql.analyze.analysis import Study, bound
+from penstock.project.template import RenderedSql, Templates
+from penstock.sql.analyze.analysis import QueryAnalysis, bind_query
 from penstock.sql.analyze.column_lineage import ColumnOrigin
-from penstock.sql.analyze.statefulness import unsupported
+from penstock.sql.analyze.statefulness import unsupported_problems
 from penstock.sql.parse.query import Problem, Query, union_by_name
 from penstock.sql.rewrite.mask import masked_columns
 from penstock.sql.stateful.stages import Flow
@@ -35,18 +42,18 @@ from penstock.sql.types.columns import Columns
 from penstock.sql.types.inference_overrides import MODEL_CALLS
 
 
-def read_model(
-    declared: Declared[written.Model], known: Collection[str], templates: Templates
-) -> tuple[ReadModel, list[Diagnostic]]:
+def render_model(
+    declared: Declaration[written.Model], known: Collection[str], templates: Templates
+) -> tuple[RenderedModel, list[Diagnostic]]:
     model = declared.value
     diagnostics: list[Diagnostic] = []
     named = [reference.id for reference in model.from_]
     for position, node_id in enumerate(named):
         if node_id not in known:
             origin = declared.origin_of("from", position)
-            diagnostics.append(unknown(node_id, known, declared, "from", origin))
+            diagnostics.append(unknown_diagnostic(node_id, known, declared, "from", origin))
     if model.sql is None:
-        return ReadModel(declared, known_only(named, known)), diagnostics
+        return RenderedModel(declared, keep_known(named, known)), diagnostics
     rendered = templates.render(model.sql)
     for problem in rendered.problems:
         origin = declared.origin_inside("sql", problem.offset)
@@ -56,14 +63,16 @@ def read_model(
     for reference in rendered.references:
         if reference.id not in known:
             origin = declared.origin_inside("sql", reference.offset)
-            diagnostics.append(unknown(reference.id, known, declared, "sql", origin))
-    inputs = tuple(dict.fromkeys([*(r.id for r in rendered.references), *known_only(named, known)]))
+            diagnostics.append(unknown_diagnostic(reference.id, known, declared, "sql", origin))
+    inputs = tuple(dict.fromkeys([*(r.id for r in rendered.references), *keep_known(named, known)]))
     if not rendered.problems:
-        diagnostics.extend(_unused_from(declared, rendered, known))
-    return ReadModel(declared, inputs, rendered), diagnostics
+        diagnostics.extend(_unused_inputs(declared, rendered, known))
+    return RenderedModel(declared, inputs, rendered), diagnostics
 
 
-def _unused_from(declared: Declared[written.Model], rendered: Rendered, known: Collection[str]) -> Iterable[Diagnostic]:
+def _unused_inputs(
+    declared: Declaration[written.Model], rendered: RenderedSql, known: Collection[str]
+) -> Iterable[Diagnostic]:
     used = {reference.id for reference in rendered.references}
     for position, reference in enumerate(declared.value.from_):
         if reference.id not in used and reference.id in known:
@@ -73,24 +82,24 @@ def _unused_from(declared: Declared[written.Model], rendered: Rendered, known: C
 
 
 def model_node(
-    read: ReadModel, nodes: Mapping[str, Node], runtime: Runtime, defaults: written.Defaults, memory: Memory
+    read: RenderedModel, nodes: Mapping[str, Node], runtime: Runtime, defaults: written.Defaults, memory: AnalysisCache
 ) -> tuple[Node, list[Diagnostic]]:
     declared, model, gateway = read.declared, read.declared.value, runtime.has_gateway
     inputs = {node_id: nodes[node_id] for node_id in read.inputs if node_id in nodes}
-    found = _studied(read, inputs, memory)
-    key = as_columns(model.key, found.columns)
-    change_key, keyless = keyed_by(found, key)
-    here = [*unsupported(found.constructs, never=False), *filter(None, (found.hindrance, keyless))]
-    here += hindered(found.asks, runtime.ml.models)
-    times, diagnostics = _said_of_sql(read, found, inputs, here)
-    diagnostics += _unlike_inputs(read, inputs)
-    materialized, decided_by = materialization(model, found.constructs, gateway, reads_once=found.reads_once)
+    found = _analyze_model(read, inputs, memory)
+    key = match_spelling(model.key, found.columns)
+    change_key, keyless = find_change_key(found, key)
+    here = [*unsupported_problems(found.constructs, never=False), *filter(None, (found.hindrance, keyless))]
+    here += unavailable_calls(found.asks, runtime.ml.models)
+    times, diagnostics = _sql_diagnostics(read, found, inputs, here)
+    diagnostics += _input_mismatches(read, inputs)
+    materialized, decided_by = choose_materialization(model, found.constructs, gateway, reads_once=found.reads_once)
     diagnostics += placement_notes(declared, materialized, gateway)
     passes_all = found.passes_all or (read.sql is None and len(inputs) < 2)
-    masks, notes = applied_masks(declared, found.columns, found.origins, inputs.values(), passes_all=passes_all)
+    masks, notes = resolve_masks(declared, found.columns, found.origins, inputs.values(), passes_all=passes_all)
     blurred = masked_keys(change_key, masks)
-    diagnostics += [*notes, *as_diagnostics(blurred, declared.label, read.origin_at, Severity.WARNING)]
-    levels, covered = classified(model, found.origins, inputs, masks)
+    diagnostics += [*notes, *to_diagnostics(blurred, declared.label, read.origin_at, Severity.WARNING)]
+    levels, covered = classify_outputs(model, found.origins, inputs, masks)
     columns = found.columns and masked_columns(found.columns, masks)
     hidden, view = {m.column for m in masks}, materialized == "virtual_topic"
     (event_time, *further), notes = output_times(declared, columns, found, inputs, times, hidden, view=view)
@@ -103,7 +112,7 @@ def model_node(
         declared.origin,
         inputs=tuple(inputs),
         materialized=materialized,
-        query=_bound(read.sql or _united(read, inputs), inputs, found),
+        query=_bound_query(read.sql or _union_sql(read, inputs), inputs, found),
         columns=columns,
         key=key,
         event_time=event_time,
@@ -117,9 +126,9 @@ def model_node(
         flow="changes" if found.flow == "signed" and not view else found.flow,
         change_key=change_key,
         corrects=found.corrects,
-        mixed=view and _mixes(read, inputs),
+        mixed=view and _has_mixed_rows(read, inputs),
         on_error=model.on_error or defaults.on_error,
-        asks={call.model: answers(model).get(call.model) for call in found.asks},
+        asks={call.model: answer_types(model).get(call.model) for call in found.asks},
         column_origins=found.origins,
         column_uses=found.uses,
         masks=masks,
@@ -131,61 +140,66 @@ def model_node(
         tags=model.tags,
         description=model.description,
     )
-    node, trigger = _triggered(declared, node, nodes, kafka=runtime.kafka is not None)
+    node, trigger = _check_trigger(declared, node, nodes, kafka=runtime.kafka is not None)
     served = (
-        beyond_gateway(read, node, nodes, found.columns) if view and gateway and not has_errors(diagnostics) else ()
+        gateway_limits(read, node, nodes, found.columns) if view and gateway and not has_errors(diagnostics) else ()
     )
     return node, [
         *diagnostics,
         *notes,
-        *view_time_mistakes(declared, node, inputs),
+        *check_view_time(declared, node, inputs),
         *trigger,
-        *_said_of_node(declared, node, found),
+        *_node_diagnostics(declared, node, found),
         *schema_notes(declared, node, runtime),
         *served,
     ]
 
 
-def _said_of_sql(
-    read: ReadModel, found: Study, inputs: Mapping[str, Node], here: Iterable[Problem]
-) -> tuple[dict[str, EventTime], list[Diagnostic]]:
+def _sql_diagnostics(
+    read: RenderedModel, found: QueryAnalysis, inputs: Mapping[str, Node], here: Iterable[Problem]
+) -> tuple[dict[str, EventTimeColumn], list[Diagnostic]]:
     """The times that windows are over, and what is wrong with the SQL; what only cannot run `here` is a warning."""
     if read.sql is None:
         return {}, []
     label, place = read.declared.label, read.origin_at
     times, problems, notes = window_times(read, found, inputs)
-    errors = [*found.problems, *unsupported(found.constructs, never=True), *problems, *misused(found.asks)]
+    errors = [
+        *found.problems,
+        *unsupported_problems(found.constructs, never=True),
+        *problems,
+        *invalid_calls(found.asks),
+    ]
     return times, [
-        *as_diagnostics(errors, label, place),
-        *as_diagnostics([*here, *found.notes, *unbounded_state(found)], label, place, Severity.WARNING),
+        *to_diagnostics(errors, label, place),
+        *to_diagnostics([*here, *found.notes, *unbounded_state(found)], label, place, Severity.WARNING),
         *notes,
         *output_notes(read.declared, found.asks),
     ]
 
 
-def _triggered(
-    declared: Declared[written.Model], node: Node, nodes: Mapping[str, Node], *, kafka: bool
+def _check_trigger(
+    declared: Declaration[written.Model], node: Node, nodes: Mapping[str, Node], *, kafka: bool
 ) -> tuple[Node, list[Diagnostic]]:
     """The node, which cannot run if it asks for a way to run that its query does not qualify for."""
     job = declared.value.advanced.spark
-    slow = unqualified(node, nodes, kafka=kafka) if job.trigger == "realtime" else ()
-    bound = not_asynchronous(node, nodes, kafka=kafka) if job.async_progress else ()
+    slow = realtime_obstacles(node, nodes, kafka=kafka) if job.trigger == "realtime" else ()
+    bound = async_obstacles(node, nodes, kafka=kafka) if job.async_progress else ()
     hindrances = [name for name, reasons in ((REALTIME, slow), (ASYNC_PROGRESS, bound)) if reasons]
     node = replace(node, hindrances=(*node.hindrances, *hindrances)) if hindrances else node
     notes = trigger_notes(declared, node, slow) if job.trigger is not None else ()
     return node, [*notes, *(async_notes(declared, node, bound) if job.async_progress else ())]
 
 
-def _said_of_node(declared: Declared[written.Model], node: Node, found: Study) -> Iterator[Diagnostic]:
+def _node_diagnostics(declared: Declaration[written.Model], node: Node, found: QueryAnalysis) -> Iterator[Diagnostic]:
     """What is wrong with the declaration, once the node is known."""
     yield from state_notes(declared, node, found)
-    yield from topic_name_mistakes(declared) if node.topic else ()
+    yield from check_topic_name(declared) if node.topic else ()
     yield from missing_key(declared.value.key, node, declared.origin_of("key"), declared.label_of("key"))
     yield from _broken_contract(declared, node.columns)
-    yield from _unknown_classified(declared, node.columns)
+    yield from _unknown_classifications(declared, node.columns)
 
 
-def _mixes(read: ReadModel, inputs: Mapping[str, Node]) -> bool:
+def _has_mixed_rows(read: RenderedModel, inputs: Mapping[str, Node]) -> bool:
     """Whether rows of several inputs, or of one that is read twice, are put together."""
     references = read.rendered.references if read.rendered is not None else read.inputs
     return len(references) > 1 or any(node.mixed for node in inputs.values())
@@ -199,31 +213,31 @@ def _has_topic(model: written.Model, materialized: str, runtime: Runtime, is_mas
     return foreign is not None and (model.sql is not None or is_masked)
 
 
-def _studied(read: ReadModel, inputs: Mapping[str, Node], memory: Memory) -> Study:
+def _analyze_model(read: RenderedModel, inputs: Mapping[str, Node], memory: AnalysisCache) -> QueryAnalysis:
     if read.sql is not None:
         columns = {node_id: inputs[node_id].columns if node_id in inputs else None for node_id in read.inputs}
         model = read.declared.value
-        flows = {node_id: flow_of(inputs[node_id]) if node_id in inputs else Flow() for node_id in read.inputs}
+        flows = {node_id: node_flow(inputs[node_id]) if node_id in inputs else Flow() for node_id in read.inputs}
         nested = model.materialized == "virtual_topic"
         ttl_ms = model.advanced.spark.state_ttl_ms
-        return memory.study(read.sql, columns, answers(model), flows, ttl_ms, nested=nested)
+        return memory.analyze(read.sql, columns, answer_types(model), flows, ttl_ms, nested=nested)
     if read.declared.value.sql is None and len(inputs) == 1:
         (node,) = inputs.values()
         same = {c.name: (ColumnOrigin(node.id, c.name.casefold(), "same"),) for c in node.columns or ()}
-        return Study(True, columns=node.columns, origins=same, flow=node.flow, change_key=node.change_key)
-    if (sql := _united(read, inputs)) is not None:
+        return QueryAnalysis(True, columns=node.columns, origins=same, flow=node.flow, change_key=node.change_key)
+    if (sql := _union_sql(read, inputs)) is not None:
         columns = {node_id: node.columns for node_id, node in inputs.items()}
-        return memory.study(sql, columns, {}, {node_id: flow_of(node) for node_id, node in inputs.items()})
+        return memory.analyze(sql, columns, {}, {node_id: node_flow(node) for node_id, node in inputs.items()})
     if read.declared.value.sql is None and not read.inputs:
-        return Study(True, columns=declared_columns(read.declared, "STRING")[0])
-    return Study(False)
+        return QueryAnalysis(True, columns=declared_columns(read.declared, "STRING")[0])
+    return QueryAnalysis(False)
 
 
-def _bound(sql: str | None, inputs: Mapping[str, Node], found: Study) -> Query | None:
-    return bound(sql, tuple(inputs), found.operands) if sql and found.sound else None
+def _bound_query(sql: str | None, inputs: Mapping[str, Node], found: QueryAnalysis) -> Query | None:
+    return bind_query(sql, tuple(inputs), found.operands) if sql and found.sound else None
 
 
-def _united(read: ReadModel, inputs: Mapping[str, Node]) -> str | None:
+def _union_sql(read: RenderedModel, inputs: Mapping[str, Node]) -> str | None:
     """The SQL of a model that only names several inputs, if all of them are known to have the same columns."""
     names = {node_id: [c.name for c in node.columns or ()] for node_id, node in inputs.items()}
     alike = {frozenset(name.casefold() for name in listed) for listed in names.values()}
@@ -231,7 +245,7 @@ def _united(read: ReadModel, inputs: Mapping[str, Node]) -> str | None:
     return union_by_name(names) if is_plain and len(alike) == 1 and all(names.values()) else None
 
 
-def _unlike_inputs(read: ReadModel, inputs: Mapping[str, Node]) -> Iterator[Diagnostic]:
+def _input_mismatches(read: RenderedModel, inputs: Mapping[str, Node]) -> Iterator[Diagnostic]:
     """Inputs that are put together must have the same columns; nothing can be read from a sink."""
     declared = read.declared
     known = {node_id: {c.name.casefold() for c in node.columns} for node_id, node in inputs.items() if node.columns}
@@ -249,7 +263,7 @@ def _unlike_inputs(read: ReadModel, inputs: Mapping[str, Node]) -> Iterator[Diag
             yield Diagnostic("invalid-value", text, declared.origin, declared.label, hint)
 
 
-def _unknown_classified(declared: Declared[written.Model], columns: Columns | None) -> Iterator[Diagnostic]:
+def _unknown_classifications(declared: Declaration[written.Model], columns: Columns | None) -> Iterator[Diagnostic]:
     """`security.classification` must name columns of the output."""
     names = [c.name for c in columns or ()]
     for name in declared.value.security.classification if columns is not None else ():
@@ -263,7 +277,7 @@ def _unknown_classified(declared: Declared[written.Model], columns: Columns | No
 # Contracts
 
 
-def _broken_contract(declared: Declared[written.Model], columns: Columns | None) -> list[Diagnostic]:
+def _broken_contract(declared: Declaration[written.Model], columns: Columns | None) -> list[Diagnostic]:
     """What `columns` says must be in the output, of the type it says."""
     promised, diagnostics = declared_columns(declared, None)
     if columns is None or promised is None:

@@ -3,10 +3,12 @@
 from collections.abc import Collection, Iterable
 
 from penstock.errors import Diagnostic, Origin, did_you_mean
-from penstock.project.declared import Declared
+from penstock.project.declared import Declaration
 
 
-def unknown(node_id: str, known: Collection[str], declared: Declared[object], field: str, origin: Origin) -> Diagnostic:
+def unknown_diagnostic(
+    node_id: str, known: Collection[str], declared: Declaration[object], field: str, origin: Origin
+) -> Diagnostic:
     kind, _, name = node_id.partition(".")
     own = declared.label.replace("models.", "model.", 1)
     names = [n.partition(".")[2] for n in known if n.startswith(f"{kind}.") and n != own]
@@ -20,5 +22,5 @@ def unknown(node_id: str, known: Collection[str], declared: Declared[object], fi
     return Diagnostic(f"unknown-{kind}", text, origin, f"{declared.label}.{field}", hint, params={"name": name})
 
 
-def known_only(node_ids: Iterable[str], known: Collection[str]) -> tuple[str, ...]:
+def keep_known(node_ids: Iterable[str], known: Collection[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(node_id for node_id in node_ids if node_id in known))

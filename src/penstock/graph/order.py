@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 
-def topological(inputs: Mapping[str, Sequence[str]]) -> tuple[list[str], list[list[str]]]:
+def sort_topologically(inputs: Mapping[str, Sequence[str]]) -> tuple[list[str], list[list[str]]]:
     """The nodes in a stable order, and each circle as the path that closes it. Nodes of a circle are left out."""
     ordered: list[str] = []
     cycles: list[list[str]] = []

@@ -6,18 +6,18 @@ from typing import Any
 from penstock.connectors.hybrid import MISMATCH_HINT, HybridSource, called
 from penstock.errors import Diagnostic, Severity
 from penstock.graph.schemas import phase_id
-from penstock.project.declared import Declared
+from penstock.project.declared import Declaration
 from penstock.sql.types.coercion import mismatches
 from penstock.sql.types.columns import Columns
 
 
-def unlike_phases(
-    declared: Declared[Any], columns: Columns | None, schemas: Mapping[str, Columns]
+def phase_mismatches(
+    declared: Declaration[Any], columns: Columns | None, schemas: Mapping[str, Columns]
 ) -> Iterator[Diagnostic]:
     """What is wrong with the phases of a source with these columns."""
     source = declared.value
     assert isinstance(source, HybridSource)
-    yield from _without_effect(declared, source)
+    yield from _ineffective_fields(declared, source)
     name = declared.label.partition(".")[2]
     for at, phase in enumerate(source.bounded_sources):
         known = schemas.get(phase_id(name, at))
@@ -30,7 +30,7 @@ def unlike_phases(
             yield Diagnostic("phase-mismatch", said, origin, label, MISMATCH_HINT, params=params)
 
 
-def _without_effect(declared: Declared[Any], source: HybridSource) -> Iterator[Diagnostic]:
+def _ineffective_fields(declared: Declaration[Any], source: HybridSource) -> Iterator[Diagnostic]:
     bounded = ((("bounded_sources", at), phase) for at, phase in enumerate(source.bounded_sources))
     for steps, phase in (*bounded, (("unbounded_source",), source.unbounded_source)):
         for field, why in phase.inert.items():

@@ -10,28 +10,28 @@ from penstock.connectors.contract import Sink, Source
 from penstock.connectors.file import FileSink, FileSource
 from penstock.errors import Diagnostic, Severity, did_you_mean
 from penstock.graph.graph import Graph, Node
-from penstock.project.declared import Declared
+from penstock.project.declared import Declaration
 from penstock.project.pipeline import Pipeline
 
 
-def whole(pipeline: Pipeline, graph: Graph) -> Iterator[Diagnostic]:
+def check_pipeline(pipeline: Pipeline, graph: Graph) -> Iterator[Diagnostic]:
     """What is wrong with nodes that are all right by themselves."""
-    written: dict[str, Declared[Any]] = {**pipeline.sources, **pipeline.transforms, **pipeline.sinks}
-    open_keys = _open_keys(graph)
-    yield from _not_a_job(pipeline)
-    yield from _fed_by_itself(pipeline)
-    yield from _no_key(pipeline, graph, open_keys)
+    written: dict[str, Declaration[Any]] = {**pipeline.sources, **pipeline.transforms, **pipeline.sinks}
+    open_keys = _undecided_keys(graph)
+    yield from _unbounded_sources(pipeline)
+    yield from _find_feedback(pipeline)
+    yield from _missing_sink_keys(pipeline, graph, open_keys)
     enforced = pipeline.settings.enforce_primary_keys
     if not enforced:
-        yield from _lost_key(pipeline, graph, open_keys)
+        yield from _missing_transform_keys(pipeline, graph, open_keys)
     for node in graph.nodes.values():
-        yield from _no_such_time(node, written[node.name])
-        yield from _without_key(node, written[node.name], enforced=enforced, is_open=node.id in open_keys)
+        yield from _missing_event_time(node, written[node.name])
+        yield from _missing_node_key(node, written[node.name], enforced=enforced, is_open=node.id in open_keys)
 
 
-def orphans(graph: Graph, pipeline: Pipeline) -> Iterator[Diagnostic]:
+def find_orphans(graph: Graph, pipeline: Pipeline) -> Iterator[Diagnostic]:
     """Sources and transforms that nothing reads, in one sentence at the first of them."""
-    written: dict[str, Declared[Any]] = {**pipeline.sources, **pipeline.transforms}
+    written: dict[str, Declaration[Any]] = {**pipeline.sources, **pipeline.transforms}
     unread = [id for id, readers in graph.consumers().items() if not readers and graph[id].kind != "sink"]
     names = [graph[node_id].name for node_id in unread]
     if names:
@@ -45,7 +45,7 @@ def orphans(graph: Graph, pipeline: Pipeline) -> Iterator[Diagnostic]:
         yield Diagnostic("no-consumer", text, first.origin, first.label, places or None, params={"name": listed})
 
 
-def with_sinks(found: Iterable[Diagnostic], graph: Graph) -> Iterator[Diagnostic]:
+def name_affected_sinks(found: Iterable[Diagnostic], graph: Graph) -> Iterator[Diagnostic]:
     """The diagnostics; those of types in SQL say which sinks would not get their rows."""
     by_path = {f"transforms.{n.name}.sql": n for n in graph.nodes.values() if n.kind == "transform"}
     for diagnostic in found:
@@ -60,7 +60,7 @@ def with_sinks(found: Iterable[Diagnostic], graph: Graph) -> Iterator[Diagnostic
         yield replace(diagnostic, message=text) if sinks else diagnostic
 
 
-def _open_keys(graph: Graph) -> frozenset[str]:
+def _undecided_keys(graph: Graph) -> frozenset[str]:
     """The nodes without a key that may have one once the systems are asked that their rows come from."""
     found: set[str] = set()
     for node in graph.nodes.values():  # whatever reads stands behind what it reads
@@ -71,7 +71,7 @@ def _open_keys(graph: Graph) -> frozenset[str]:
     return frozenset(found)
 
 
-def _fed_by_itself(pipeline: Pipeline) -> Iterator[Diagnostic]:
+def _find_feedback(pipeline: Pipeline) -> Iterator[Diagnostic]:
     """Files that a sink writes where a source looks for files of their kind come back for ever."""
     for name, sink in pipeline.sinks.items():
         for other, source in pipeline.sources.items():
@@ -84,7 +84,7 @@ def _fed_by_itself(pipeline: Pipeline) -> Iterator[Diagnostic]:
                 yield Diagnostic("cycle", text, origin, label, "give one of them another path", params={"path": name})
 
 
-def _not_a_job(pipeline: Pipeline) -> Iterator[Diagnostic]:
+def _unbounded_sources(pipeline: Pipeline) -> Iterator[Diagnostic]:
     """A job must come to an end, and so must all of its sources."""
     for name, declared in pipeline.sources.items():
         if pipeline.settings.job_mode and not declared.value.ends_as_job:
@@ -97,7 +97,7 @@ def _not_a_job(pipeline: Pipeline) -> Iterator[Diagnostic]:
             yield Diagnostic("source-unbounded", text, declared.origin, declared.label, hint, params={"name": name})
 
 
-def _no_key(pipeline: Pipeline, graph: Graph, open_keys: Collection[str]) -> Iterator[Diagnostic]:
+def _missing_sink_keys(pipeline: Pipeline, graph: Graph, open_keys: Collection[str]) -> Iterator[Diagnostic]:
     """Sinks that need a key, and have none from anywhere."""
     for name, declared in pipeline.sinks.items():
         node, wanted = graph[f"sink.{name}"], declared.value.wants_key
@@ -107,7 +107,7 @@ def _no_key(pipeline: Pipeline, graph: Graph, open_keys: Collection[str]) -> Ite
             yield Diagnostic("missing-field", text, declared.origin, label, "add `primary_key: …`", params=params)
 
 
-def _no_such_time(node: Node, declared: Declared[Any]) -> Iterator[Diagnostic]:
+def _missing_event_time(node: Node, declared: Declaration[Any]) -> Iterator[Diagnostic]:
     """A column that is to tell when rows happened, and that they do not have, as far as that is known."""
     telemetry = declared.value.telemetry
     named = telemetry.event_time.column if telemetry is not None and telemetry.event_time is not None else None
@@ -119,7 +119,7 @@ def _no_such_time(node: Node, declared: Declared[Any]) -> Iterator[Diagnostic]:
         yield Diagnostic("event-time-missing", text, origin, label, hint, Severity.WARNING)
 
 
-def _lost_key(pipeline: Pipeline, graph: Graph, open_keys: Collection[str]) -> Iterator[Diagnostic]:
+def _missing_transform_keys(pipeline: Pipeline, graph: Graph, open_keys: Collection[str]) -> Iterator[Diagnostic]:
     """Transforms that leave their key to what they read, and get none from there."""
     for node in graph.nodes.values():
         if node.kind == "transform" and not node.key and node.inputs and node.id not in open_keys:
@@ -129,7 +129,7 @@ def _lost_key(pipeline: Pipeline, graph: Graph, open_keys: Collection[str]) -> I
             yield Diagnostic("missing-field", text, origin, label, hint, params=params)
 
 
-def _without_key(node: Node, declared: Declared[Any], *, enforced: bool, is_open: bool) -> Iterator[Diagnostic]:
+def _missing_node_key(node: Node, declared: Declaration[Any], *, enforced: bool, is_open: bool) -> Iterator[Diagnostic]:
     """A node without a primary key, if every node must have one; else a sink that would do more with one.
 
     One whose key is not known yet is only pointed out.

@@ -4,17 +4,17 @@ from dataclasses import dataclass
 
 from penstock.errors import Origin
 from penstock.project import stream_project as written
-from penstock.project.declared import Declared
-from penstock.project.template import Rendered
+from penstock.project.declared import Declaration
+from penstock.project.template import RenderedSql
 
 
 @dataclass(frozen=True, slots=True)
-class ReadModel:
+class RenderedModel:
     """A model whose template was rendered: what it refers to, and its SQL if there is any to go on with."""
 
-    declared: Declared[written.Model]
+    declared: Declaration[written.Model]
     inputs: tuple[str, ...]
-    rendered: Rendered | None = None
+    rendered: RenderedSql | None = None
 
     @property
     def sql(self) -> str | None:

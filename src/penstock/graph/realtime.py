@@ -13,7 +13,7 @@ from penstock.errors import Diagnostic, Severity
 from penstock.graph.flows import is_lookup_table
 from penstock.graph.graph import Node
 from penstock.project import stream_project as written
-from penstock.project.declared import Declared
+from penstock.project.declared import Declaration
 from penstock.sql.parse.query import tables
 
 REALTIME: Final = "real-time mode"
@@ -23,58 +23,58 @@ _PLACE: Final = ("advanced", "spark", "trigger")
 _ASYNC_PLACE: Final = ("advanced", "spark", "async_progress")
 
 
-def unqualified(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> tuple[str, ...]:
+def realtime_obstacles(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> tuple[str, ...]:
     """Every reason why the query of a model cannot run in real-time mode; `kafka` is whether topics are Kafka's.
 
     Views that the query reads are part of it.
     """
-    return tuple(_reasons(node, nodes, kafka=kafka))
+    return tuple(_realtime_reasons(node, nodes, kafka=kafka))
 
 
-def not_asynchronous(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> tuple[str, ...]:
+def async_obstacles(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> tuple[str, ...]:
     """Every reason why the progress of a model's query cannot be kept while it goes on."""
     assert isinstance(node.element, written.Model)
     realtime = node.element.advanced.spark.trigger == "realtime"
     own = ("real-time mode keeps progress in a way of its own",) if realtime else ()
-    within = list(_within(node, nodes))
-    return (*_outside(node, kafka=kafka), *own, *_stateful(within), *_looking_up(within, nodes))
+    within = list(_query_nodes(node, nodes))
+    return (*_system_obstacles(node, kafka=kafka), *own, *_state_obstacles(within), *_lookup_obstacles(within, nodes))
 
 
-def _outside(node: Node, *, kafka: bool) -> Iterator[str]:
+def _system_obstacles(node: Node, *, kafka: bool) -> Iterator[str]:
     if not kafka:
         yield "its topics are directories, and only those of Kafka can be read and written so"
-    if isinstance(node.element, written.Model) and not node.writes_topic and node.element.advanced.connector:
+    if isinstance(node.element, written.Model) and not node.has_topic and node.element.advanced.connector:
         yield f"it writes with `{node.element.advanced.connector.type}`, and not into a topic"
 
 
-def _stateful(within: Iterable[Node]) -> Iterator[str]:
+def _state_obstacles(within: Iterable[Node]) -> Iterator[str]:
     for operator in dict.fromkeys(name for part in within for name in part.operators):
         yield f"{operator} keeps state"
 
 
-def _looking_up(within: Iterable[Node], nodes: Mapping[str, Node]) -> Iterator[str]:
-    for name in dict.fromkeys(name for part in within for name in _reads(part)):
+def _lookup_obstacles(within: Iterable[Node], nodes: Mapping[str, Node]) -> Iterator[str]:
+    for name in dict.fromkeys(name for part in within for name in _read_names(part)):
         if (read := nodes.get(name)) is not None and is_lookup_table(read):
             yield f"it looks rows up in `{read.name}`, which is looked at before each batch"
 
 
-def _reasons(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> Iterator[str]:
-    yield from _outside(node, kafka=kafka)
+def _realtime_reasons(node: Node, nodes: Mapping[str, Node], *, kafka: bool) -> Iterator[str]:
+    yield from _system_obstacles(node, kafka=kafka)
     if isinstance(node.element, written.Model):
         interval = node.element.advanced.spark.checkpoint_interval_ms
         if interval is not None and interval < _SHORTEST_MS:
             yield f"`checkpoint_interval_ms` is {interval}, and must be at least {_SHORTEST_MS}"
-    within = list(_within(node, nodes))
-    yield from _stateful(within)
-    yield from _looking_up(within, nodes)
+    within = list(_query_nodes(node, nodes))
+    yield from _state_obstacles(within)
+    yield from _lookup_obstacles(within, nodes)
     if any(part.asks for part in within):
         yield "it asks a model of machine learning, which runs in Python"
-    reads = Counter(name for part in within for name in _reads(part) if not _is_view(nodes.get(name)))
+    reads = Counter(name for part in within for name in _read_names(part) if not _is_view(nodes.get(name)))
     for name in (name for name, count in reads.items() if count > 1):
         yield f"it reads `{name.partition('.')[2]}` more than once"
 
 
-def trigger_notes(declared: Declared[written.Model], node: Node, reasons: tuple[str, ...]) -> Iterator[Diagnostic]:
+def trigger_notes(declared: Declaration[written.Model], node: Node, reasons: tuple[str, ...]) -> Iterator[Diagnostic]:
     """What is to be said about a model's trigger."""
     origin, path = declared.origin_of(*_PLACE), declared.label_of(*_PLACE)
     if reasons:
@@ -86,7 +86,7 @@ def trigger_notes(declared: Declared[written.Model], node: Node, reasons: tuple[
         yield Diagnostic("no-effect", text, origin, path, hint, Severity.WARNING, {"field": "trigger"})
 
 
-def async_notes(declared: Declared[written.Model], node: Node, reasons: tuple[str, ...]) -> Iterator[Diagnostic]:
+def async_notes(declared: Declaration[written.Model], node: Node, reasons: tuple[str, ...]) -> Iterator[Diagnostic]:
     """What is to be said about progress that is to be kept while a model's query goes on."""
     origin, path = declared.origin_of(*_ASYNC_PLACE), declared.label_of(*_ASYNC_PLACE)
     if _is_view(node):
@@ -98,15 +98,15 @@ def async_notes(declared: Declared[written.Model], node: Node, reasons: tuple[st
         yield Diagnostic("async-progress-unsupported", text, origin, path, hint, Severity.WARNING, {"query": node.name})
 
 
-def _within(node: Node, nodes: Mapping[str, Node]) -> Iterator[Node]:
+def _query_nodes(node: Node, nodes: Mapping[str, Node]) -> Iterator[Node]:
     """The model and the views that are part of its query, as often as they are read."""
     yield node
-    for name in _reads(node):
+    for name in _read_names(node):
         if (read := nodes.get(name)) is not None and _is_view(read):
-            yield from _within(read, nodes)
+            yield from _query_nodes(read, nodes)
 
 
-def _reads(node: Node) -> list[str]:
+def _read_names(node: Node) -> list[str]:
     return [table.name for table in tables(node.query)] if node.query is not None else list(node.inputs)
 
 

@@ -18,7 +18,7 @@ from penstock.connectors.topic import TopicSource
 from penstock.errors import Diagnostic, ServiceError, Severity
 from penstock.project import stream_project as written
 from penstock.project.clusters import pipeline_clusters
-from penstock.project.declared import Declared
+from penstock.project.declared import Declaration
 from penstock.project.parse import Project
 from penstock.project.parse_project import StreamProject
 from penstock.settings import Settings
@@ -27,9 +27,9 @@ from penstock.sql.types.columns import Column, Columns
 KEPT: Final = Path(".penstock") / "cache" / "schemas.json"
 
 
-def discover(project: Project, root: Path) -> Mapping[str, Columns]:
+def discover_columns(project: Project, root: Path) -> Mapping[str, Columns]:
     """Columns by node id, from files and from what a registry said before; what cannot be told is left out."""
-    kept = _kept(root)
+    kept = _load_cache(root)
     if not isinstance(project, StreamProject):
         settings = project.settings
         found = {
@@ -41,10 +41,10 @@ def discover(project: Project, root: Path) -> Mapping[str, Columns]:
     schemas: dict[str, Columns] = {}
     for source in (declared.value for declared in project.sources):
         subject = _subject(source)
-        known = kept.get(_key(subject, _version(source))) if subject is not None else None
+        known = kept.get(_subject_key(subject, _version(source))) if subject is not None else None
         if known is not None and known.columns is not None:
             schemas[f"source.{source.name}"] = known.columns
-        elif not source.lists_row and project.runtime.kafka is None and re.fullmatch(TOPIC_NAME, source.topic):
+        elif not source.has_row_columns and project.runtime.kafka is None and re.fullmatch(TOPIC_NAME, source.topic):
             columns = TopicSource(topic=source.topic).rooted_at(root).known_columns()
             schemas.update({f"source.{source.name}": columns} if columns is not None else {})
     return schemas
@@ -54,13 +54,13 @@ def with_keys(project: Project, root: Path) -> Project:
     """The project; sources that declare no key have that of their schema or table, if it is known."""
     if isinstance(project, StreamProject):
         return project
-    kept, settings = _kept(root), project.settings
-    keyed = {name: _keyed(declared, kept, settings) for name, declared in project.sources.items()}
+    kept, settings = _load_cache(root), project.settings
+    keyed = {name: _with_key(declared, kept, settings) for name, declared in project.sources.items()}
     return replace(project, sources=keyed)
 
 
-def _keyed(declared: Declared[Source], kept: Mapping[str, Rows], settings: Settings) -> Declared[Source]:
-    known = None if declared.value.primary_key else kept.get(_kept_as(declared.value, settings))
+def _with_key(declared: Declaration[Source], kept: Mapping[str, Rows], settings: Settings) -> Declaration[Source]:
+    known = None if declared.value.primary_key else kept.get(_cache_key(declared.value, settings))
     if known is None or not known.key:
         return declared
     return replace(declared, value=declared.value.model_copy(update={"primary_key": known.key}))
@@ -71,26 +71,26 @@ def ask_registry(project: Project, root: Path, *, only_read: bool = False) -> li
 
     With `only_read`, only about those that something reads.
     """
-    registry, kept = _registry(project, root), _kept(root)
-    read = _read(project) if only_read else None
-    wanted = [asked for asked in _asked(project) if read is None or asked.source.label in read]
+    registry, kept = _registry(project, root), _load_cache(root)
+    read = _used_labels(project) if only_read else None
+    wanted = [asked for asked in _registry_requests(project) if read is None or asked.source.label in read]
     if not wanted or registry is None:
         return []
     diagnostics: list[Diagnostic] = []
     for asked in wanted:
         try:
-            kept[_key(asked.subject, asked.version)] = registry.rows(asked.subject, asked.version or "latest")
+            kept[_subject_key(asked.subject, asked.version)] = registry.rows(asked.subject, asked.version or "latest")
         except LookupError:
-            diagnostics.append(_not_there(asked))
+            diagnostics.append(_missing_subject(asked))
         except ValueError as error:
             diagnostics.append(_no_schema(asked.source, str(error)))
         except ServiceError as error:
-            raise _about(asked.source, error, "failed to fetch its schema") from None
-    _keep(root, kept)
+            raise _name_source(asked.source, error, "failed to fetch its schema") from None
+    _save_cache(root, kept)
     return diagnostics
 
 
-def _read(project: Project) -> frozenset[str]:
+def _used_labels(project: Project) -> frozenset[str]:
     """The labels of sources that something reads."""
     if not isinstance(project, StreamProject):
         return frozenset(declared.label for declared in project.sources.values())
@@ -105,32 +105,34 @@ def ask_tables(project: Project, root: Path) -> list[Diagnostic]:
     """Ask ClickHouse about the tables that a pipeline reads, and keep the answers for `validate` to know later."""
     if isinstance(project, StreamProject):
         return []
-    kept, clusters = _kept(root), pipeline_clusters(project.settings, on_kafka=False)
+    kept, clusters = _load_cache(root), pipeline_clusters(project.settings, on_kafka=False)
     diagnostics: list[Diagnostic] = []
     asked: dict[str, Rows] = {}
     for declared in project.sources.values():
-        source, name = declared.value, _kept_as(declared.value, project.settings)
+        source, name = declared.value, _cache_key(declared.value, project.settings)
         if isinstance(source, ClickHouseSource):
             try:
                 found = source.reaching(clusters).described()
             except ServiceError as error:
                 if error.retriable and name in kept:
                     continue  # it may answer when rows are read
-                raise _about(declared, error, "failed to ask about its table") from None
+                raise _name_source(declared, error, "failed to ask about its table") from None
             asked[name] = Rows(found.columns, found.key)
             if not source.primary_key and found.key and not found.keeps_one:
-                diagnostics.append(_not_unique(declared, found.key))
+                diagnostics.append(_ambiguous_key(declared, found.key))
     if asked:
-        _keep(root, {**kept, **asked})
+        _save_cache(root, {**kept, **asked})
     return diagnostics
 
 
-def _about(source: Declared[written.Source] | Declared[Source], error: ServiceError, what: str) -> ServiceError:
+def _name_source(
+    source: Declaration[written.Source] | Declaration[Source], error: ServiceError, what: str
+) -> ServiceError:
     name = source.label.partition(".")[2]
-    return error.during(f"source '{name}': {what}", node=name)
+    return error.with_context(f"source '{name}': {what}", node=name)
 
 
-def _not_unique(declared: Declared[Source], key: tuple[str, ...]) -> Diagnostic:
+def _ambiguous_key(declared: Declaration[Source], key: tuple[str, ...]) -> Diagnostic:
     text = (
         f"the primary key is the table's sorting key, {', '.join(key)}, of which it may have several rows:"
         " sinks that write by it keep one of them"
@@ -140,23 +142,23 @@ def _not_unique(declared: Declared[Source], key: tuple[str, ...]) -> Diagnostic:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _RegistryRequest:
     """A source that the registry knows more about."""
 
-    source: Declared[written.Source] | Declared[Source]
+    source: Declaration[written.Source] | Declaration[Source]
     subject: str
     version: int | str | None = None
 
 
-def _asked(project: Project) -> Iterator[_Asked]:
+def _registry_requests(project: Project) -> Iterator[_RegistryRequest]:
     if isinstance(project, StreamProject):
         for source in project.sources:
             if (subject := _subject(source.value)) is not None:
-                yield _Asked(source, subject, _version(source.value))
+                yield _RegistryRequest(source, subject, _version(source.value))
         return
     for declared in project.sources.values():
         if (found := _pipeline_subject(declared.value)) is not None:
-            yield _Asked(declared, *found)
+            yield _RegistryRequest(declared, *found)
 
 
 def _registry(project: Project, root: Path) -> Registry | None:
@@ -184,18 +186,18 @@ def _pipeline_subject(source: Source) -> tuple[str, int | str | None] | None:
 
 
 def _pipeline_columns(source: Source, root: Path, kept: Mapping[str, Rows], settings: Settings) -> Columns | None:
-    known = kept.get(_kept_as(source, settings))
+    known = kept.get(_cache_key(source, settings))
     if known is None or known.columns is None:
         return source.rooted_at(root).known_columns()
     metadata = METADATA_TYPES if isinstance(source, KafkaSource) and source.include_metadata else {}
     return (*known.columns, *(Column(name, kind) for name, kind in metadata.items()))
 
 
-def _kept_as(source: Source, settings: Settings) -> str:
+def _cache_key(source: Source, settings: Settings) -> str:
     """What is known of a source is kept under this name."""
     if isinstance(source, ClickHouseSource):
         return f"clickhouse:{settings.clickhouse_source.database}.{source.table_name}({', '.join(source.columns)})"
-    return _key(*(_pipeline_subject(source) or (None, None)))
+    return _subject_key(*(_pipeline_subject(source) or (None, None)))
 
 
 def phase_id(source: str, at: int) -> str:
@@ -208,45 +210,45 @@ def _phase_columns(source: Source, root: Path) -> Iterator[tuple[int, Columns | 
         yield at, None if phase is None else phase.rooted_at(root).known_columns()
 
 
-def _key(subject: str | None, version: int | str | None = None) -> str:
+def _subject_key(subject: str | None, version: int | str | None = None) -> str:
     return f"{subject}@{version or 'latest'}"
 
 
-def _not_there(asked: _Asked) -> Diagnostic:
+def _missing_subject(asked: _RegistryRequest) -> Diagnostic:
     text = f"the registry has no subject `{asked.subject}`" + (f" in version {asked.version}" if asked.version else "")
-    if not asked.source.says("schema"):
-        at = _topic_at(asked.source.value)
+    if not asked.source.has_field("schema"):
+        at = _topic_steps(asked.source.value)
         origin, path, hint = asked.source.origin_of(*at), asked.source.label_of(*at), "register a schema first"
     else:
         origin, path, hint = asked.source.origin_of("schema"), asked.source.label_of("schema"), "see `schema.subject`"
     return Diagnostic("schema-unknown", text, origin, path, hint, params={"subject": asked.subject})
 
 
-def _no_schema(source: Declared[written.Source] | Declared[Source], reason: str) -> Diagnostic:
-    at = ("schema",) if source.says("schema") else _topic_at(source.value)
+def _no_schema(source: Declaration[written.Source] | Declaration[Source], reason: str) -> Diagnostic:
+    at = ("schema",) if source.has_field("schema") else _topic_steps(source.value)
     return Diagnostic("schema-unknown", reason, source.origin_of(*at), source.label_of(*at))
 
 
-def _topic_at(source: written.Source | Source) -> tuple[str, ...]:
+def _topic_steps(source: written.Source | Source) -> tuple[str, ...]:
     return ("unbounded_source", "topic") if isinstance(source, HybridSource) else ("topic",)
 
 
-def _kept(root: Path) -> dict[str, Rows]:
+def _load_cache(root: Path) -> dict[str, Rows]:
     """What was said before. A file that is damaged is as good as none."""
     try:
         whole = json.loads((root / KEPT).read_text(encoding="utf-8"))
-        return {str(name): _rows(told) for name, told in whole.items()}
+        return {str(name): _parse_rows(told) for name, told in whole.items()}
     except (OSError, ValueError, TypeError, AttributeError, KeyError):
         return {}
 
 
-def _rows(told: Mapping[str, list[list[str]] | None]) -> Rows:
+def _parse_rows(told: Mapping[str, list[list[str]] | None]) -> Rows:
     listed = told["columns"]
     columns = None if listed is None else tuple(Column(name, kind) for name, kind in listed)
     return Rows(columns, tuple(map(str, told["key"] or ())))
 
 
-def _keep(root: Path, kept: Mapping[str, Rows]) -> None:
+def _save_cache(root: Path, kept: Mapping[str, Rows]) -> None:
     whole = {
         name: {"columns": rows.columns and [[c.name, c.type] for c in rows.columns], "key": rows.key}
         for name, rows in sorted(kept.items())

@@ -5,37 +5,37 @@ from dataclasses import replace
 
 from penstock.clients.registry.columns import columns_of
 from penstock.errors import Diagnostic, did_you_mean
-from penstock.graph.analysis import as_columns, missing_key
-from penstock.graph.graph import EventTime, Node
-from penstock.graph.topics import topic_name_mistakes
+from penstock.graph.analysis import match_spelling, missing_key
+from penstock.graph.graph import EventTimeColumn, Node
+from penstock.graph.topics import check_topic_name
 from penstock.keyed.operators import OP
 from penstock.project import stream_project as written
-from penstock.project.declared import Declared
+from penstock.project.declared import Declaration
 from penstock.project.mistakes import is_cut_type
 from penstock.project.runtime import Runtime
 from penstock.sql.types.columns import TIME_TYPES, TYPE_NAMES, Column, Columns, spark_type
 
 
 def source_node(
-    declared: Declared[written.Source], schemas: Mapping[str, Columns], defaults: written.Defaults
+    declared: Declaration[written.Source], schemas: Mapping[str, Columns], defaults: written.Defaults
 ) -> tuple[Node, list[Diagnostic]]:
     source = declared.value
-    diagnostics = topic_name_mistakes(declared)
+    diagnostics = check_topic_name(declared)
     node_id = f"source.{source.name}"
     from_schema, notes = _schema_columns(declared)
-    columns, further = _row(declared, from_schema or schemas.get(node_id))
+    columns, further = _row_columns(declared, from_schema or schemas.get(node_id))
     diagnostics += [*notes, *further]
     if source.columns and source.has_schema and node_id in schemas:
-        diagnostics += _unlike_schema(declared, schemas[node_id])
+        diagnostics += _schema_mismatches(declared, schemas[node_id])
     if source.key and columns:
         columns = tuple(column for column in columns if column.name != OP)  # each of its rows has it anyhow
-    key = as_columns(source.key, columns)
+    key = match_spelling(source.key, columns)
     event_time = written_time = None
     if source.event_time is not None:
-        event_time = EventTime.said(source.event_time.column, source.event_time)
+        event_time = EventTimeColumn.said(source.event_time.column, source.event_time)
         names = [c.name for c in columns or ()]
         written_time = next((c.type for c in columns or () if c.name == event_time.column), None)
-        columns = columns and tuple(_as_time(c) if c.name == event_time.column else c for c in columns)
+        columns = columns and tuple(_to_timestamp(c) if c.name == event_time.column else c for c in columns)
         if names and event_time.column not in names:
             text, hint = f"the source has no column `{event_time.column}`", did_you_mean(event_time.column, names)
             origin, path = declared.origin_of("event_time", "column"), declared.label_of("event_time", "column")
@@ -68,7 +68,9 @@ def source_node(
     return node, [*diagnostics, *missing_key(key, node, origin, path)]
 
 
-def _row(declared: Declared[written.Source], known: Columns | None) -> tuple[Columns | None, list[Diagnostic]]:
+def _row_columns(
+    declared: Declaration[written.Source], known: Columns | None
+) -> tuple[Columns | None, list[Diagnostic]]:
     """The columns of a row; `known` are those of its schema, or of its files.
 
     A list without any type describes some columns, and does not say which there are. In a list with types, a column
@@ -79,14 +81,14 @@ def _row(declared: Declared[written.Source], known: Columns | None) -> tuple[Col
     if listed is None:
         return known, diagnostics
     clocks = tuple(column for column in listed if column.name in source.clocks)
-    if not source.lists_row:
+    if not source.has_row_columns:
         return known and (*known, *clocks), diagnostics
     types = {column.name: column.type for column in known or () if source.has_schema}
     return tuple(replace(column, type=column.type or types.get(column.name)) for column in listed), diagnostics
 
 
 def unreadable_formats(
-    sources: Iterable[Declared[written.Source]], nodes: Mapping[str, Node], runtime: Runtime
+    sources: Iterable[Declaration[written.Source]], nodes: Mapping[str, Node], runtime: Runtime
 ) -> Iterator[Diagnostic]:
     """Sources whose records nobody here can read, and that some model reads from Kafka."""
     read = {name for node in nodes.values() if node.materialized != "virtual_topic" for name in node.inputs}
@@ -105,7 +107,7 @@ def unreadable_formats(
 
 
 def declared_columns(
-    declared: Declared[written.Source] | Declared[written.Model], default: str | None
+    declared: Declaration[written.Source] | Declaration[written.Model], default: str | None
 ) -> tuple[Columns | None, list[Diagnostic]]:
     """The columns that an element declares, as Spark knows their types; None if it declares none."""
     diagnostics: list[Diagnostic] = []
@@ -125,7 +127,7 @@ def declared_columns(
     return tuple(columns) or None, diagnostics
 
 
-def _schema_columns(declared: Declared[written.Source]) -> tuple[Columns | None, list[Diagnostic]]:
+def _schema_columns(declared: Declaration[written.Source]) -> tuple[Columns | None, list[Diagnostic]]:
     schema = declared.value.schema_
     if schema is None or schema.definition is None:
         return None, []
@@ -136,7 +138,7 @@ def _schema_columns(declared: Declared[written.Source]) -> tuple[Columns | None,
         return None, [Diagnostic("invalid-value", str(error), origin, path, "see `schema.format`")]
 
 
-def _unlike_schema(declared: Declared[written.Source], known: Columns) -> list[Diagnostic]:
+def _schema_mismatches(declared: Declaration[written.Source], known: Columns) -> list[Diagnostic]:
     """Columns that are declared, but not in the schema that the source refers to."""
     names = [c.name for c in known]
     found = []
@@ -148,6 +150,6 @@ def _unlike_schema(declared: Declared[written.Source], known: Columns) -> list[D
     return found
 
 
-def _as_time(column: Column) -> Column:
+def _to_timestamp(column: Column) -> Column:
     """An event time is a timestamp: text, numbers and days are made into one when they are read."""
     return Column(column.name, "TIMESTAMP") if column.type in (None, "STRING", "BIGINT", "INT", "DATE") else column

@@ -6,15 +6,15 @@ from typing import Final
 from penstock.errors import Diagnostic, Severity
 from penstock.graph.graph import Node
 from penstock.project import stream_project as written
-from penstock.project.declared import Declared
-from penstock.sql.analyze.analysis import Study
+from penstock.project.declared import Declaration
+from penstock.sql.analyze.analysis import QueryAnalysis
 
 SHORT_MS: Final = 1000
 """Batches come about once a second: state that is kept for less is as good as none."""
 _JOB: Final = ("advanced", "spark")
 
 
-def state_notes(declared: Declared[written.Model], node: Node, found: Study) -> Iterator[Diagnostic]:
+def state_notes(declared: Declaration[written.Model], node: Node, found: QueryAnalysis) -> Iterator[Diagnostic]:
     """Settings without effect, and one that is hardly meant. A query that cannot run is told so elsewhere."""
     if not found.sound or found.problems or node.hindrances:
         return
@@ -38,7 +38,7 @@ def state_notes(declared: Declared[written.Model], node: Node, found: Study) -> 
 
 
 def _note(
-    declared: Declared[written.Model], field: str, code: str, text: str, hint: str, severity: Severity
+    declared: Declaration[written.Model], field: str, code: str, text: str, hint: str, severity: Severity
 ) -> Diagnostic:
     place = (*_JOB, field)
     origin, path = declared.origin_of(*place), declared.label_of(*place)

@@ -8,14 +8,14 @@ from penstock.clients.rows.topic_names import TOPIC_NAME
 from penstock.errors import Diagnostic
 from penstock.graph.graph import Node, TopicSettings
 from penstock.project import stream_project as written
-from penstock.project.declared import Declared
+from penstock.project.declared import Declaration
 from penstock.project.parse_project import StreamProject
 
-WithTopic: TypeAlias = Declared[written.Source] | Declared[written.Model]
+TopicElement: TypeAlias = Declaration[written.Source] | Declaration[written.Model]
 NAME_HINT: Final = "use letters, digits, `.`, `_` and `-`, at most 249 of them"
 
 
-def topic_name_mistakes(declared: WithTopic) -> list[Diagnostic]:
+def check_topic_name(declared: TopicElement) -> list[Diagnostic]:
     name, field = declared.value.topic, _naming_field(declared)
     if re.fullmatch(TOPIC_NAME, name):
         return []
@@ -26,7 +26,7 @@ def topic_name_mistakes(declared: WithTopic) -> list[Diagnostic]:
 
 def topic_clashes(project: StreamProject, nodes: Mapping[str, Node]) -> list[Diagnostic]:
     """A topic has one writer: a model, or somebody outside."""
-    writers: dict[str, WithTopic] = {}
+    writers: dict[str, TopicElement] = {}
     for source in project.sources:
         writers.setdefault(source.value.topic, source)
     clashes = []
@@ -46,7 +46,7 @@ def topic_clashes(project: StreamProject, nodes: Mapping[str, Node]) -> list[Dia
 
 def schema_clashes(project: StreamProject) -> list[Diagnostic]:
     """A subject has one schema."""
-    first: dict[str, Declared[written.Source]] = {}
+    first: dict[str, Declaration[written.Source]] = {}
     clashes = []
     for source in project.sources:
         schema = source.value.schema_
@@ -76,7 +76,7 @@ def topic_settings(model: written.Model, defaults: written.Defaults) -> TopicSet
     )
 
 
-def _naming_field(declared: WithTopic) -> tuple[str, ...]:
+def _naming_field(declared: TopicElement) -> tuple[str, ...]:
     """The field that gives the topic its name."""
     if isinstance(declared.value, written.Source):
         return ("topic",)

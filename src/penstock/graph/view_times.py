@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from penstock.errors import Diagnostic
 from penstock.graph.graph import Node
 from penstock.project import stream_project as written
-from penstock.project.declared import Declared
-from penstock.sql.rewrite.computed_event_time import computes_time
+from penstock.project.declared import Declaration
+from penstock.sql.rewrite.computed_event_time import has_computed_time
 from penstock.sql.rewrite.translate import needs_time
 
 
@@ -21,8 +21,8 @@ def _has_window(node: Node) -> bool:
     return node.query is not None and needs_time(node.query.tree)
 
 
-def view_time_mistakes(
-    declared: Declared[written.Model], node: Node, inputs: Mapping[str, Node]
+def check_view_time(
+    declared: Declaration[written.Model], node: Node, inputs: Mapping[str, Node]
 ) -> Iterator[Diagnostic]:
     """An event time that a view computes from more than the rows of one topic: Spark cannot watch it there."""
     said = declared.value.event_time
@@ -31,7 +31,7 @@ def view_time_mistakes(
     assert node.query is not None
     below = list(inputs.values())
     views = [n.name for n in below if n.materialized == "virtual_topic"]
-    if len(below) == 1 and not views and computes_time(node.query, said.column):
+    if len(below) == 1 and not views and has_computed_time(node.query, said.column):
         return
     text = f"`{said.column}` is computed inside the view `{node.name}`, and is no event time there"
     hint = f"materialize `{node.name}` as a topic"

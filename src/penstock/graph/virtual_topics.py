@@ -7,22 +7,22 @@ from typing import Final
 
 from penstock.clients.rows.topic_names import TOPIC_NAME
 from penstock.errors import Diagnostic, Severity
-from penstock.graph.analysis import as_diagnostics
-from penstock.graph.flows import flow_of
+from penstock.graph.analysis import to_diagnostics
+from penstock.graph.flows import node_flow
 from penstock.graph.graph import Node
-from penstock.graph.read_model import ReadModel
+from penstock.graph.read_model import RenderedModel
 from penstock.graph.topics import NAME_HINT
 from penstock.project import stream_project as written
-from penstock.project.declared import Declared
+from penstock.project.declared import Declaration
 from penstock.project.parse_project import StreamProject
-from penstock.sql.gateway.selection import EVERYTHING, Below, Selection
-from penstock.sql.gateway.translate import WAY_OUT, selection
+from penstock.sql.gateway.selection import EVERYTHING, GatewayInput, Selection
+from penstock.sql.gateway.translate import WAY_OUT, gateway_selection
 from penstock.sql.parse.query import Problem
 from penstock.sql.types.columns import Columns
 
 
 @dataclass(frozen=True, slots=True)
-class VirtualTopic:
+class VirtualTopicPlan:
     """The topic that holds the records, what is taken of them, and the outputs that are masked.
 
     `with_schema` tells records that are read with the schema of a registry.
@@ -35,7 +35,7 @@ class VirtualTopic:
     problems: tuple[Problem, ...] = ()
 
 
-def virtual_topic(node: Node, nodes: Mapping[str, Node]) -> VirtualTopic | None:
+def virtual_topic(node: Node, nodes: Mapping[str, Node]) -> VirtualTopicPlan | None:
     """A virtual topic that reads another one is put on the same topic: a gateway cannot chain them."""
     if len(node.inputs) != 1 or node.inputs[0] not in nodes:
         return None
@@ -44,8 +44,8 @@ def virtual_topic(node: Node, nodes: Mapping[str, Node]) -> VirtualTopic | None:
     physical, taken, masked = below, EVERYTHING, frozenset[str]()
     if lower is not None:
         physical, taken, masked = lower.physical, lower.selection, frozenset(name.casefold() for name in lower.masked)
-    read = Below(_stored(below), masked, taken)
-    chosen, problems = (taken, ()) if node.query is None else selection(node.query, read)
+    read = GatewayInput(_stored_columns(below), masked, taken)
+    chosen, problems = (taken, ()) if node.query is None else gateway_selection(node.query, read)
     names = {mask.column.casefold(): mask.column for mask in node.masks}
     if chosen.outputs is not taken.outputs:
         names = {o.name.casefold(): o.name for o in chosen.outputs or () if o.of in masked} | names
@@ -55,12 +55,12 @@ def virtual_topic(node: Node, nodes: Mapping[str, Node]) -> VirtualTopic | None:
     if with_schema and chosen.outputs is not taken.outputs:
         text = "a gateway cannot choose among the fields of Avro or Protobuf records: they would not fit their schema"
         problems = (*problems, Problem("gateway-unsupported", text, 0, WAY_OUT, subject="projection"))
-    return VirtualTopic(physical, chosen, tuple(names.values()), with_schema, problems)
+    return VirtualTopicPlan(physical, chosen, tuple(names.values()), with_schema, problems)
 
 
-def _stored(node: Node) -> Columns | None:
+def _stored_columns(node: Node) -> Columns | None:
     """The columns that stand in the records: the clock's do not."""
-    clocks = flow_of(node).clocks
+    clocks = node_flow(node).clocks
     return node.columns and tuple(c for c in node.columns if c.name.casefold() not in clocks)
 
 
@@ -69,18 +69,18 @@ def _has_schema(node: Node) -> bool:
     return schema is not None and schema.format != "json"
 
 
-def beyond_gateway(
-    read: ReadModel, node: Node, nodes: Mapping[str, Node], columns: Columns | None
+def gateway_limits(
+    read: RenderedModel, node: Node, nodes: Mapping[str, Node], columns: Columns | None
 ) -> Iterator[Diagnostic]:
     """What a gateway cannot do for a virtual topic of it. `columns` are those of the model before its masks."""
     declared = read.declared
     found = virtual_topic(node, nodes)
-    if (text := _unreadable(node, nodes)) is not None:
+    if (text := _unreadable_reason(node, nodes)) is not None:
         yield Diagnostic("gateway-unsupported", text, declared.origin, declared.label, WAY_OUT)
     if found is not None and read.sql is not None:
         asked_for = declared.value.materialized or (declared.value.gateway and declared.value.gateway.virtual_topic)
         problems = [p if asked_for else replace(p, hint=f"{p.hint}; {_INFERRED}") for p in found.problems]
-        yield from as_diagnostics(problems, declared.label, read.origin_at)
+        yield from to_diagnostics(problems, declared.label, read.origin_at)
     for mask in node.masks:
         kind = next((c.type for c in columns or () if c.name.casefold() == mask.column.casefold()), None)
         origin, path = declared.origin_of("security"), declared.label_of("security")
@@ -92,14 +92,14 @@ def beyond_gateway(
         elif kind not in (None, "STRING"):
             text = f"the gateway masks texts, and `{mask.column}` is {kind}"
             yield Diagnostic("gateway-unsupported", text, origin, path, WAY_OUT, params=params)
-    yield from _name_mistakes(declared)
-    yield from _without_effect(declared)
+    yield from _check_name(declared)
+    yield from _ineffective_fields(declared)
 
 
 _INFERRED: Final = "with a gateway, SQL that keeps no state is a virtual topic if nothing else is said"
 
 
-def _unreadable(node: Node, nodes: Mapping[str, Node]) -> str | None:
+def _unreadable_reason(node: Node, nodes: Mapping[str, Node]) -> str | None:
     """Why there are no records that a gateway could read."""
     if len(node.inputs) != 1:
         return f"a virtual topic reads one topic, and this one {'several' if node.inputs else 'none'}"
@@ -108,12 +108,12 @@ def _unreadable(node: Node, nodes: Mapping[str, Node]) -> str | None:
         return None
     if isinstance(below.element, written.Source) and below.element.table is not None:
         return f"`{below.name}` is a table, and a gateway reads topics"
-    if flow_of(below).kind != "rows":
+    if node_flow(below).kind != "rows":
         return f"the rows of `{below.name}` are changes, and a gateway would pass on some and not others"
     return None
 
 
-def _without_effect(declared: Declared[written.Model]) -> Iterator[Diagnostic]:
+def _ineffective_fields(declared: Declaration[written.Model]) -> Iterator[Diagnostic]:
     virtual = declared.value.gateway.virtual_topic if declared.value.gateway else None
     if virtual is not None and virtual.compression is not None:
         place = ("gateway", "virtual_topic", "compression")
@@ -122,7 +122,7 @@ def _without_effect(declared: Declared[written.Model]) -> Iterator[Diagnostic]:
         yield Diagnostic("no-effect", text, origin, path, severity=Severity.INFO)
 
 
-def _name_mistakes(declared: Declared[written.Model]) -> Iterator[Diagnostic]:
+def _check_name(declared: Declaration[written.Model]) -> Iterator[Diagnostic]:
     if not re.fullmatch(TOPIC_NAME, declared.value.virtual_topic):
         text = f"`{declared.value.virtual_topic}` cannot be a topic"
         field = _naming_field(declared)
@@ -146,6 +146,6 @@ def virtual_clashes(project: StreamProject, nodes: Mapping[str, Node]) -> Iterat
             yield Diagnostic("duplicate-name", text, origin, path, hint, params={"name": name})
 
 
-def _naming_field(declared: Declared[written.Model]) -> tuple[str, ...]:
+def _naming_field(declared: Declaration[written.Model]) -> tuple[str, ...]:
     virtual = declared.value.gateway.virtual_topic if declared.value.gateway else None
     return ("name",) if virtual is None or virtual.name is None else ("gateway", "virtual_topic")

@@ -7,17 +7,17 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from penstock.keyed.arrays import Flags, normal, numbers, padded, valid
+from penstock.keyed.arrays import Flags, normalize_floats, numbers, pad_nulls, valid_flags
 from penstock.keyed.codes import codes, differ, first_rows
-from penstock.keyed.folds import Fold, NewRows, fold_of
-from penstock.keyed.forgetting import forgotten
-from penstock.keyed.kept import ARRIVAL, SLOT, Bag, Series, homes, result_of
-from penstock.keyed.kernel import Clock, Tables, Turn
-from penstock.keyed.operators import BEFORE, NOW, OP, SIGN, Aggregate, Call
-from penstock.keyed.ordering import arrival
-from penstock.keyed.sums import sum_type, told_by_key
-from penstock.keyed.tables import column, concat, table_of
-from penstock.keyed.times import due, in_time, wake_ms
+from penstock.keyed.folds import Fold, NewRows, call_fold
+from penstock.keyed.forgetting import expired_flags
+from penstock.keyed.kept import ARRIVAL, SLOT, Bag, Series, call_result, value_table_names
+from penstock.keyed.kernel import Clock, KernelResult, StateTables
+from penstock.keyed.operators import BEFORE, NOW, OP, SIGN, Aggregate, AggregateCall
+from penstock.keyed.ordering import arrival_numbers
+from penstock.keyed.sums import name_overflow_key, sum_type
+from penstock.keyed.tables import build_table, column, concat
+from penstock.keyed.times import drop_late, due_flags, wake_ms
 
 KEYS: Final = "keys"
 ROWS: Final = "_rows"
@@ -35,7 +35,7 @@ class AggregateKernel:
 
     @property
     def tables(self) -> tuple[str, ...]:
-        return (KEYS, *self._kept())
+        return (KEYS, *self._value_tables())
 
     @property
     def output(self) -> pa.Schema:
@@ -43,36 +43,38 @@ class AggregateKernel:
         before = [(BEFORE, pa.struct(calls))] if self.operator.with_before else []
         return pa.schema([*self._key_fields(), *calls, (OP, pa.string()), *before])
 
-    def turn(self, state: Tables, inputs: Sequence[pa.Table], clock: Clock) -> Turn:
-        old = self._remembered(state, clock)
+    def process_batch(self, state: StateTables, inputs: Sequence[pa.Table], clock: Clock) -> KernelResult:
+        old = self._live_state(state, clock)
         if self.operator.closes is not None:
             return self._closing(old, inputs[0], clock, self.operator.closes)
         if inputs[0].num_rows == 0:
-            return Turn(old, self.output.empty_table())
-        keys, rows = self._placed(old, inputs[0])
-        new, before, after, touched = self._folded(old, inputs[0], keys, rows, np.zeros(rows.size, bool))
+            return KernelResult(old, self.output.empty_table())
+        keys, rows = self._locate_keys(old, inputs[0])
+        new, before, after, touched = self._fold_rows(old, inputs[0], keys, rows, np.zeros(rows.size, bool))
         there = numbers(column(new[KEYS], ROWS)) > 0 if self.operator.signed else np.ones(rows.size, bool)
         output = self._changes(keys, before, after, touched, np.arange(rows.size) < old[KEYS].num_rows, there)
-        return Turn(new if there.all() else _only(new, there), output)
+        return KernelResult(new if there.all() else _filter_keys(new, there), output)
 
-    def _closing(self, old: dict[str, pa.Table], came: pa.Table, clock: Clock, end: str) -> Turn:
+    def _closing(self, old: dict[str, pa.Table], came: pa.Table, clock: Clock, end: str) -> KernelResult:
         """Windows that the watermark has reached come out, once; those that it has left behind are dropped."""
         lateness = self.operator.lateness_ms * 1000
-        given = in_time(came, end, clock, lateness)
-        keys, rows = self._placed(old, given)
+        given = drop_late(came, end, clock, lateness)
+        keys, rows = self._locate_keys(old, given)
         ends = numbers(keys[self.operator.keys.index(end)].cast(pa.int64()))
-        closed = due(ends, clock)
+        closed = due_flags(ends, clock)
         told = np.zeros(rows.size, bool)
         told[: old[KEYS].num_rows] = numbers(column(old[KEYS], TOLD))
-        new, before, after, touched = self._folded(old, given, keys, rows, closed & ~told)
+        new, before, after, touched = self._fold_rows(old, given, keys, rows, closed & ~told)
         output = self._changes(keys, before, after, touched, told, closed)
         place = new[KEYS].schema.get_field_index(TOLD)
         new[KEYS] = new[KEYS].set_column(place, new[KEYS].schema.field(place), pa.array(closed))
-        kept = ~due(ends + lateness, clock)
+        kept = ~due_flags(ends + lateness, clock)
         wakes = wake_ms(np.where(closed, ends + lateness, ends)[kept])
-        return Turn(new if kept.all() else _only(new, kept), output, came.num_rows - given.num_rows, wakes)
+        return KernelResult(
+            new if kept.all() else _filter_keys(new, kept), output, came.num_rows - given.num_rows, wakes
+        )
 
-    def _folded(
+    def _fold_rows(
         self, old: dict[str, pa.Table], given: pa.Table, keys: list[pa.Array], rows: NewRows, shown: Flags
     ) -> tuple[dict[str, pa.Table], dict[str, pa.Array], dict[str, pa.Array], Flags]:
         """The state after the new rows, and the calls before and after, of the keys that are touched or to be shown."""
@@ -80,40 +82,43 @@ class AggregateKernel:
         touched[rows.owners] = True
         before: dict[str, pa.Array] = {}
         after: dict[str, pa.Array] = {}
-        new = {KEYS: self._fold(old[KEYS], keys, given, rows, before, after)}
-        for name, kept in self._kept().items():
+        new = {KEYS: self._fold_keys(old[KEYS], keys, given, rows, before, after)}
+        for name, kept in self._value_tables().items():
             mine = touched[numbers(column(old[name], SLOT))]
             was = old[name].filter(pa.array(mine))
-            calls = [call for call, home in zip(self.operator.calls, self._homes(), strict=True) if home == name]
-            now = kept.changed(was, *_argument(calls[0], given, rows))
+            calls = [
+                call for call, home in zip(self.operator.calls, self._value_table_names(), strict=True) if home == name
+            ]
+            now = kept.changed(was, *_argument_values(calls[0], given, rows))
             new[name] = concat(old[name].filter(pa.array(~mine)), now)
             for call in calls:
-                with told_by_key(keys):
-                    before[call.name] = result_of(kept, call, was, rows.size)
-                    after[call.name] = result_of(kept, call, now, rows.size)
+                with name_overflow_key(keys):
+                    before[call.name] = call_result(kept, call, was, rows.size)
+                    after[call.name] = call_result(kept, call, now, rows.size)
         return new, before, after, touched
 
-    def _remembered(self, state: Tables, clock: Clock) -> dict[str, pa.Table]:
-        empty = {KEYS: self._schema(), **{name: kept.schema for name, kept in self._kept().items()}}
+    def _live_state(self, state: StateTables, clock: Clock) -> dict[str, pa.Table]:
+        empty = {KEYS: self._schema(), **{name: kept.schema for name, kept in self._value_tables().items()}}
         tables = {name: state.get(name, schema.empty_table()) for name, schema in empty.items()}
-        gone = forgotten(tables[KEYS], clock, self.operator.ttl_ms)
-        return tables if gone is None else _only(tables, ~gone)
+        gone = expired_flags(tables[KEYS], clock, self.operator.ttl_ms)
+        return tables if gone is None else _filter_keys(tables, ~gone)
 
-    def _placed(self, old: Tables, given: pa.Table) -> tuple[list[pa.Array], NewRows]:
+    def _locate_keys(self, old: StateTables, given: pa.Table) -> tuple[list[pa.Array], NewRows]:
         """The keys, those that are new behind the others, and the new rows with the place of their key."""
         known = old[KEYS].num_rows
         merged = [
-            pa.concat_arrays([column(old[KEYS], name), normal(column(given, name))]) for name in self.operator.keys
+            pa.concat_arrays([column(old[KEYS], name), normalize_floats(column(given, name))])
+            for name in self.operator.keys
         ]
         places, size = codes(merged, known + given.num_rows)
         signs = numbers(column(given, SIGN)).astype(np.int64) if self.operator.signed else None
         series = [table for name, table in old.items() if name != KEYS and ARRIVAL in table.column_names]
         last = max((int(numbers(column(table, ARRIVAL)).max(initial=-1)) for table in series), default=-1)
-        came = arrival(given, last) if series else None
+        came = arrival_numbers(given, last) if series else None
         first = pa.array(first_rows(places, size))
         return [array.take(first) for array in merged], NewRows(places[known:], size, signs, came)
 
-    def _fold(
+    def _fold_keys(
         self,
         old: pa.Table,
         keys: list[pa.Array],
@@ -123,21 +128,21 @@ class AggregateKernel:
         after: dict[str, pa.Array],
     ) -> pa.Table:
         """The table of keys after the new rows; what the calls gave and give is put down."""
-        touched = numbers(padded(column(old, NOW), rows.size)).copy()
+        touched = numbers(pad_nulls(column(old, NOW), rows.size)).copy()
         np.maximum.at(touched, rows.owners, numbers(column(given, NOW)))
         arrays = [*keys, pa.array(touched)]
         if self.operator.signed:
-            arrays.append(pa.array(numbers(padded(column(old, ROWS), rows.size)) + rows.counted()))
+            arrays.append(pa.array(numbers(pad_nulls(column(old, ROWS), rows.size)) + rows.counted()))
         if self.operator.closes is not None:
-            arrays.append(padded(column(old, TOLD), rows.size))
+            arrays.append(pad_nulls(column(old, TOLD), rows.size))
         for call, fold in self._folds():
             width = len(fold.types)
-            was = [padded(column(old, old.column_names[len(arrays) + place]), rows.size) for place in range(width)]
-            with told_by_key(keys):
-                now = fold.fold(was, *_argument(call, given, rows))
+            was = [pad_nulls(column(old, old.column_names[len(arrays) + place]), rows.size) for place in range(width)]
+            with name_overflow_key(keys):
+                now = fold.fold(was, *_argument_values(call, given, rows))
             before[call.name], after[call.name] = fold.result(was), fold.result(now)
             arrays += now
-        return table_of(self._schema(), arrays)
+        return build_table(self._schema(), arrays)
 
     def _changes(
         self,
@@ -166,22 +171,22 @@ class AggregateKernel:
             present = pa.array(letters != "i").buffers()[1]
             kind = self.output.field(BEFORE).type
             arrays.append(pa.Array.from_buffers(kind, len(letters), [present], children=parts))
-        return table_of(self.output, arrays)
+        return build_table(self.output, arrays)
 
-    def _homes(self) -> tuple[str | None, ...]:
-        return homes(self.operator.calls, self.operator.signed)
+    def _value_table_names(self) -> tuple[str | None, ...]:
+        return value_table_names(self.operator.calls, self.operator.signed)
 
-    def _kept(self) -> dict[str, Bag | Series]:
+    def _value_tables(self) -> dict[str, Bag | Series]:
         tables: dict[str, Bag | Series] = {}
-        for call, home in zip(self.operator.calls, self._homes(), strict=True):
+        for call, home in zip(self.operator.calls, self._value_table_names(), strict=True):
             if home is not None:
                 kind, ordered = self._argument_type(call), call.function in ("first", "last", "list")
                 tables[home] = Series(call, kind, self.operator.signed) if ordered else Bag(kind)
         return tables
 
-    def _folds(self) -> list[tuple[Call, Fold]]:
-        pairs = zip(self.operator.calls, self._homes(), strict=True)
-        return [(call, fold_of(call, self._argument_type(call))) for call, home in pairs if home is None]
+    def _folds(self) -> list[tuple[AggregateCall, Fold]]:
+        pairs = zip(self.operator.calls, self._value_table_names(), strict=True)
+        return [(call, call_fold(call, self._argument_type(call))) for call, home in pairs if home is None]
 
     def _key_fields(self) -> list[pa.Field]:
         return [pa.field(name, self.schema.field(name).type) for name in self.operator.keys]
@@ -192,10 +197,10 @@ class AggregateKernel:
         types = [kind for _, fold in self._folds() for kind in fold.types]
         return pa.schema([*self._key_fields(), *own, *((f"_fold_{n}", kind) for n, kind in enumerate(types))])
 
-    def _argument_type(self, call: Call) -> pa.DataType | None:
+    def _argument_type(self, call: AggregateCall) -> pa.DataType | None:
         return None if call.argument is None else self.schema.field(call.argument).type
 
-    def _result_type(self, call: Call) -> pa.DataType:
+    def _result_type(self, call: AggregateCall) -> pa.DataType:
         kind = self._argument_type(call)
         match call.function:
             case "count":
@@ -207,18 +212,18 @@ class AggregateKernel:
         return kind
 
 
-def _argument(call: Call, given: pa.Table, rows: NewRows) -> tuple[pa.Array, NewRows]:
+def _argument_values(call: AggregateCall, given: pa.Table, rows: NewRows) -> tuple[pa.Array, NewRows]:
     """The values that a call takes, and their rows: those that are not null."""
     if call.argument is None:
         return pa.nulls(given.num_rows), rows
     values = column(given, call.argument)
     if values.null_count == 0:
         return values, rows
-    there = valid(values)
+    there = valid_flags(values)
     return values.filter(pa.array(there)), rows.where(there)
 
 
-def _only(tables: Tables, mask: Flags) -> dict[str, pa.Table]:
+def _filter_keys(tables: StateTables, mask: Flags) -> dict[str, pa.Table]:
     """The tables with some of the keys only."""
     places = np.cumsum(mask) - 1
     result = {KEYS: tables[KEYS].filter(pa.array(mask))}

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Numbers: TypeAlias = np.ndarray[Any, Any]
+NumberArray: TypeAlias = np.ndarray[Any, Any]
 """Numbers of any type."""
 Ints: TypeAlias = npt.NDArray[np.int64]
 """Codes, places, counts or times."""
@@ -14,24 +14,24 @@ Flags: TypeAlias = npt.NDArray[np.bool_]
 """Which rows."""
 
 
-def numbers(array: pa.Array) -> Numbers:
+def numbers(array: pa.Array) -> NumberArray:
     """The numbers in an array, 0 for null. They may share memory with it."""
     filled = array.fill_null(0) if array.null_count else array
     return np.asarray(filled.to_numpy(zero_copy_only=False))
 
 
-def valid(array: pa.Array) -> Flags:
+def valid_flags(array: pa.Array) -> Flags:
     """Which values are there."""
     return np.asarray(array.is_valid().to_numpy(zero_copy_only=False))
 
 
-def padded(array: pa.Array, size: int) -> pa.Array:
+def pad_nulls(array: pa.Array, size: int) -> pa.Array:
     """The array with nulls after it, so that it has `size` values."""
     more = size - len(array)
     return pa.concat_arrays([array, pa.nulls(more, array.type)]) if more else array
 
 
-def taken(array: pa.Array, rows: Ints) -> pa.Array:
+def take_rows(array: pa.Array, rows: Ints) -> pa.Array:
     """The values in these rows; null for -1."""
     return array.take(pa.array(rows, mask=rows < 0))
 
@@ -40,25 +40,27 @@ def null_where(array: pa.Array, mask: Flags) -> pa.Array:
     """The array with nulls in some places."""
     if not mask.any():
         return array
-    return taken(array, np.where(mask, -1, np.arange(len(array))))
+    return take_rows(array, np.where(mask, -1, np.arange(len(array))))
 
 
-def normal(array: pa.Array) -> pa.Array:
+def normalize_floats(array: pa.Array) -> pa.Array:
     """The array with one zero and one NaN, as Spark normalises keys."""
     kind = array.type
     if not _has_floats(kind):
         return array
-    nulls = ~valid(array)
+    nulls = ~valid_flags(array)
     if pa.types.is_floating(kind):
         values = numbers(array) + 0.0
         values[np.isnan(values)] = np.nan
         return pa.array(values, kind, mask=nulls)
     if pa.types.is_struct(kind):
         return pa.StructArray.from_arrays(
-            [normal(part) for part in array.flatten()], fields=list(kind), mask=pa.array(nulls)
+            [normalize_floats(part) for part in array.flatten()], fields=list(kind), mask=pa.array(nulls)
         )
-    inner, offsets = lists_of(array)
-    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), normal(inner), type=kind, mask=pa.array(nulls))
+    inner, offsets = list_elements(array)
+    return pa.ListArray.from_arrays(
+        pa.array(offsets.astype(np.int32)), normalize_floats(inner), type=kind, mask=pa.array(nulls)
+    )
 
 
 def _has_floats(kind: pa.DataType) -> bool:
@@ -67,19 +69,19 @@ def _has_floats(kind: pa.DataType) -> bool:
     return _has_floats(kind.value_type) if pa.types.is_list(kind) else pa.types.is_floating(kind)
 
 
-def lists_of(array: pa.Array) -> tuple[pa.Array, Ints]:
+def list_elements(array: pa.Array) -> tuple[pa.Array, Ints]:
     """The elements of arrays and maps, and where those of each begin and end; the entries of a map are structs."""
     offsets = array.offsets.to_numpy().astype(np.int64)
     return array.values.slice(offsets[0], offsets[-1] - offsets[0]), offsets - offsets[0]
 
 
-def bytes_of_lists(offsets: Ints, elements: Numbers) -> pa.Array:
+def encode_lists(offsets: Ints, elements: NumberArray) -> pa.Array:
     """Lists of numbers as strings of bytes, eight a number, in the byte order that the numbers have."""
     buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets * 8)), pa.py_buffer(np.ascontiguousarray(elements))]
     return pa.Array.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
 
 
-def in_order(offsets: Ints, elements: Ints) -> Ints:
+def sort_lists(offsets: Ints, elements: Ints) -> Ints:
     """The numbers of each list sorted: maps are equal whatever the order of their entries."""
     owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     return elements[np.lexsort((elements, owner))]

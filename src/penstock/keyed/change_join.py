@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from penstock.keyed.arrays import Flags, Ints, numbers
 from penstock.keyed.codes import codes, first_rows, shared_codes
-from penstock.keyed.forgetting import remembered
-from penstock.keyed.kernel import Clock, Tables, Turn
+from penstock.keyed.forgetting import drop_expired
+from penstock.keyed.kernel import Clock, KernelResult, StateTables
 from penstock.keyed.operators import NOW, SIGN, ChangeJoin
-from penstock.keyed.tables import column, concat, once, pick, without_null
+from penstock.keyed.tables import column, concat, non_null_flags, pick_columns, unique_names
 
 COUNT = "_count"
 
@@ -41,41 +41,42 @@ class ChangeJoinKernel:
             + [pa.field(SIGN, pa.int8())]
         )
 
-    def turn(self, state: Tables, inputs: Sequence[pa.Table], clock: Clock) -> Turn:
+    def process_batch(self, state: StateTables, inputs: Sequence[pa.Table], clock: Clock) -> KernelResult:
         told = self.operator
         keys, columns = (told.left_key, told.right_key), (told.left_columns, told.right_columns)
         alone = (told.side in ("left", "full"), told.side in ("right", "full"))
-        new = [_new(inputs[i], keys[i], columns[i], alone[i]) for i in (0, 1)]
-        old = [self._old(state.get(self.tables[i]), new[i], clock) for i in (0, 1)]
+        new = [_select_new(inputs[i], keys[i], columns[i], alone[i]) for i in (0, 1)]
+        old = [self._live_rows(state.get(self.tables[i]), new[i], clock) for i in (0, 1)]
         found, count = shared_codes([(side[i], keys[i]) for i in (0, 1) for side in (old, new)])
         touched = np.zeros(count, bool)
         touched[found[1]] = touched[found[3]] = True
 
         left, right = (
-            _side(old[i], new[i], found[2 * i], found[2 * i + 1], touched, (keys[i], columns[i]), clock) for i in (0, 1)
+            _build_side(old[i], new[i], found[2 * i], found[2 * i + 1], touched, (keys[i], columns[i]), clock)
+            for i in (0, 1)
         )
         changes = [_pairs(left, right, left.changed, right.all), _pairs(left, right, ~left.changed, right.changed)]
         totals = [_totals(side, count) for side in (left, right)]
         if alone[0]:
-            rows, net = _alone(left, totals[1])
-            changes.append((left.place[rows], np.full(len(rows), right.nothing), net))
+            rows, net = _unmatched_rows(left, totals[1])
+            changes.append((left.place[rows], np.full(len(rows), right.null_row), net))
         if alone[1]:
-            rows, net = _alone(right, totals[0])
-            changes.append((np.full(len(rows), left.nothing), right.place[rows], net))
+            rows, net = _unmatched_rows(right, totals[0])
+            changes.append((np.full(len(rows), left.null_row), right.place[rows], net))
         rest = [old[i].filter(pa.array(~touched[found[2 * i]])) for i in (0, 1)]
-        return Turn(
-            state={"left": _kept(rest[0], left), "right": _kept(rest[1], right)},
-            output=self._signed(left, right, *(np.concatenate(parts) for parts in zip(*changes, strict=True))),
+        return KernelResult(
+            state={"left": _remaining_rows(rest[0], left), "right": _remaining_rows(rest[1], right)},
+            output=self._signed_rows(left, right, *(np.concatenate(parts) for parts in zip(*changes, strict=True))),
         )
 
-    def _old(self, table: pa.Table | None, new: pa.Table, clock: Clock) -> pa.Table:
+    def _live_rows(self, table: pa.Table | None, new: pa.Table, clock: Clock) -> pa.Table:
         """The rows that are remembered: one that was not touched within the time to live is as if never seen."""
         if table is None:
             number = pa.array([], pa.int64())
             return new.slice(0, 0).drop_columns(SIGN).append_column(COUNT, number).append_column(NOW, number)
-        return remembered(table, clock, self.operator.ttl_ms)
+        return drop_expired(table, clock, self.operator.ttl_ms)
 
-    def _signed(self, left: "_Side", right: "_Side", lefts: Ints, rights: Ints, net: Ints) -> pa.Table:
+    def _signed_rows(self, left: "_ChangeSide", right: "_ChangeSide", lefts: Ints, rights: Ints, net: Ints) -> pa.Table:
         """Pairs of places with how often they come or go, as rows. What comes and goes alike does neither."""
         same, count = codes([pa.array(left.looks[lefts]), pa.array(right.looks[rights])], len(net))
         first, total = first_rows(same, count), np.zeros(count, np.int64)
@@ -88,7 +89,7 @@ class ChangeJoinKernel:
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
+class _ChangeSide:
     """The rows of one side that have touched keys, and a row of nulls as the last: `looks` is their code.
 
     The arrays that follow have an item for each different row: its place, its key (-1 never matches), how often it was
@@ -104,7 +105,7 @@ class _Side:
     seen: Ints
 
     @property
-    def nothing(self) -> int:
+    def null_row(self) -> int:
         return int(self.rows.num_rows) - 1
 
     @property
@@ -116,13 +117,13 @@ class _Side:
         return np.ones(len(self.place), bool)
 
 
-def _new(table: pa.Table, key: Sequence[str], columns: Sequence[str], alone: bool) -> pa.Table:
+def _select_new(table: pa.Table, key: Sequence[str], columns: Sequence[str], alone: bool) -> pa.Table:
     """New rows. One with a null in its key is of no use where only rows with partners come out."""
-    table = pick(table, [*once((*key, *columns)), SIGN])
-    return table if alone else table.filter(pa.array(without_null(table, key)))
+    table = pick_columns(table, [*unique_names((*key, *columns)), SIGN])
+    return table if alone else table.filter(pa.array(non_null_flags(table, key)))
 
 
-def _side(
+def _build_side(
     old: pa.Table,
     new: pa.Table,
     old_keys: Ints,
@@ -130,11 +131,11 @@ def _side(
     touched: Flags,
     told: tuple[Sequence[str], Sequence[str]],
     clock: Clock,
-) -> _Side:
+) -> _ChangeSide:
     again = touched[old_keys]
     old, old_keys = old.filter(pa.array(again)), old_keys[again]
     key, columns = told
-    names = once((*key, *columns))
+    names = unique_names((*key, *columns))
     nothing = pa.table([pa.nulls(1, old.schema.field(name).type) for name in names], names=names)
     rows = concat(old.select(names), new.select(names), nothing)
     keys = np.concatenate([old_keys, new_keys])
@@ -147,8 +148,8 @@ def _side(
     np.maximum.at(seen, row[: old.num_rows], numbers(column(old, NOW)))
     np.add.at(delta, row[old.num_rows :], numbers(column(new, SIGN)).astype(np.int64))
     seen[row[old.num_rows :]] = clock.now_ms
-    matching = without_null(rows, key)[place]
-    return _Side(
+    matching = non_null_flags(rows, key)[place]
+    return _ChangeSide(
         rows=rows,
         looks=looks,
         place=place,
@@ -159,7 +160,7 @@ def _side(
     )
 
 
-def _pairs(left: _Side, right: _Side, lefts: Flags, rights: Flags) -> tuple[Ints, Ints, Ints]:
+def _pairs(left: _ChangeSide, right: _ChangeSide, lefts: Flags, rights: Flags) -> tuple[Ints, Ints, Ints]:
     """The places of all pairs of the chosen rows, and how many times more each is there than it was."""
     mine = np.flatnonzero(lefts & (left.key >= 0))
     theirs = np.flatnonzero(rights)
@@ -174,7 +175,7 @@ def _pairs(left: _Side, right: _Side, lefts: Flags, rights: Flags) -> tuple[Ints
     return left.place[one[some]], right.place[other[some]], net[some]
 
 
-def _totals(side: _Side, count: int) -> tuple[Ints, Ints]:
+def _totals(side: _ChangeSide, count: int) -> tuple[Ints, Ints]:
     """How many rows each key had and has. What never matches finds the last item: none."""
     before, after = np.zeros(count + 1, np.int64), np.zeros(count + 1, np.int64)
     matching = side.key >= 0
@@ -183,7 +184,7 @@ def _totals(side: _Side, count: int) -> tuple[Ints, Ints]:
     return before, after
 
 
-def _alone(side: _Side, partners: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
+def _unmatched_rows(side: _ChangeSide, partners: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
     """The rows that come or go without a partner, and how many times more they are there."""
     had, have = (total[side.key] == 0 for total in partners)
     net = side.after * have - side.before * had
@@ -191,7 +192,7 @@ def _alone(side: _Side, partners: tuple[Ints, Ints]) -> tuple[Ints, Ints]:
     return rows, net[rows]
 
 
-def _kept(rest: pa.Table, side: _Side) -> pa.Table:
+def _remaining_rows(rest: pa.Table, side: _ChangeSide) -> pa.Table:
     there = side.after > 0
     rows = side.rows.take(pa.array(side.place[there]))
     rows = rows.append_column(COUNT, pa.array(side.after[there])).append_column(NOW, pa.array(side.seen[there]))

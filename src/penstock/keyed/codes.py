@@ -8,15 +8,24 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from penstock.keyed.arrays import Flags, Ints, bytes_of_lists, in_order, lists_of, normal, numbers, valid
+from penstock.keyed.arrays import (
+    Flags,
+    Ints,
+    encode_lists,
+    list_elements,
+    normalize_floats,
+    numbers,
+    sort_lists,
+    valid_flags,
+)
 
 
 def codes(columns: Sequence[pa.Array], length: int) -> tuple[Ints, int]:
     """A code for each row, counted from 0 in the order of first appearance, and how many there are."""
     result, count = np.zeros(length, np.int64), min(length, 1)
     for position, array in enumerate(columns):
-        encoded, span = _encoded(array)
-        result, count = (encoded, span) if position == 0 else _dense(result * span + encoded)
+        encoded, span = _encode_array(array)
+        result, count = (encoded, span) if position == 0 else _densify_codes(result * span + encoded)
     return result, count
 
 
@@ -27,7 +36,7 @@ def shared_codes(parts: Sequence[tuple[pa.Table, Sequence[str]]]) -> tuple[list[
     """
     lengths = [table.num_rows for table, _ in parts]
     columns = zip(*([table.column(name) for name in names] for table, names in parts), strict=True)
-    whole, count = codes([_stack(column) for column in columns], sum(lengths))
+    whole, count = codes([_stack_columns(column) for column in columns], sum(lengths))
     return np.split(whole, np.cumsum(lengths)[:-1]), count
 
 
@@ -44,31 +53,33 @@ def differ(left: pa.Array, right: pa.Array) -> Flags:
         return np.zeros(0, bool)
     if pa.types.is_integer(left.type) or pa.types.is_floating(left.type):
         ours, theirs = numbers(left), numbers(right)
-        return np.asarray((valid(left) != valid(right)) | ((ours != theirs) & ~((ours != ours) & (theirs != theirs))))
+        return np.asarray(
+            (valid_flags(left) != valid_flags(right)) | ((ours != theirs) & ~((ours != ours) & (theirs != theirs)))
+        )
     row_codes, _ = codes([pa.concat_arrays([left, right])], 2 * len(left))
     return np.asarray(row_codes[: len(left)] != row_codes[len(left) :])
 
 
-def _encoded(array: pa.Array) -> tuple[Ints, int]:
+def _encode_array(array: pa.Array) -> tuple[Ints, int]:
     kind = array.type
     if pa.types.is_struct(kind):
         return codes([array.is_valid(), *array.flatten()], len(array))
     if pa.types.is_list(kind) or pa.types.is_map(kind):
-        elements, offsets = lists_of(array)
+        elements, offsets = list_elements(array)
         inner, _ = codes([elements], len(elements))
-        inner = in_order(offsets, inner) if pa.types.is_map(kind) else inner
-        outer, _ = _encoded(bytes_of_lists(offsets, inner))
-        return _dense(np.where(valid(array), outer + 1, 0))
-    encoded = normal(array).dictionary_encode("encode")
+        inner = sort_lists(offsets, inner) if pa.types.is_map(kind) else inner
+        outer, _ = _encode_array(encode_lists(offsets, inner))
+        return _densify_codes(np.where(valid_flags(array), outer + 1, 0))
+    encoded = normalize_floats(array).dictionary_encode("encode")
     return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
 
 
-def _dense(values: Ints) -> tuple[Ints, int]:
+def _densify_codes(values: Ints) -> tuple[Ints, int]:
     encoded = pa.array(values).dictionary_encode()
     return encoded.indices.to_numpy().astype(np.int64), len(encoded.dictionary)
 
 
-def _stack(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
+def _stack_columns(columns: Sequence[pa.ChunkedArray]) -> pa.Array:
     kinds = {column.type: pa.schema([pa.field("", column.type)]) for column in columns}
     kind = pa.unify_schemas(list(kinds.values()), promote_options="permissive").field(0).type
     chunks = [chunk for column in columns for chunk in (column if column.type == kind else column.cast(kind)).chunks]

@@ -7,8 +7,8 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from penstock.keyed.arrays import Flags, Ints, normal, null_where, numbers, taken, valid
-from penstock.keyed.operators import Call
+from penstock.keyed.arrays import Flags, Ints, normalize_floats, null_where, numbers, take_rows, valid_flags
+from penstock.keyed.operators import AggregateCall
 from penstock.keyed.ordering import extremes, ordinals
 from penstock.keyed.sums import add_doubles, double_sums, sum_type, whole_sums
 
@@ -49,7 +49,7 @@ class Fold(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class CountFold:
     """COUNT: how many."""
 
     types: tuple[pa.DataType, ...] = (pa.int64(),)
@@ -118,22 +118,22 @@ class Extreme:
         return (self.type,)
 
     def fold(self, old: Sequence[pa.Array], argument: pa.Array, rows: NewRows) -> list[pa.Array]:
-        known = np.flatnonzero(valid(old[0]))
-        values = pa.concat_arrays([old[0].take(pa.array(known)), normal(argument)])
+        known = np.flatnonzero(valid_flags(old[0]))
+        values = pa.concat_arrays([old[0].take(pa.array(known)), normalize_floats(argument)])
         owners = np.concatenate([known, rows.owners])
-        return [taken(values, extremes(ordinals(values), owners, rows.size, self.largest))]
+        return [take_rows(values, extremes(ordinals(values), owners, rows.size, self.largest))]
 
     def result(self, columns: Sequence[pa.Array]) -> pa.Array:
         return columns[0]
 
 
-def sum_of(argument: pa.DataType) -> WholeSum | DoubleSum:
+def sum_fold(argument: pa.DataType) -> WholeSum | DoubleSum:
     """How sums of values of a type are kept."""
     return DoubleSum() if pa.types.is_floating(argument) else WholeSum(sum_type(argument))
 
 
-def fold_of(call: Call, argument: pa.DataType | None) -> Fold:
+def call_fold(call: AggregateCall, argument: pa.DataType | None) -> Fold:
     """How a call is kept that does not need the values themselves."""
     if call.function == "count" or argument is None:
-        return Counted()
-    return sum_of(argument) if call.function == "sum" else Extreme(argument, call.function == "max")
+        return CountFold()
+    return sum_fold(argument) if call.function == "sum" else Extreme(argument, call.function == "max")

@@ -11,7 +11,7 @@ from penstock.keyed.operators import NOW
 from penstock.keyed.tables import column
 
 
-def forgotten(table: pa.Table, clock: Clock, ttl_ms: int | None) -> Flags | None:
+def expired_flags(table: pa.Table, clock: Clock, ttl_ms: int | None) -> Flags | None:
     """Which rows of state are; None if none is."""
     if ttl_ms is None or table.num_rows == 0:
         return None
@@ -19,7 +19,7 @@ def forgotten(table: pa.Table, clock: Clock, ttl_ms: int | None) -> Flags | None
     return flags if flags.any() else None
 
 
-def remembered(table: pa.Table, clock: Clock, ttl_ms: int | None) -> pa.Table:
+def drop_expired(table: pa.Table, clock: Clock, ttl_ms: int | None) -> pa.Table:
     """The rows of state that are not."""
-    flags = forgotten(table, clock, ttl_ms)
+    flags = expired_flags(table, clock, ttl_ms)
     return table if flags is None else table.filter(pa.array(~flags))

@@ -11,13 +11,13 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from penstock.keyed.arrays import Ints, normal, null_where, numbers, taken
+from penstock.keyed.arrays import Ints, normalize_floats, null_where, numbers, take_rows
 from penstock.keyed.codes import codes, first_rows
-from penstock.keyed.folds import NewRows, sum_of
-from penstock.keyed.operators import Call
-from penstock.keyed.ordering import extremes, ordinals, sorted_by_content
-from penstock.keyed.stretches import firsts, lasts, places_within
-from penstock.keyed.tables import column, concat, table_of
+from penstock.keyed.folds import NewRows, sum_fold
+from penstock.keyed.operators import AggregateCall
+from penstock.keyed.ordering import extremes, ordinals, sort_by_content
+from penstock.keyed.stretches import first_flags, last_flags, places_within
+from penstock.keyed.tables import build_table, column, concat
 
 SLOT: Final = "slot"
 """The row of the key in the table of keys."""
@@ -39,8 +39,8 @@ class Bag:
     def changed(self, old: pa.Table, values: pa.Array, rows: NewRows) -> pa.Table:
         """The rows after the new ones: what came and went is netted first, and what was never there cannot go."""
         signs = np.ones(len(values), np.int64) if rows.signs is None else rows.signs.astype(np.int64)
-        arrays = [pa.array(rows.owners), normal(values), pa.array(signs)]
-        table = concat(old, table_of(self.schema, arrays))
+        arrays = [pa.array(rows.owners), normalize_floats(values), pa.array(signs)]
+        table = concat(old, build_table(self.schema, arrays))
         pairs, size = codes([column(table, SLOT), column(table, VALUE)], table.num_rows)
         counts = np.zeros(size, np.int64)
         np.add.at(counts, pairs, numbers(column(table, COUNT)))
@@ -48,7 +48,7 @@ class Bag:
         table = table.take(pa.array(first_rows(pairs, size)[kept]))
         return table.set_column(2, self.schema.field(COUNT), pa.array(counts[kept]))
 
-    def result(self, call: Call, table: pa.Table, size: int) -> pa.Array:
+    def result(self, call: AggregateCall, table: pa.Table, size: int) -> pa.Array:
         """What a call gives for each key."""
         owners, values = numbers(column(table, SLOT)), column(table, VALUE)
         rows = NewRows(owners, size)
@@ -56,16 +56,16 @@ class Bag:
             case "count":
                 return pa.array(rows.counted())
             case "sum":
-                kept = sum_of(self.type)
+                kept = sum_fold(self.type)
                 return kept.result(kept.fold([pa.nulls(size, part) for part in kept.types], values, rows))
-        return taken(values, extremes(ordinals(values), owners, size, call.function == "max"))
+        return take_rows(values, extremes(ordinals(values), owners, size, call.function == "max"))
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
     """The values of a column in the order of arrival: all of them, or those that can still matter to the call."""
 
-    call: Call
+    call: AggregateCall
     type: pa.DataType
     signed: bool
 
@@ -75,17 +75,17 @@ class Series:
 
     def changed(self, old: pa.Table, values: pa.Array, rows: NewRows) -> pa.Table:
         """The rows after the new ones. A value that goes takes the new one like it with it, or else the first."""
-        new = table_of(self.schema, [pa.array(rows.owners), values, pa.array(rows.arrival)])
+        new = build_table(self.schema, [pa.array(rows.owners), values, pa.array(rows.arrival)])
         if rows.signs is not None and (rows.signs < 0).any():
-            return _without(
+            return _remove_rows(
                 concat(old, new.filter(pa.array(rows.signs > 0))), new.filter(pa.array(rows.signs < 0)), old
             )
         table = concat(old, new)
-        return table if self.signed else table.take(pa.array(self._that_matter(table)))
+        return table if self.signed else table.take(pa.array(self._relevant_rows(table)))
 
     def result(self, table: pa.Table, size: int) -> pa.Array:
         """What the call gives for each key."""
-        rows = self._that_matter(table)
+        rows = self._relevant_rows(table)
         owners, values = numbers(column(table, SLOT))[rows], column(table, VALUE).take(pa.array(rows))
         if self.call.function == "list":
             counts = np.bincount(owners, minlength=size)
@@ -94,27 +94,27 @@ class Series:
             return null_where(lists, counts == 0)
         places = np.full(size, -1, np.int64)
         places[owners] = np.arange(len(owners))
-        return taken(values, places)
+        return take_rows(values, places)
 
-    def _that_matter(self, table: pa.Table) -> Ints:
+    def _relevant_rows(self, table: pa.Table) -> Ints:
         """The rows that make up the result, sorted by key and arrival."""
         slots, values = numbers(column(table, SLOT)), column(table, VALUE)
-        order = sorted_by_content([slots, numbers(column(table, ARRIVAL))], [values], table.num_rows)
+        order = sort_by_content([slots, numbers(column(table, ARRIVAL))], [values], table.num_rows)
         if self.call.function == "list" and not self.call.distinct:
             return order
         owners = slots[order]
         if self.call.function == "list":
             pairs, size = codes([pa.array(owners), values.take(pa.array(order))], len(order))
             return order[first_rows(pairs, size)]
-        return order[firsts(owners) if self.call.function == "first" else lasts(owners)]
+        return order[first_flags(owners) if self.call.function == "first" else last_flags(owners)]
 
 
-def result_of(kept: Bag | Series, call: Call, table: pa.Table, size: int) -> pa.Array:
+def call_result(kept: Bag | Series, call: AggregateCall, table: pa.Table, size: int) -> pa.Array:
     """What a call gives for each key: a bag serves several, a series is there for one."""
     return kept.result(call, table, size) if isinstance(kept, Bag) else kept.result(table, size)
 
 
-def _without(table: pa.Table, gone: pa.Table, old: pa.Table) -> pa.Table:
+def _remove_rows(table: pa.Table, gone: pa.Table, old: pa.Table) -> pa.Table:
     both = concat(table, gone)
     pairs, size = codes([column(both, SLOT), column(both, VALUE)], both.num_rows)
     return table.take(pa.array(survivors(pairs, size, table.num_rows, old.num_rows, numbers(column(table, ARRIVAL)))))
@@ -131,7 +131,7 @@ def survivors(pairs: Ints, size: int, there: int, old: int, arrival: Ints) -> In
     return np.sort(order[places_within(sorted_pairs) >= takes[sorted_pairs]])
 
 
-def homes(calls: Sequence[Call], signed: bool) -> tuple[str | None, ...]:
+def value_table_names(calls: Sequence[AggregateCall], signed: bool) -> tuple[str | None, ...]:
     """The name of the table that each call finds its values in; None for one that is folded."""
     arguments: list[str] = []
     names: list[str | None] = []

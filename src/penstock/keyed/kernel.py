@@ -6,7 +6,7 @@ from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
-Tables: TypeAlias = Mapping[str, pa.Table]
+StateTables: TypeAlias = Mapping[str, pa.Table]
 """The state of a bucket of keys, by the name of the table. An empty mapping is a bucket that was never seen."""
 
 
@@ -19,10 +19,10 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class KernelResult:
     """What came of a turn. `wake_ms` is the event time at which rows that wait can go on, if there are any."""
 
-    state: Tables
+    state: StateTables
     output: pa.Table
     late: int = 0
     wake_ms: int | None = None
@@ -39,5 +39,5 @@ class Kernel(Protocol):
     def output(self) -> pa.Schema:
         """The schema of what comes out."""
 
-    def turn(self, state: Tables, inputs: Sequence[pa.Table], clock: Clock) -> Turn:
+    def process_batch(self, state: StateTables, inputs: Sequence[pa.Table], clock: Clock) -> KernelResult:
         """Take the new rows of each input, which may be none, and say what comes of it. Rows have no order."""

@@ -7,7 +7,16 @@ from penstock.keyed.change_join import ChangeJoinKernel
 from penstock.keyed.interval_join import IntervalJoinKernel
 from penstock.keyed.kernel import Kernel
 from penstock.keyed.latest import LatestKernel
-from penstock.keyed.operators import Aggregate, ChangeJoin, IntervalJoin, Latest, Operator, Over, Ranking, VersionJoin
+from penstock.keyed.operators import (
+    Aggregate,
+    ChangeJoin,
+    IntervalJoin,
+    LatestPerKey,
+    Operator,
+    OverWindow,
+    Ranking,
+    VersionJoin,
+)
 from penstock.keyed.over import OverKernel
 from penstock.keyed.ranking import RankingKernel
 from penstock.keyed.version_join import VersionJoinKernel
@@ -20,9 +29,9 @@ def kernel_for(operator: Operator, schemas: tuple[pa.Schema, ...]) -> Kernel:
             return AggregateKernel(operator, schemas[0])
         case Ranking():
             return RankingKernel(operator, schemas[0])
-        case Latest():
+        case LatestPerKey():
             return LatestKernel(operator, schemas[0])
-        case Over():
+        case OverWindow():
             return OverKernel(operator, schemas)
         case VersionJoin():
             return VersionJoinKernel(operator, schemas)

@@ -9,11 +9,11 @@ import pyarrow as pa
 
 from penstock.keyed.arrays import Flags, Ints
 from penstock.keyed.codes import codes, differ
-from penstock.keyed.forgetting import remembered
-from penstock.keyed.kernel import Clock, Tables, Turn
-from penstock.keyed.operators import NOW, OP, SIGN, Latest
-from penstock.keyed.ordering import order_keys, sorted_by_content
-from penstock.keyed.tables import column, concat, deletes, table_of
+from penstock.keyed.forgetting import drop_expired
+from penstock.keyed.kernel import Clock, KernelResult, StateTables
+from penstock.keyed.operators import NOW, OP, SIGN, LatestPerKey
+from penstock.keyed.ordering import order_keys, sort_by_content
+from penstock.keyed.tables import build_table, column, concat, delete_flags
 
 ROWS: Final = "rows"
 
@@ -22,7 +22,7 @@ ROWS: Final = "rows"
 class LatestKernel:
     """Changes of a known schema."""
 
-    operator: Latest
+    operator: LatestPerKey
     schema: pa.Schema
 
     @property
@@ -33,34 +33,34 @@ class LatestKernel:
     def output(self) -> pa.Schema:
         return pa.schema([*self._fields(), (SIGN, pa.int8())])
 
-    def turn(self, state: Tables, inputs: Sequence[pa.Table], clock: Clock) -> Turn:
+    def process_batch(self, state: StateTables, inputs: Sequence[pa.Table], clock: Clock) -> KernelResult:
         old = state.get(ROWS, pa.schema([*self._fields(), (NOW, pa.int64())]).empty_table())
-        old = remembered(old, clock, self.operator.ttl_ms)
+        old = drop_expired(old, clock, self.operator.ttl_ms)
         given = inputs[0]
         if given.num_rows == 0:
-            return Turn({ROWS: old}, self.output.empty_table())
+            return KernelResult({ROWS: old}, self.output.empty_table())
         known = old.num_rows
-        every = concat(old, table_of(old.schema, [column(given, name) for name in (*self.operator.columns, NOW)]))
+        every = concat(old, build_table(old.schema, [column(given, name) for name in (*self.operator.columns, NOW)]))
         keys, size = codes([column(every, name) for name in self.operator.keys], every.num_rows)
         last = np.full(size, -1, np.int64)
-        newest = known + self._in_order(given)
+        newest = known + self._arrival_order(given)
         last[keys[newest]] = newest
         gone = np.zeros(every.num_rows, bool)
-        gone[known:] = deletes(given)
+        gone[known:] = delete_flags(given)
         touched = np.flatnonzero(last >= 0)
         was, now = touched < known, ~gone[last[touched]]
         both = touched[was & now]
         same = np.zeros(size, bool)
-        same[both] = ~self._other(every.take(pa.array(both)), every.take(pa.array(last[both])))
+        same[both] = ~self._changed_flags(every.take(pa.array(both)), every.take(pa.array(last[both])))
         leaves, comes = touched[was & ~same[touched]], last[touched[now & ~same[touched]]]
         kept = np.arange(size)
         kept[touched] = np.where(now, last[touched], -1)
         signs = np.repeat(np.array([-1, 1], np.int8), [len(leaves), len(comes)])
         output = every.take(pa.array(np.concatenate([leaves, comes])))
         new = every.take(pa.array(kept[kept >= 0]))
-        return Turn({ROWS: new}, table_of(self.output, [*self._columns(output), pa.array(signs)]))
+        return KernelResult({ROWS: new}, build_table(self.output, [*self._columns(output), pa.array(signs)]))
 
-    def _other(self, one: pa.Table, other: pa.Table) -> Flags:
+    def _changed_flags(self, one: pa.Table, other: pa.Table) -> Flags:
         """Which rows are not the same."""
         pairs = zip(self._columns(one), self._columns(other), strict=True)
         result = np.zeros(one.num_rows, bool)
@@ -68,10 +68,10 @@ class LatestKernel:
             result |= differ(left, right)
         return result
 
-    def _in_order(self, given: pa.Table) -> Ints:
+    def _arrival_order(self, given: pa.Table) -> Ints:
         """The rows as they came; of those that came at once, deletes come first."""
         content = [column(given, name) for name in (OP, *self.operator.columns)]
-        return sorted_by_content(order_keys(given), content, given.num_rows)
+        return sort_by_content(order_keys(given), content, given.num_rows)
 
     def _columns(self, table: pa.Table) -> list[pa.Array]:
         return [column(table, name) for name in self.operator.columns]

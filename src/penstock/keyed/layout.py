@@ -16,28 +16,30 @@ class LayoutMismatch(ValueError):
     """State has a column of another type than its rows have by now, or lacks one that cannot be unknown."""
 
 
-def nullable(schema: pa.Schema) -> pa.Schema:
+def make_nullable(schema: pa.Schema) -> pa.Schema:
     """The schema with fields that may all be null, inside of structs and lists too."""
-    return pa.schema([pa.field(field.name, _nullable(field.type)) for field in schema])
+    return pa.schema([pa.field(field.name, _nullable_type(field.type)) for field in schema])
 
 
 def state_layout(kernel: Kernel, schemas: Collection[pa.Schema]) -> dict[str, pa.Schema]:
     """The schema of each table of a kernel's state."""
-    turn = kernel.turn({}, [schema.empty_table() for schema in schemas], Clock(0))
+    turn = kernel.process_batch({}, [schema.empty_table() for schema in schemas], Clock(0))
     return {name: table.schema for name, table in turn.state.items()}
 
 
-def fitted(table: pa.Table, schema: pa.Schema, fillable: Collection[str] = ()) -> pa.Table:
+def fit_table(table: pa.Table, schema: pa.Schema, fillable: Collection[str] = ()) -> pa.Table:
     """The table with the columns of a schema: others are left out, and of `fillable` ones it may lack some."""
     if table.schema.equals(schema):
         return table
     if table.column_names == schema.names:
-        columns = [_fitted(column, field.type, field.name) for column, field in zip(table.columns, schema, strict=True)]
+        columns = [
+            _fit_column(column, field.type, field.name) for column, field in zip(table.columns, schema, strict=True)
+        ]
         return pa.Table.from_arrays(columns, schema=schema)
     columns = []
     for field in schema:
         if field.name in table.column_names:
-            columns.append(_fitted(table.column(field.name), field.type, field.name))
+            columns.append(_fit_column(table.column(field.name), field.type, field.name))
         elif field.name in fillable:
             columns.append(pa.nulls(table.num_rows, field.type))
         else:
@@ -45,21 +47,21 @@ def fitted(table: pa.Table, schema: pa.Schema, fillable: Collection[str] = ()) -
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _fitted(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.Array | pa.ChunkedArray:
+def _fit_column(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.Array | pa.ChunkedArray:
     if column.type == kind:
         return column
     if pa.types.is_struct(kind) and pa.types.is_struct(column.type):
-        return _struct(column.combine_chunks(), kind, name)
-    if _nullable(column.type) == _nullable(kind):
+        return _fit_struct(column.combine_chunks(), kind, name)
+    if _nullable_type(column.type) == _nullable_type(kind):
         return column.cast(kind)
     raise LayoutMismatch(f"`{name}` is {column.type} in the state, and {kind} in its rows")
 
 
-def _struct(rows: pa.StructArray, kind: pa.StructType, name: str) -> pa.Array:
+def _fit_struct(rows: pa.StructArray, kind: pa.StructType, name: str) -> pa.Array:
     """A struct with the fields of another type; those that it lacks are null."""
     there = {rows.type.field(place).name for place in range(rows.type.num_fields)}
     parts = [
-        _fitted(pa.chunked_array([pc.struct_field(rows, [field.name])]), field.type, f"{name}.{field.name}")
+        _fit_column(pa.chunked_array([pc.struct_field(rows, [field.name])]), field.type, f"{name}.{field.name}")
         if field.name in there
         else pa.nulls(len(rows), field.type)
         for field in kind
@@ -68,11 +70,11 @@ def _struct(rows: pa.StructArray, kind: pa.StructType, name: str) -> pa.Array:
     return pa.StructArray.from_arrays(flat, fields=list(kind), mask=rows.is_null())
 
 
-def _nullable(kind: pa.DataType) -> pa.DataType:
+def _nullable_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(field.name, _nullable(field.type)) for field in kind])
+        return pa.struct([pa.field(field.name, _nullable_type(field.type)) for field in kind])
     if pa.types.is_list(kind):
-        return pa.list_(pa.field(kind.value_field.name, _nullable(kind.value_type)))
+        return pa.list_(pa.field(kind.value_field.name, _nullable_type(kind.value_type)))
     if pa.types.is_map(kind):
-        return pa.map_(kind.key_type, pa.field(kind.item_field.name, _nullable(kind.item_type)))
+        return pa.map_(kind.key_type, pa.field(kind.item_field.name, _nullable_type(kind.item_type)))
     return kind

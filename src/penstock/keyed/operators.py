@@ -25,7 +25,7 @@ BEFORE: Final = "_before"
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class AggregateCall:
     """An aggregate function over a column, null values left out; `count` without an argument counts rows.
 
     `first` and `last` go by `ORDER`, and so does `list`, which gives an array; `distinct` takes each value once.
@@ -37,19 +37,19 @@ class Call:
     distinct: bool = False
 
 
-class _Told:
+class _OperatorBase:
     """What holds of every operator."""
 
     __slots__ = ()
 
     @property
-    def waits(self) -> bool:
+    def needs_watermark(self) -> bool:
         """Whether rows wait until event time has reached them."""
         return False
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate(_Told):
+class Aggregate(_OperatorBase):
     """A row per key with the calls over all rows of it, as changes: keys, calls, `OP`, and `BEFORE` if asked for.
 
     With no calls it is DISTINCT. A key that no row came for within `ttl_ms` is forgotten without a word.
@@ -59,7 +59,7 @@ class Aggregate(_Told):
     """
 
     keys: tuple[str, ...]
-    calls: tuple[Call, ...]
+    calls: tuple[AggregateCall, ...]
     signed: bool = False
     with_before: bool = False
     ttl_ms: int | None = None
@@ -68,7 +68,7 @@ class Aggregate(_Told):
     kind: Literal["aggregate"] = "aggregate"
 
     @property
-    def waits(self) -> bool:
+    def needs_watermark(self) -> bool:
         return self.closes is not None
 
 
@@ -82,7 +82,7 @@ class Sort:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking(_Told):
+class Ranking(_OperatorBase):
     """The first `limit` rows of each partition, as changes: `columns`, the rank if it has a name, `OP`.
 
     Equal rows stand in the order of arrival; with `last_first`, the last one that came stands first. With a rank or a
@@ -102,7 +102,7 @@ class Ranking(_Told):
 
 
 @dataclass(frozen=True, slots=True)
-class Latest(_Told):
+class LatestPerKey(_OperatorBase):
     """Changes by key become signed rows: what a key was goes, what it is comes. Gives `columns` and `SIGN`."""
 
     keys: tuple[str, ...]
@@ -131,7 +131,7 @@ class OverCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Over(_Told):
+class OverWindow(_OperatorBase):
     """Every row once, with the calls: `columns` and calls. Rows are taken in the order of `time`.
 
     With event time (`time` is a column) a row comes out when the watermark has reached it, and one that is behind the
@@ -146,12 +146,12 @@ class Over(_Told):
     kind: Literal["over"] = "over"
 
     @property
-    def waits(self) -> bool:
+    def needs_watermark(self) -> bool:
         return self.time is not None
 
 
 @dataclass(frozen=True, slots=True)
-class VersionJoin(_Told):
+class VersionJoin(_OperatorBase):
     """Each left row with the version of the right row that was valid at its time: left columns, then right columns.
 
     With times, a left row comes out when the watermark has reached it; the version is the last one whose time is not
@@ -172,12 +172,12 @@ class VersionJoin(_Told):
     kind: Literal["version_join"] = "version_join"
 
     @property
-    def waits(self) -> bool:
+    def needs_watermark(self) -> bool:
         return self.left_time is not None
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeJoin(_Told):
+class ChangeJoin(_OperatorBase):
     """Signed rows of two sides, joined by key, as signed rows: left columns, then right columns, then `SIGN`.
 
     `side` tells which rows without a partner come out, with nulls: they go when a partner comes.
@@ -204,7 +204,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class IntervalJoin(_Told):
+class IntervalJoin(_OperatorBase):
     """Rows of two sides joined by key and by comparisons, while each row is kept until a time of its own.
 
     `left_until` and `right_until` are the columns with that time: no row that comes after it can be a partner. Without
@@ -228,7 +228,7 @@ class IntervalJoin(_Told):
     kind: Literal["interval_join"] = "interval_join"
 
     @property
-    def waits(self) -> bool:
+    def needs_watermark(self) -> bool:
         return True
 
     @property
@@ -243,19 +243,19 @@ class IntervalJoin(_Told):
         return left, right
 
 
-Operator: TypeAlias = Aggregate | Ranking | Latest | Over | VersionJoin | ChangeJoin | IntervalJoin
+Operator: TypeAlias = Aggregate | Ranking | LatestPerKey | OverWindow | VersionJoin | ChangeJoin | IntervalJoin
 
 
-def described(operator: Operator) -> str:
+def describe_operator(operator: Operator) -> str:
     """The operator in a line, for people who read what would run."""
     told = {name: value for name, value in asdict(operator).items() if value not in ((), None, False, "")}
     kind = str(told.pop("kind")).replace("_", " ")
     calls = told.pop("calls", ())
-    parts = [f"{name.replace('_', ' ')} {_listed(value)}" for name, value in told.items()]
-    return f"{kind} ({'; '.join([*parts, *map(_called, calls)])})"
+    parts = [f"{name.replace('_', ' ')} {_describe_value(value)}" for name, value in told.items()]
+    return f"{kind} ({'; '.join([*parts, *map(_describe_call, calls)])})"
 
 
-def _called(call: dict[str, Any]) -> str:
+def _describe_call(call: dict[str, Any]) -> str:
     """A call with all that is not usual about it."""
     distinct = "distinct " if call.get("distinct") else ""
     shifts = call["function"] in ("lag", "lead")
@@ -267,13 +267,13 @@ def _called(call: dict[str, Any]) -> str:
     return f"{call['name']} = {call['function']}({arguments}){frame}"
 
 
-def _listed(value: object) -> str:
+def _describe_value(value: object) -> str:
     if not isinstance(value, tuple):
         return str(value)
-    return ", ".join(_listed_part(part) for part in value)
+    return ", ".join(_describe_part(part) for part in value)
 
 
-def _listed_part(part: object) -> str:
+def _describe_part(part: object) -> str:
     match part:
         case {"sign": sign, "left": left, "right": right}:
             return f"{left} {sign} {right}"

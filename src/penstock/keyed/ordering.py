@@ -6,9 +6,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.keyed.arrays import Flags, Ints, bytes_of_lists, in_order, lists_of, normal, numbers, valid
+from penstock.keyed.arrays import (
+    Flags,
+    Ints,
+    encode_lists,
+    list_elements,
+    normalize_floats,
+    numbers,
+    sort_lists,
+    valid_flags,
+)
 from penstock.keyed.operators import ORDER
-from penstock.keyed.stretches import firsts
+from penstock.keyed.stretches import first_flags
 from penstock.keyed.tables import column
 
 ROOM = 2**62
@@ -24,7 +33,7 @@ def ordinals(array: pa.Array) -> Ints:
     if pa.types.is_null(kind):
         return np.zeros(len(array), np.int64)
     if pa.types.is_floating(kind):
-        bits = numbers(normal(array)).astype(np.float64).view(np.int64)
+        bits = numbers(normalize_floats(array)).astype(np.float64).view(np.int64)
         return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
     if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
         return numbers(array.cast(pa.int64()))
@@ -33,11 +42,11 @@ def ordinals(array: pa.Array) -> Ints:
     if pa.types.is_struct(kind):
         return ranks([key for part in array.flatten() for key in sort_keys(part)], len(array))
     if pa.types.is_list(kind) or pa.types.is_map(kind):
-        elements, offsets = lists_of(array)
+        elements, offsets = list_elements(array)
         inner = ranks(sort_keys(elements), len(elements))
-        inner = in_order(offsets, inner) if pa.types.is_map(kind) else inner
-        return _by_dictionary(bytes_of_lists(offsets, inner.astype(">i8")))
-    return _by_dictionary(array)
+        inner = sort_lists(offsets, inner) if pa.types.is_map(kind) else inner
+        return _dictionary_ordinals(encode_lists(offsets, inner.astype(">i8")))
+    return _dictionary_ordinals(array)
 
 
 def sort_keys(array: pa.Array, descending: bool = False, nulls_last: bool | None = None) -> list[Ints]:
@@ -47,27 +56,27 @@ def sort_keys(array: pa.Array, descending: bool = False, nulls_last: bool | None
         values = ~values
     if array.null_count == 0:
         return [values]
-    there = valid(array)
+    there = valid_flags(array)
     last = descending if nulls_last is None else nulls_last
     return [~there if last else there, np.where(there, values, 0)]
 
 
-def sorted_rows(keys: Iterable[Ints], length: int) -> tuple[Ints, Flags]:
+def sort_rows(keys: Iterable[Ints], length: int) -> tuple[Ints, Flags]:
     """The rows in the order of the keys, the most important first, and which equal the one before them.
 
     Equal rows stand in no order.
     """
-    packed = _packed((key.astype(np.int64, copy=False) for key in keys), length)
+    packed = _pack_keys((key.astype(np.int64, copy=False) for key in keys), length)
     order = np.argsort(packed)
-    return order, ~firsts(packed[order])
+    return order, ~first_flags(packed[order])
 
 
-def sorted_by_content(keys: Sequence[Ints], content: Iterable[pa.Array], length: int) -> Ints:
+def sort_by_content(keys: Sequence[Ints], content: Iterable[pa.Array], length: int) -> Ints:
     """The rows in the order of the keys; those that are equal there stand in the order of their content.
 
     One array after the other is looked at, as long as there are rows that are still equal.
     """
-    order, same = sorted_rows(keys, length)
+    order, same = sort_rows(keys, length)
     places, rows = np.arange(length), order
     for array in content:
         tied = same.copy()
@@ -75,7 +84,7 @@ def sorted_by_content(keys: Sequence[Ints], content: Iterable[pa.Array], length:
         if not tied.any():
             break
         places, rows, equals = places[tied], rows[tied], np.cumsum(~same, dtype=np.int64)[tied]
-        finer, same = sorted_rows([equals, *sort_keys(array.take(pa.array(rows)))], len(rows))
+        finer, same = sort_rows([equals, *sort_keys(array.take(pa.array(rows)))], len(rows))
         rows = rows[finer]
         order[places] = rows
     return order
@@ -83,13 +92,13 @@ def sorted_by_content(keys: Sequence[Ints], content: Iterable[pa.Array], length:
 
 def ranks(keys: Sequence[Ints], length: int) -> Ints:
     """The place of each row among the different ones, from 0."""
-    order, same = sorted_rows(keys, length)
+    order, same = sort_rows(keys, length)
     result = np.zeros(length, np.int64)
     result[order] = np.cumsum(~same) - 1
     return result
 
 
-def arrival(rows: pa.Table, after: int) -> Ints:
+def arrival_numbers(rows: pa.Table, after: int) -> Ints:
     """When each row of a turn came, as numbers above `after`: by `ORDER`, or all at once where they do not have it."""
     return after + 1 + ranks(order_keys(rows), rows.num_rows)
 
@@ -100,7 +109,7 @@ def order_keys(rows: pa.Table) -> list[Ints]:
     return [key for name in names for key in sort_keys(column(rows, name))]
 
 
-def arrived(rows: pa.Table) -> pa.Table:
+def sort_by_arrival(rows: pa.Table) -> pa.Table:
     """The rows of a turn as they came, by `ORDER`; those that came at once in an order that depends on values only."""
     if rows.num_rows < 2:
         return rows
@@ -110,7 +119,7 @@ def arrived(rows: pa.Table) -> pa.Table:
         keys = [key for array in flat for key in sort_keys(array, nulls_last=True)]
         content = [array for array in content if pa.types.is_nested(array.type)]
     wholes = (array.combine_chunks() for array in content)
-    return rows.take(pa.array(sorted_by_content(keys, wholes, rows.num_rows)))
+    return rows.take(pa.array(sort_by_content(keys, wholes, rows.num_rows)))
 
 
 def extremes(values: Ints, owners: Ints, size: int, largest: bool) -> Ints:
@@ -124,31 +133,31 @@ def extremes(values: Ints, owners: Ints, size: int, largest: bool) -> Ints:
     return rows
 
 
-def _packed(keys: Iterable[Ints], length: int) -> Ints:
+def _pack_keys(keys: Iterable[Ints], length: int) -> Ints:
     """One number a row that sorts as all keys do; what is too wide is replaced by its rank."""
     result, room = np.zeros(length, np.int64), 1
     for key in keys if length else ():
         low, high = int(key.min()), int(key.max())
         if room * (high - low + 1) > ROOM:
-            key, low, high = _dense(key)
+            key, low, high = _densify_key(key)
         span = high - low + 1
         if room * span > ROOM:
-            result, _, top = _dense(result)
+            result, _, top = _densify_key(result)
             room = top + 1
         result = result * span + (key - low)
         room *= span
     return result
 
 
-def _dense(key: Ints) -> tuple[Ints, int, int]:
+def _densify_key(key: Ints) -> tuple[Ints, int, int]:
     order = np.argsort(key)
-    steps = np.cumsum(firsts(key[order])) - 1
+    steps = np.cumsum(first_flags(key[order])) - 1
     result = np.zeros(len(key), np.int64)
     result[order] = steps
     return result, 0, int(steps[-1])
 
 
-def _by_dictionary(array: pa.Array) -> Ints:
+def _dictionary_ordinals(array: pa.Array) -> Ints:
     encoded = array.dictionary_encode()
     order = pc.sort_indices(encoded.dictionary).to_numpy()
     places = np.zeros(len(order), np.int64)

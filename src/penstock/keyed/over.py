@@ -12,26 +12,26 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from penstock.keyed.arrays import Flags, Ints, numbers, taken, valid
+from penstock.keyed.arrays import Flags, Ints, numbers, take_rows, valid_flags
 from penstock.keyed.codes import shared_codes
-from penstock.keyed.forgetting import forgotten
-from penstock.keyed.kernel import Clock, Tables, Turn
-from penstock.keyed.operators import NOW, Over, OverCall
-from penstock.keyed.ordering import arrived
-from penstock.keyed.over_frames import Frame, call_type, over_frame
-from penstock.keyed.stretches import begins, ends, firsts
-from penstock.keyed.sums import told_by_key
-from penstock.keyed.tables import column, concat, once, pick
-from penstock.keyed.times import due, in_time, key_times, micros, wake_ms
+from penstock.keyed.forgetting import expired_flags
+from penstock.keyed.kernel import Clock, KernelResult, StateTables
+from penstock.keyed.operators import NOW, OverCall, OverWindow
+from penstock.keyed.ordering import sort_by_arrival
+from penstock.keyed.over_frames import RowFrames, call_type, evaluate_frames
+from penstock.keyed.stretches import first_flags, stretch_ends, stretch_starts
+from penstock.keyed.sums import name_overflow_key
+from penstock.keyed.tables import column, concat, pick_columns, unique_names
+from penstock.keyed.times import drop_late, due_flags, key_times, micros, wake_ms
 
 AT = "_at"
 CALL = "_call_"
-Values: TypeAlias = dict[str, pa.Array]
+CallValues: TypeAlias = dict[str, pa.Array]
 """The calls of rows, by the name of the call."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _PartitionRows:
     """Rows with the codes of their partitions and their times, sorted by both."""
 
     table: pa.Table
@@ -47,7 +47,7 @@ class OverKernel:
     anew; rows that `lead` held back come out then, as the last ones of what it was.
     """
 
-    operator: Over
+    operator: OverWindow
     schemas: tuple[pa.Schema]
 
     @property
@@ -63,16 +63,16 @@ class OverKernel:
     @property
     def output(self) -> pa.Schema:
         fields = [pa.field(name, self.schemas[0].field(name).type) for name in self.operator.columns]
-        return pa.schema([*fields, *(pa.field(call.name, self._type(call)) for call in self.operator.calls)])
+        return pa.schema([*fields, *(pa.field(call.name, self._call_type(call)) for call in self.operator.calls)])
 
-    def turn(self, state: Tables, inputs: Sequence[pa.Table], clock: Clock) -> Turn:
+    def process_batch(self, state: StateTables, inputs: Sequence[pa.Table], clock: Clock) -> KernelResult:
         told = self.operator
-        new = arrived(inputs[0])
-        came = pick(new if told.time is None else in_time(new, told.time, clock), self._names())
+        new = sort_by_arrival(inputs[0])
+        came = pick_columns(new if told.time is None else drop_late(new, told.time, clock), self._row_columns())
         going, staying = came, came.slice(0, 0)
         if told.time is not None:
             waiting = state.get("waiting", staying)
-            is_due = due(micros(waiting, told.time), clock)
+            is_due = due_flags(micros(waiting, told.time), clock)
             going = waiting.filter(pa.array(is_due))
             staying = concat(waiting.filter(pa.array(~is_due)), came)
 
@@ -82,91 +82,93 @@ class OverKernel:
         parts = [(table, told.partition) for table in (going, came, history, partitions, held)]
         (keys, came_keys, history_keys, partition_keys, held_keys), count = shared_codes(parts)
         ended = np.zeros(count, bool)
-        gone = forgotten(partitions, clock, told.ttl_ms)
+        gone = expired_flags(partitions, clock, told.ttl_ms)
         if gone is not None:
             ended[partition_keys] = gone
 
-        rows = self._sorted(going, keys, clock)
+        rows = self._sort_rows(going, keys, clock)
         touched = np.zeros(count, bool)
         touched[came_keys] = True
         kept = {"waiting": staying}
-        values: Values = {}
-        with told_by_key([rows.table.column(name) for name in told.partition]):
+        values: CallValues = {}
+        with name_overflow_key([rows.table.column(name) for name in told.partition]):
             if "history" in self.tables:
-                found, kept["history"] = self._look_back(*_going_on(history, history_keys, ended), rows, clock)
+                found, kept["history"] = self._look_back(*_live_partitions(history, history_keys, ended), rows, clock)
                 values |= found
             if "partitions" in self.tables:
-                going_on = _going_on(partitions, partition_keys, ended)
-                found, kept["partitions"] = self._run_on(*going_on, rows, touched, clock)
+                going_on = _live_partitions(partitions, partition_keys, ended)
+                found, kept["partitions"] = self._extend_running(*going_on, rows, touched, clock)
                 values |= found
         output, kept["held"] = self._look_ahead(held, held_keys, ended, rows, values)
-        return Turn(
+        return KernelResult(
             state={name: kept[name] for name in self.tables},
             output=output,
             late=inputs[0].num_rows - came.num_rows,
             wake_ms=None if told.time is None else wake_ms(micros(staying, told.time)),
         )
 
-    def _sorted(self, going: pa.Table, keys: Ints, clock: Clock) -> _Rows:
+    def _sort_rows(self, going: pa.Table, keys: Ints, clock: Clock) -> _PartitionRows:
         """Rows in the order of partition, time and arrival. Without event time, all of a turn have one time."""
         if self.operator.time is None:
             at = np.full(going.num_rows, clock.now_ms * 1000)
         else:
             at = micros(going, self.operator.time)
         order = np.lexsort((at, keys))
-        return _Rows(going.take(pa.array(order)).combine_chunks(), keys[order], at[order])
+        return _PartitionRows(going.take(pa.array(order)).combine_chunks(), keys[order], at[order])
 
-    def _look_back(self, history: pa.Table, history_keys: Ints, rows: _Rows, clock: Clock) -> tuple[Values, pa.Table]:
+    def _look_back(
+        self, history: pa.Table, history_keys: Ints, rows: _PartitionRows, clock: Clock
+    ) -> tuple[CallValues, pa.Table]:
         """Calls over frames of some length, and the rows that later ones can still see."""
         calls = list(self._calls("history"))
-        new = pick(rows.table.append_column(AT, pa.array(rows.at)), history.column_names)
+        new = pick_columns(rows.table.append_column(AT, pa.array(rows.at)), history.column_names)
         table = concat(history, new)
         keys = np.concatenate([history_keys, rows.keys])
         order = np.argsort(keys, kind="stable")
         table, keys = table.take(pa.array(order)).combine_chunks(), keys[order]
-        here = _inverse(order)[len(history_keys) :]
+        here = _inverse_order(order)[len(history_keys) :]
         at = table.column(AT).to_numpy()
-        begin = begins(firsts(keys))[here]
+        begin = stretch_starts(first_flags(keys))[here]
 
         reaches = {call.range_ms for call in calls if call.range_ms is not None}
         ranges = {reach: self._range(reach * 1000, keys, at, here) for reach in reaches}
 
-        values: Values = {}
+        values: CallValues = {}
         for call in calls:
-            seen = _argument(call, table)
+            seen = _argument_values(call, table)
             if call.function == "lag":
                 back = here - call.offset
-                values[call.name] = _or_default(call, seen, np.where(back >= begin, back, -1), rows.table)
+                values[call.name] = _take_or_default(call, seen, np.where(back >= begin, back, -1), rows.table)
                 continue
             if call.range_ms is None:
-                frame = Frame(np.maximum(begin, here - (call.rows or 0)), here + 1)
+                frame = RowFrames(np.maximum(begin, here - (call.rows or 0)), here + 1)
             else:
                 frame = ranges[call.range_ms]
-            values[call.name] = over_frame(call, self._summable(call, seen), _weights(call, seen), frame)
-        return values, table.filter(pa.array(self._still_seen(calls, keys, at, clock)))
+            values[call.name] = evaluate_frames(call, self._summable(call, seen), _weights(call, seen), frame)
+        return values, table.filter(pa.array(self._visible_flags(calls, keys, at, clock)))
 
-    def _range(self, reach: int, keys: Ints, at: Ints, here: Ints) -> Frame:
+    def _range(self, reach: int, keys: Ints, at: Ints, here: Ints) -> RowFrames:
         """The rows of the partition that are at most so much older. Where a clock went back, time stands still."""
         steps = np.unique(at)
         place = np.maximum.accumulate(key_times(keys, at, steps))
         since = np.searchsorted(steps, steps[place[here] - keys[here] * len(steps)] - reach)
-        return Frame(np.searchsorted(place, keys[here] * len(steps) + since), self._stops(keys, at)[here])
+        return RowFrames(np.searchsorted(place, keys[here] * len(steps) + since), self._frame_stops(keys, at)[here])
 
-    def _still_seen(self, calls: Sequence[OverCall], keys: Ints, at: Ints, clock: Clock) -> Flags:
+    def _visible_flags(self, calls: Sequence[OverCall], keys: Ints, at: Ints, clock: Clock) -> Flags:
         """Which rows are among the last ones of their partition, or not too old."""
         longest = max((call.offset if call.function == "lag" else call.rows or 0 for call in calls), default=0)
-        kept: Flags = ends(firsts(keys)) - np.arange(len(keys)) <= longest
+        kept: Flags = stretch_ends(first_flags(keys)) - np.arange(len(keys)) <= longest
         reach = max((call.range_ms for call in calls if call.range_ms is not None), default=None)
         if reach is not None:
             now = clock.now_ms - 1 if self.operator.time is None else clock.watermark_ms
             kept |= now is None or at > ((now or 0) - reach) * 1000
         return kept
 
-    def _run_on(
-        self, partitions: pa.Table, partition_keys: Ints, rows: _Rows, touched: Flags, clock: Clock
-    ) -> tuple[Values, pa.Table]:
+    def _extend_running(
+        self, partitions: pa.Table, partition_keys: Ints, rows: _PartitionRows, touched: Flags, clock: Clock
+    ) -> tuple[CallValues, pa.Table]:
         """Calls over all rows from the start: what they were so far is taken for a row before the new ones."""
-        first = firsts(rows.keys)
+        first = first_flags(rows.keys)
         heads, segment = np.flatnonzero(first), np.cumsum(first) - 1
         slot = np.full(len(touched), -1)
         slot[partition_keys] = np.arange(len(partition_keys))
@@ -174,21 +176,21 @@ class OverKernel:
         here = np.arange(len(rows.keys)) + segment + 1
         order = np.argsort(np.concatenate([rows.keys[heads], rows.keys]), kind="stable")
         start = (heads + np.arange(len(heads)) + (known < 0))[segment]
-        stop = self._stops(rows.keys, rows.at) + segment + 1
+        stop = self._frame_stops(rows.keys, rows.at) + segment + 1
 
-        values: Values = {}
+        values: CallValues = {}
         for number, call in enumerate(self._calls("partitions")):
-            seen = _argument(call, rows.table)
-            before = taken(column(partitions, f"{CALL}{number}"), known)
+            seen = _argument_values(call, rows.table)
+            before = take_rows(column(partitions, f"{CALL}{number}"), known)
             weights, both = _weights(call, seen), before
             if call.function in ("count", "row_number"):
                 weights = np.concatenate([numbers(before), weights])[order]
             else:
                 both = pa.concat_arrays([before, self._summable(call, seen)]).take(pa.array(order))
-            frame = Frame(start, here + 1 if call.by_row or call.function == "row_number" else stop)
-            values[call.name] = over_frame(call, both, weights, frame)
+            frame = RowFrames(start, here + 1 if call.by_row or call.function == "row_number" else stop)
+            values[call.name] = evaluate_frames(call, both, weights, frame)
 
-        tails = pa.array(ends(first)[heads] - 1)
+        tails = pa.array(stretch_ends(first)[heads] - 1)
         done = [rows.table.column(name).take(tails) for name in self.operator.partition]
         done += [pa.array(np.full(len(tails), clock.now_ms)), *(result.take(tails) for result in values.values())]
         seen_now = np.where(touched[partition_keys], clock.now_ms, partitions.column(NOW).to_numpy())
@@ -198,7 +200,7 @@ class OverKernel:
         return values, concat(partitions.filter(pa.array(others)), pa.table(done, schema=partitions.schema))
 
     def _look_ahead(
-        self, held: pa.Table, held_keys: Ints, ended: Flags, rows: _Rows, values: Values
+        self, held: pa.Table, held_keys: Ints, ended: Flags, rows: _PartitionRows, values: CallValues
     ) -> tuple[pa.Table, pa.Table]:
         """The rows that come out, and those that wait for later ones."""
         table = rows.table
@@ -206,9 +208,9 @@ class OverKernel:
             table = table.append_column(f"{CALL}{number}", values[call.name])
         keys = np.concatenate([np.where(ended[held_keys], held_keys + len(ended), held_keys), rows.keys])
         order = np.argsort(keys, kind="stable")
-        table = concat(held, pick(table, held.column_names)).take(pa.array(order))
+        table = concat(held, pick_columns(table, held.column_names)).take(pa.array(order))
         keys, here = keys[order], np.arange(len(keys))
-        stop = ends(firsts(keys))
+        stop = stretch_ends(first_flags(keys))
         leads = list(self._calls("held"))
         ready = (keys >= len(ended)) | (here + max((call.offset for call in leads), default=0) < stop)
 
@@ -217,16 +219,16 @@ class OverKernel:
         for call in self.operator.calls:
             if call.function == "lead":
                 ahead = np.where(here + call.offset < stop, here + call.offset, -1)
-                columns.append(_or_default(call, _argument(call, table), ahead, table))
+                columns.append(_take_or_default(call, _argument_values(call, table), ahead, table))
             else:
                 columns.append(table.column(f"{CALL}{next(places)}"))
         return pa.table(columns, schema=self.output).filter(pa.array(ready)), table.filter(pa.array(~ready))
 
-    def _stops(self, keys: Ints, at: Ints) -> Ints:
+    def _frame_stops(self, keys: Ints, at: Ints) -> Ints:
         """For each row the place behind the last one of its time; as rows arrive, each has a time of its own."""
         if self.operator.time is None:
             return np.arange(1, len(keys) + 1)
-        return ends(firsts(keys) | firsts(at))
+        return stretch_ends(first_flags(keys) | first_flags(at))
 
     def _calls(self, table: str) -> Iterator[OverCall]:
         """The calls that need this table."""
@@ -235,18 +237,18 @@ class OverKernel:
             if table == ("held" if call.function == "lead" else "history" if bounded else "partitions"):
                 yield call
 
-    def _type(self, call: OverCall) -> pa.DataType:
+    def _call_type(self, call: OverCall) -> pa.DataType:
         return call_type(call, self.schemas[0])
 
     def _summable(self, call: OverCall, seen: pa.Array) -> pa.Array:
         """The values in the type of their sum, if it is one."""
-        return seen.cast(self._type(call)) if call.function == "sum" else seen
+        return seen.cast(self._call_type(call)) if call.function == "sum" else seen
 
-    def _names(self) -> list[str]:
+    def _row_columns(self) -> list[str]:
         """The columns of a row that are needed until it comes out; a table without any would have no rows."""
         told = self.operator
         used = (name for call in told.calls for name in (call.argument, call.default) if name is not None)
-        return once((*told.partition, *((told.time,) if told.time else ()), *told.columns, *used)) or [NOW]
+        return unique_names((*told.partition, *((told.time,) if told.time else ()), *told.columns, *used)) or [NOW]
 
     def _schema(self, table: str) -> pa.Schema:
         """The schema of a table of the state."""
@@ -258,22 +260,22 @@ class OverKernel:
             fields |= dict.fromkeys(call.argument for call in calls if call.argument is not None)
             extra = [(AT, pa.int64())]
         elif table == "partitions":
-            extra = [(NOW, pa.int64()), *((f"{CALL}{i}", self._type(call)) for i, call in enumerate(calls))]
+            extra = [(NOW, pa.int64()), *((f"{CALL}{i}", self._call_type(call)) for i, call in enumerate(calls))]
         else:
             used = (name for call in calls for name in (call.argument, call.default) if name is not None)
             fields |= dict.fromkeys((*told.columns, *used))
             others = (call for call in told.calls if call.function != "lead")
-            extra = [(f"{CALL}{i}", self._type(call)) for i, call in enumerate(others)]
+            extra = [(f"{CALL}{i}", self._call_type(call)) for i, call in enumerate(others)]
         return pa.schema([*((name, self.schemas[0].field(name).type) for name in fields), *extra])
 
 
-def _going_on(table: pa.Table, keys: Ints, ended: Flags) -> tuple[pa.Table, Ints]:
+def _live_partitions(table: pa.Table, keys: Ints, ended: Flags) -> tuple[pa.Table, Ints]:
     """The rows of partitions that have not ended."""
     kept = ~ended[keys]
     return table.filter(pa.array(kept)), keys[kept]
 
 
-def _argument(call: OverCall, table: pa.Table) -> pa.Array:
+def _argument_values(call: OverCall, table: pa.Table) -> pa.Array:
     """The values that a call looks at."""
     return pa.nulls(table.num_rows) if call.argument is None else column(table, call.argument)
 
@@ -282,19 +284,19 @@ def _weights(call: OverCall, seen: pa.Array) -> Ints:
     """What each row counts."""
     if call.argument is None:
         return np.ones(len(seen), np.int64)
-    return valid(seen).astype(np.int64)
+    return valid_flags(seen).astype(np.int64)
 
 
-def _or_default(call: OverCall, values: pa.Array, places: Ints, rows: pa.Table) -> pa.Array:
+def _take_or_default(call: OverCall, values: pa.Array, places: Ints, rows: pa.Table) -> pa.Array:
     """The values at these places, one for each row; where it is -1, the default of the row."""
     if call.default is None:
-        return taken(values, places)
+        return take_rows(values, places)
     default = column(rows, call.default).cast(values.type)
     either = np.where(places < 0, len(values) + np.arange(len(places)), places)
     return pa.concat_arrays([values, default]).take(pa.array(either))
 
 
-def _inverse(order: Ints) -> Ints:
+def _inverse_order(order: Ints) -> Ints:
     places = np.empty(len(order), np.int64)
     places[order] = np.arange(len(order))
     return places

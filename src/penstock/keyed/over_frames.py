@@ -6,13 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.keyed.arrays import Ints, Numbers, null_where, numbers, taken, valid
+from penstock.keyed.arrays import Ints, NumberArray, null_where, numbers, take_rows, valid_flags
 from penstock.keyed.operators import OverCall
-from penstock.keyed.sums import limbs, sum_type, whole
+from penstock.keyed.sums import combine_limbs, split_limbs, sum_type
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class RowFrames:
     """Where the frame of each row starts, and the place behind its end. No frame is empty."""
 
     start: Ints
@@ -27,11 +27,11 @@ def call_type(call: OverCall, schema: pa.Schema) -> pa.DataType:
     return sum_type(kind) if call.function == "sum" else kind
 
 
-def over_frame(call: OverCall, values: pa.Array, weights: Ints, frame: Frame) -> pa.Array:
+def evaluate_frames(call: OverCall, values: pa.Array, weights: Ints, frame: RowFrames) -> pa.Array:
     """The call for each frame. A count is the sum of weights; other functions look at the values."""
     match call.function:
         case "count" | "row_number":
-            return pa.array(_differences(weights, frame))
+            return pa.array(_frame_differences(weights, frame))
         case "sum":
             return _sums(values, frame)
         case "min" | "max":
@@ -42,36 +42,36 @@ def over_frame(call: OverCall, values: pa.Array, weights: Ints, frame: Frame) ->
             return _last(values, frame)
 
 
-def _first(values: pa.Array, frame: Frame) -> pa.Array:
+def _first(values: pa.Array, frame: RowFrames) -> pa.Array:
     """The first value of each frame that is not null."""
-    known = np.flatnonzero(valid(values))
+    known = np.flatnonzero(valid_flags(values))
     found = np.append(known, len(values))[np.searchsorted(known, frame.start)]
-    return taken(values, np.where(found < frame.stop, found, -1))
+    return take_rows(values, np.where(found < frame.stop, found, -1))
 
 
-def _last(values: pa.Array, frame: Frame) -> pa.Array:
+def _last(values: pa.Array, frame: RowFrames) -> pa.Array:
     """The last value of each frame that is not null."""
-    known = np.flatnonzero(valid(values))
+    known = np.flatnonzero(valid_flags(values))
     found = np.append(known, -1)[np.searchsorted(known, frame.stop) - 1]
-    return taken(values, np.where(found >= frame.start, found, -1))
+    return take_rows(values, np.where(found >= frame.start, found, -1))
 
 
-def _differences(values: Ints, frame: Frame) -> Ints:
+def _frame_differences(values: Ints, frame: RowFrames) -> Ints:
     running: Ints = np.concatenate([np.zeros(1, np.int64), np.cumsum(values)])
     return running[frame.stop] - running[frame.start]
 
 
-def _sums(values: pa.Array, frame: Frame) -> pa.Array:
+def _sums(values: pa.Array, frame: RowFrames) -> pa.Array:
     """Sums without null values; null where there is no other."""
     kind = values.type
     if pa.types.is_floating(kind):
         sums = pa.array(_double_sums(numbers(values), frame))
     else:
-        sums = whole([_differences(limb, frame) for limb in limbs(values)], kind)
-    return null_where(sums, _differences(valid(values).astype(np.int64), frame) == 0)
+        sums = combine_limbs([_frame_differences(limb, frame) for limb in split_limbs(values)], kind)
+    return null_where(sums, _frame_differences(valid_flags(values).astype(np.int64), frame) == 0)
 
 
-def _double_sums(values: Numbers, frame: Frame) -> Numbers:
+def _double_sums(values: NumberArray, frame: RowFrames) -> NumberArray:
     """A frame is put together of blocks whose lengths are powers of two, so that no value outside of it has a part."""
     length, place = frame.stop - frame.start, frame.start.copy()
     sums = np.zeros(len(length))
@@ -86,7 +86,7 @@ def _double_sums(values: Numbers, frame: Frame) -> Numbers:
     return sums
 
 
-def _extremes(values: pa.Array, largest: bool, frame: Frame) -> pa.Array:
+def _extremes(values: pa.Array, largest: bool, frame: RowFrames) -> pa.Array:
     """The least or greatest values without nulls. NaN is greater than all numbers."""
     order = pc.sort_indices(values).to_numpy().astype(np.int64)
     some = len(values) - values.null_count
@@ -95,10 +95,10 @@ def _extremes(values: pa.Array, largest: bool, frame: Frame) -> pa.Array:
     rank = np.empty(len(values), np.int64)
     rank[order] = np.arange(len(values))
     least = _least(rank, frame)
-    return taken(values, np.where(least < some, order[least], -1))
+    return take_rows(values, np.where(least < some, order[least], -1))
 
 
-def _least(values: Ints, frame: Frame) -> Ints:
+def _least(values: Ints, frame: RowFrames) -> Ints:
     """The least value of each frame, as that of two blocks that may overlap."""
     length = frame.stop - frame.start
     least = np.zeros(len(length), np.int64)

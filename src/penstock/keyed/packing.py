@@ -5,23 +5,23 @@ from typing import Final
 
 import pyarrow as pa
 
-from penstock.keyed.kernel import Tables
+from penstock.keyed.kernel import StateTables
 
 OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 """Half the bytes for two milliseconds a megabyte, and zstd takes twice the time. Every byte goes to Spark and back."""
 
 
-def pack(tables: Tables) -> dict[str, bytes]:
+def pack_tables(tables: StateTables) -> dict[str, bytes]:
     """Each table as bytes."""
-    return {name: _bytes(table) for name, table in tables.items()}
+    return {name: _encode_table(table) for name, table in tables.items()}
 
 
-def unpack(packed: Mapping[str, bytes]) -> dict[str, pa.Table]:
+def unpack_tables(packed: Mapping[str, bytes]) -> dict[str, pa.Table]:
     """The tables that were packed."""
     return {name: pa.ipc.open_stream(data).read_all() for name, data in packed.items()}
 
 
-def _bytes(table: pa.Table) -> bytes:
+def _encode_table(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema, options=OPTIONS) as writer:
         writer.write_table(table.combine_chunks())

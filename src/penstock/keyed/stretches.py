@@ -5,28 +5,28 @@ import numpy as np
 from penstock.keyed.arrays import Flags, Ints
 
 
-def firsts(keys: Ints) -> Flags:
+def first_flags(keys: Ints) -> Flags:
     """Which rows are the first of their key."""
     flags = np.ones(len(keys), bool)
     flags[1:] = keys[1:] != keys[:-1]
     return flags
 
 
-def lasts(keys: Ints) -> Flags:
+def last_flags(keys: Ints) -> Flags:
     """Which rows are the last of their key."""
-    return np.append(firsts(keys)[1:], True)[: len(keys)]
+    return np.append(first_flags(keys)[1:], True)[: len(keys)]
 
 
-def begins(first: Flags) -> Ints:
+def stretch_starts(first: Flags) -> Ints:
     """For each row the place of the first of its stretch; `first` says which rows begin one."""
     return np.asarray(np.flatnonzero(first)[np.cumsum(first) - 1])
 
 
-def ends(first: Flags) -> Ints:
+def stretch_ends(first: Flags) -> Ints:
     """For each row the place behind the last of its stretch."""
     return np.asarray(np.append(np.flatnonzero(first), len(first))[np.cumsum(first)])
 
 
 def places_within(keys: Ints) -> Ints:
     """The place of each row among those of its key, from 0."""
-    return np.arange(len(keys)) - begins(firsts(keys))
+    return np.arange(len(keys)) - stretch_starts(first_flags(keys))

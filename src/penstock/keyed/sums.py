@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from penstock.keyed.arrays import Flags, Ints, Numbers, numbers
+from penstock.keyed.arrays import Flags, Ints, NumberArray, numbers
 
 LIMB = np.int64(2**32 - 1)
 FOLDS = 3
@@ -23,7 +23,7 @@ class SumOverflow(ArithmeticError):
 
 
 @contextmanager
-def told_by_key(keys: Sequence[pa.Array]) -> Iterator[None]:
+def name_overflow_key(keys: Sequence[pa.Array]) -> Iterator[None]:
     """A sum that overflows says whose it is; each of the keys has a value for every sum."""
     try:
         yield
@@ -41,13 +41,13 @@ def sum_type(kind: pa.DataType) -> pa.DataType:
 
 def whole_sums(old: pa.Array, values: pa.Array, owners: Ints, signs: Ints | None) -> pa.Array:
     """The old sums and the values of each owner: int64 or decimals of one scale, with no nulls among the values."""
-    totals = limbs(old)
-    for total, limb in zip(totals, limbs(values), strict=True):
+    totals = split_limbs(old)
+    for total, limb in zip(totals, split_limbs(values), strict=True):
         np.add.at(total, owners, limb if signs is None else limb * signs)
-    return whole(totals, old.type)
+    return combine_limbs(totals, old.type)
 
 
-def limbs(array: pa.Array) -> list[Ints]:
+def split_limbs(array: pa.Array) -> list[Ints]:
     """Whole numbers or decimals in limbs of 32 bits, the lowest first, 0 for null; the sign is in the highest.
 
     Sums of limbs have room for 2,000,000,000 rows.
@@ -62,12 +62,12 @@ def limbs(array: pa.Array) -> list[Ints]:
     return [*found[:-1], parts[-1] >> 32]
 
 
-def whole(totals: list[Ints], kind: pa.DataType) -> pa.Array:
+def combine_limbs(totals: list[Ints], kind: pa.DataType) -> pa.Array:
     """The numbers of sums of limbs, which are changed by it."""
     for low, high in pairwise(totals):
         high += low >> 32
         low &= LIMB
-    _check((totals[-1] < -(2**31)) | (totals[-1] >= 2**31), kind)
+    _check_overflow((totals[-1] < -(2**31)) | (totals[-1] >= 2**31), kind)
     words = np.stack([low | (high << 32) for low, high in zip(totals[::2], totals[1::2], strict=True)], axis=1)
     result = pa.Array.from_buffers(kind, len(words), [None, pa.py_buffer(np.ascontiguousarray(words))])
     if pa.types.is_decimal(kind):
@@ -75,7 +75,7 @@ def whole(totals: list[Ints], kind: pa.DataType) -> pa.Array:
     return result
 
 
-def double_sums(values: Numbers, owners: Ints, size: int) -> tuple[Numbers, Numbers]:
+def double_sums(values: NumberArray, owners: Ints, size: int) -> tuple[NumberArray, NumberArray]:
     """The sums of finite doubles, as two doubles each, of which the first is the sum rounded.
 
     Each value is cut at bits that depend on the largest value and the number of values of its owner only, so that the
@@ -98,7 +98,9 @@ def double_sums(values: Numbers, owners: Ints, size: int) -> tuple[Numbers, Numb
     return high, low
 
 
-def add_doubles(high: Numbers, low: Numbers, more: Numbers, rest: Numbers) -> tuple[Numbers, Numbers]:
+def add_doubles(
+    high: NumberArray, low: NumberArray, more: NumberArray, rest: NumberArray
+) -> tuple[NumberArray, NumberArray]:
     """Two numbers of two doubles each, added."""
     with np.errstate(over="ignore", invalid="ignore"):
         total = high + more
@@ -109,7 +111,7 @@ def add_doubles(high: Numbers, low: Numbers, more: Numbers, rest: Numbers) -> tu
         return result, np.where(np.isfinite(result), error - (result - total), 0.0)
 
 
-def _check(overflows: Flags, kind: pa.DataType) -> None:
+def _check_overflow(overflows: Flags, kind: pa.DataType) -> None:
     if overflows.any():
         raise SumOverflow(int(np.flatnonzero(overflows)[0]), kind)
 
@@ -122,5 +124,5 @@ def _check_decimals(array: pa.Array) -> None:
         exact = [
             (int(high) << 64) + (int(low) & (2**64 - 1)) for low, high in zip(words[::2], words[1::2], strict=True)
         ]
-        _check(np.array([abs(value) >= 10**array.type.precision for value in exact]), array.type)
+        _check_overflow(np.array([abs(value) >= 10**array.type.precision for value in exact]), array.type)
         raise

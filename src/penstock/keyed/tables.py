@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from penstock.keyed.arrays import Flags, valid
+from penstock.keyed.arrays import Flags, valid_flags
 from penstock.keyed.operators import OP
 
 
@@ -20,31 +20,31 @@ def concat(*tables: pa.Table) -> pa.Table:
     return pa.concat_tables(tables).combine_chunks()
 
 
-def table_of(schema: pa.Schema, arrays: Iterable[pa.Array]) -> pa.Table:
+def build_table(schema: pa.Schema, arrays: Iterable[pa.Array]) -> pa.Table:
     """A table of arrays that stand in the order of the schema."""
     return pa.Table.from_arrays(list(arrays), schema=schema)
 
 
-def once(names: Iterable[str]) -> list[str]:
+def unique_names(names: Iterable[str]) -> list[str]:
     """Names in their order, each once."""
     return list(dict.fromkeys(names))
 
 
-def pick(table: pa.Table, names: Sequence[str]) -> pa.Table:
+def pick_columns(table: pa.Table, names: Sequence[str]) -> pa.Table:
     """These columns only; all of them may hold null, so that tables of one state have one schema."""
     return pa.Table.from_arrays([table.column(name) for name in names], names=list(names))
 
 
-def without_null(table: pa.Table, names: Sequence[str]) -> Flags:
+def non_null_flags(table: pa.Table, names: Sequence[str]) -> Flags:
     """Which rows have a value in all these columns: others never match in a join."""
     flags = np.ones(table.num_rows, bool)
     for name in names:
         if table.column(name).null_count:
-            flags &= valid(column(table, name))
+            flags &= valid_flags(column(table, name))
     return flags
 
 
-def deletes(changes: pa.Table) -> Flags:
+def delete_flags(changes: pa.Table) -> Flags:
     """Which changes are deletes."""
     if OP not in changes.column_names:
         return np.zeros(changes.num_rows, bool)

@@ -12,21 +12,21 @@ def micros(table: pa.Table, name: str) -> Ints:
     return np.asarray(table.column(name).cast(pa.int64()).to_numpy())
 
 
-def due(times: Ints, clock: Clock) -> Flags:
+def due_flags(times: Ints, clock: Clock) -> Flags:
     """Which times the watermark has reached."""
     if clock.watermark_ms is None:
         return np.zeros(len(times), bool)
     return times <= clock.watermark_ms * 1000
 
 
-def in_time(table: pa.Table, name: str, clock: Clock, after: int = 0) -> pa.Table:
+def drop_late(table: pa.Table, name: str, clock: Clock, after: int = 0) -> pa.Table:
     """The new rows that are not late, with so much time after their own. One without a time is late for ever."""
-    table = timed(table, name)
-    late = due(micros(table, name) + after, clock)
+    table = drop_untimed(table, name)
+    late = due_flags(micros(table, name) + after, clock)
     return table.filter(pa.array(~late)) if late.any() else table
 
 
-def timed(table: pa.Table, name: str) -> pa.Table:
+def drop_untimed(table: pa.Table, name: str) -> pa.Table:
     """The rows that have a time."""
     column = table.column(name)
     return table.filter(column.is_valid()) if column.null_count else table

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from penstock.keyed.arrays import Flags, Ints, numbers, taken
+from penstock.keyed.arrays import Flags, Ints, numbers, take_rows
 from penstock.keyed.codes import shared_codes
-from penstock.keyed.forgetting import remembered
-from penstock.keyed.kernel import Clock, Tables, Turn
+from penstock.keyed.forgetting import drop_expired
+from penstock.keyed.kernel import Clock, KernelResult, StateTables
 from penstock.keyed.operators import NOW, OP, VersionJoin
-from penstock.keyed.ordering import arrived
-from penstock.keyed.stretches import lasts
-from penstock.keyed.tables import column, concat, deletes, once, pick, without_null
-from penstock.keyed.times import due, in_time, key_times, micros, timed, wake_ms
+from penstock.keyed.ordering import sort_by_arrival
+from penstock.keyed.stretches import last_flags
+from penstock.keyed.tables import column, concat, delete_flags, non_null_flags, pick_columns, unique_names
+from penstock.keyed.times import drop_late, drop_untimed, due_flags, key_times, micros, wake_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,51 +41,53 @@ class VersionJoinKernel:
             + [pa.field(out, self.schemas[1].field(name).type) for out, name in right]
         )
 
-    def turn(self, state: Tables, inputs: Sequence[pa.Table], clock: Clock) -> Turn:
+    def process_batch(self, state: StateTables, inputs: Sequence[pa.Table], clock: Clock) -> KernelResult:
         left, right = inputs
         told = self.operator
-        new = arrived(right.filter(pa.array(without_null(right, told.right_key))))
+        new = sort_by_arrival(right.filter(pa.array(non_null_flags(right, told.right_key))))
         if told.left_time is None or told.right_time is None:
-            return self._by_arrival(state, pick(left, self._left_names()), new, clock)
-        return self._by_time(state, left, timed(new, told.right_time), clock, told.left_time, told.right_time)
+            return self._join_by_arrival(state, pick_columns(left, self._left_names()), new, clock)
+        return self._join_by_time(
+            state, left, drop_untimed(new, told.right_time), clock, told.left_time, told.right_time
+        )
 
-    def _by_time(
-        self, state: Tables, left: pa.Table, new: pa.Table, clock: Clock, left_time: str, right_time: str
-    ) -> Turn:
-        came = pick(in_time(left, left_time, clock), self._left_names())
+    def _join_by_time(
+        self, state: StateTables, left: pa.Table, new: pa.Table, clock: Clock, left_time: str, right_time: str
+    ) -> KernelResult:
+        came = pick_columns(drop_late(left, left_time, clock), self._left_names())
         waiting = state.get("left", came.schema.empty_table())
-        is_due = due(micros(waiting, left_time), clock)
+        is_due = due_flags(micros(waiting, left_time), clock)
         going = waiting.filter(pa.array(is_due))
         staying = concat(waiting.filter(pa.array(~is_due)), came)
 
-        versions, keys, going_keys = self._versions(state, new, going, came, clock)
+        versions, keys, going_keys = self._collect_versions(state, new, going, came, clock)
         times = micros(versions, right_time)
         steps = np.unique(times)
         place = key_times(keys, times, steps)
         order = np.argsort(place, kind="stable")
         keys, place = keys[order], place[order]
         found = np.searchsorted(place, key_times(going_keys, micros(going, left_time), steps), side="right") - 1
-        kept = order[~_superseded(keys, place, due(times[order], clock))]
-        return Turn(
+        kept = order[~_superseded_flags(keys, place, due_flags(times[order], clock))]
+        return KernelResult(
             state={"left": staying, "right": versions.take(pa.array(np.sort(kept)))},
-            output=self._joined(going, versions, _of_key(found, keys, order, going_keys)),
+            output=self._join_rows(going, versions, _match_keys(found, keys, order, going_keys)),
             late=left.num_rows - came.num_rows,
             wake_ms=wake_ms(micros(staying, left_time)),
         )
 
-    def _by_arrival(self, state: Tables, going: pa.Table, new: pa.Table, clock: Clock) -> Turn:
-        versions, keys, going_keys = self._versions(state, new, going, going, clock)
+    def _join_by_arrival(self, state: StateTables, going: pa.Table, new: pa.Table, clock: Clock) -> KernelResult:
+        versions, keys, going_keys = self._collect_versions(state, new, going, going, clock)
         order = np.argsort(keys, kind="stable")
         keys = keys[order]
         found = np.searchsorted(keys, going_keys, side="right") - 1
-        last = order[lasts(keys)]
-        return Turn(
-            state={"right": versions.take(pa.array(last[~deletes(versions)[last]]))},
-            output=self._joined(going, versions, _of_key(found, keys, order, going_keys)),
+        last = order[last_flags(keys)]
+        return KernelResult(
+            state={"right": versions.take(pa.array(last[~delete_flags(versions)[last]]))},
+            output=self._join_rows(going, versions, _match_keys(found, keys, order, going_keys)),
         )
 
-    def _versions(
-        self, state: Tables, new: pa.Table, going: pa.Table, came: pa.Table, clock: Clock
+    def _collect_versions(
+        self, state: StateTables, new: pa.Table, going: pa.Table, came: pa.Table, clock: Clock
     ) -> tuple[pa.Table, Ints, Ints]:
         """All versions in the order of arrival, the codes of their keys, and of those of the left rows that go.
 
@@ -93,8 +95,8 @@ class VersionJoinKernel:
         within the time to live are forgotten first.
         """
         told = self.operator
-        new = pick(new, self._right_names())
-        old = remembered(state.get("right", new.schema.empty_table()), clock, told.ttl_ms)
+        new = pick_columns(new, self._right_names())
+        old = drop_expired(state.get("right", new.schema.empty_table()), clock, told.ttl_ms)
         versions = concat(old, new)
         touching = came if told.ttl_ms is not None else came.slice(0, 0)
         parts = [(versions, told.right_key), (going, told.left_key), (touching, told.left_key)]
@@ -107,32 +109,34 @@ class VersionJoinKernel:
             versions = versions.set_column(versions.column_names.index(NOW), NOW, pa.array(seen))
         return versions, keys, going_keys
 
-    def _joined(self, going: pa.Table, versions: pa.Table, found: Ints) -> pa.Table:
+    def _join_rows(self, going: pa.Table, versions: pa.Table, found: Ints) -> pa.Table:
         """Left rows with the versions at the places found, where -1 is none."""
-        found = np.where((found >= 0) & ~np.append(deletes(versions), True)[found], found, -1)
+        found = np.where((found >= 0) & ~np.append(delete_flags(versions), True)[found], found, -1)
         if not self.operator.keep_unmatched:
             going, found = going.filter(pa.array(found >= 0)), found[found >= 0]
         columns = [going.column(name) for name in self.operator.left_columns]
-        columns += [taken(versions.column(name), found) for name in self.operator.right_columns]
+        columns += [take_rows(versions.column(name), found) for name in self.operator.right_columns]
         return pa.table(columns, schema=self.output)
 
     def _left_names(self) -> list[str]:
         told = self.operator
-        return once((*told.left_key, *((told.left_time,) if told.left_time else ()), *told.left_columns))
+        return unique_names((*told.left_key, *((told.left_time,) if told.left_time else ()), *told.left_columns))
 
     def _right_names(self) -> list[str]:
         told = self.operator
         own = (OP, NOW) if OP in self.schemas[1].names else (NOW,)
-        return once((*told.right_key, *((told.right_time,) if told.right_time else ()), *told.right_columns, *own))
+        return unique_names(
+            (*told.right_key, *((told.right_time,) if told.right_time else ()), *told.right_columns, *own)
+        )
 
 
-def _of_key(found: Ints, keys: Ints, order: Ints, wanted: Ints) -> Ints:
+def _match_keys(found: Ints, keys: Ints, order: Ints, wanted: Ints) -> Ints:
     """The places that were found, where the key there is the one that was wanted; elsewhere -1."""
     hit = np.append(keys, -1)[found] == wanted
     return np.where(hit, np.append(order, -1)[found], -1)
 
 
-def _superseded(keys: Ints, place: Ints, past: Flags) -> Flags:
+def _superseded_flags(keys: Ints, place: Ints, past: Flags) -> Flags:
     """Which versions are of no more use: the next one is of the same time, or the watermark has reached it too."""
     flags = np.zeros(len(keys), bool)
     flags[:-1] = (keys[1:] == keys[:-1]) & (past[1:] | (place[1:] == place[:-1]))

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
-from penstock.keyed.operators import described
+from penstock.keyed.operators import describe_operator
 from penstock.manifest.model import KeyedStep, Manifest, QuerySpec, Step
 from penstock.manifest.part import Part
-from penstock.project.secrets import without_secrets
-from penstock.sql.rewrite.render import laid_out
+from penstock.project.secrets import mask_secrets
+from penstock.sql.rewrite.render import format_sql
 
 MANIFEST: Final = "manifest.json"
 INDEX: Final = "files.json"
@@ -68,7 +68,7 @@ def file_name(name: str) -> str:
 
 
 def _json(part: Part) -> str:
-    body: Any = without_secrets(part.model_dump(mode="json", by_alias=True))
+    body: Any = mask_secrets(part.model_dump(mode="json", by_alias=True))
     return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -82,8 +82,8 @@ def _script(query: QuerySpec) -> str:
 
 def _step(step: Step | KeyedStep) -> str:
     if isinstance(step, Step):
-        return f"-- {step.view}\n{laid_out(step.sql)};"
-    return f"-- {step.view}: {described(step.operator)} over {', '.join(step.inputs)}"
+        return f"-- {step.view}\n{format_sql(step.sql)};"
+    return f"-- {step.view}: {describe_operator(step.operator)} over {', '.join(step.inputs)}"
 
 
 def _event_time(entry: Any) -> str:

@@ -8,26 +8,26 @@ from dataclasses import replace
 from typing import Any
 
 from penstock.connectors.contract import Source
-from penstock.graph.flows import flow_of, is_lookup_table
-from penstock.graph.graph import EventTime, Graph, Node
+from penstock.graph.flows import is_lookup_table, node_flow
+from penstock.graph.graph import EventTimeColumn, Graph, Node
 from penstock.graph.view_times import is_computed_time
 from penstock.keyed.operators import Aggregate
 from penstock.manifest.ml import asked_models
 from penstock.manifest.model import AskedModel, Check, EventTimeSpec, Input, KeyedStep, LateRows, Parameter, Step
 from penstock.project.stream_project import Model
 from penstock.project.stream_project import Source as ProjectSource
-from penstock.sql.analyze.fallible import risks
+from penstock.sql.analyze.fallible import fallible_expressions
 from penstock.sql.analyze.ml_calls import with_functions
 from penstock.sql.parse.dialects import PROJECT
 from penstock.sql.parse.query import rename_tables, select_all, tables
 from penstock.sql.rewrite.computed_event_time import COMPUTED_TIME, ComputedTime, move_time
-from penstock.sql.rewrite.mask import masked, parameters
+from penstock.sql.rewrite.mask import mask_parameters, mask_query
 from penstock.sql.rewrite.translate import name_projections, needs_time, spark_text, unguarded_text
 from penstock.sql.stateful.joins.versioned_views import read_all_versions, versioned_tables
-from penstock.sql.stateful.plan import Carved, carve
-from penstock.sql.stateful.relations import with_own_readers
+from penstock.sql.stateful.plan import StagePlan, plan_stages
+from penstock.sql.stateful.relations import inline_shared_ctes
 from penstock.sql.stateful.stages import Flow, OperatorStage, SqlStage
-from penstock.sql.types.columns import spelled
+from penstock.sql.types.columns import column_spelling
 
 
 class Assembly:
@@ -49,7 +49,7 @@ class Assembly:
         self._model = model
         self._read = read
         self._uses: Counter[str] = Counter()
-        self._times: dict[str, EventTime] = dict(model.asked_times)
+        self._times: dict[str, EventTimeColumn] = dict(model.asked_times)
         self._flows: dict[str, Flow] = {}
         self._versioned: frozenset[str] = frozenset()
         self._ways: dict[str, tuple[str, tuple[str, ...]]] = {}
@@ -59,7 +59,7 @@ class Assembly:
         assert isinstance(node.element, Model)
         query = node.query or select_all(node.inputs, PROJECT)
         if node.stateful or any(is_lookup_table(self.graph[name]) for name in node.inputs):
-            query = with_own_readers(query)
+            query = inline_shared_ctes(query)
         time = self._times.get(node.id) or node.event_time if node.materialized == "virtual_topic" else None
         self._times.update({**self._asked_through(node, time), **node.asked_times})
         self._versioned |= versioned_tables(query)
@@ -68,19 +68,19 @@ class Assembly:
         if asked := asked_models(node, self.graph, self._digests):
             self.asks.update({model.function: model for model in asked.values()})
             renamed = with_functions(renamed, {name: model.function for name, model in asked.items()})
-        tree = name_projections(masked(renamed, node.columns, node.masks).take_tree())
+        tree = name_projections(mask_query(renamed, node.columns, node.masks).take_tree())
         if node.id in self._versioned:
             read_all_versions(tree, {view: flow.times for view, flow in self._flows.items()})
         if time is not None and is_computed_time(node, time.column):
             self._read_time(read, replace(time, column=COMPUTED_TIME), move_time(tree, time.column))
         if self._model.on_error != "stop":
-            self._check(risks(tree, self._rows_of(), frozenset(self.asks)))
+            self._check(fallible_expressions(tree, self._rows_of(), frozenset(self.asks)))
         ttl_ms = node.element.advanced.spark.state_ttl_ms
         readable = {entry.view for entry in self.inputs}
         if node.hindrances:
-            carved = Carved(tree, Flow(node.flow, node.change_key))
+            carved = StagePlan(tree, Flow(node.flow, node.change_key))
         else:
-            carved = carve(tree, view, self._flows, readable, ttl_ms, nested=node.id != self._model.id)
+            carved = plan_stages(tree, view, self._flows, readable, ttl_ms, nested=node.id != self._model.id)
         for stage in carved.stages:
             if isinstance(stage, SqlStage):
                 self.timed = self.timed or needs_time(stage.tree)
@@ -88,7 +88,7 @@ class Assembly:
                 sql = spark_text(stage.tree)
                 self.steps.append(Step(view=stage.view, node=node.id, sql=sql, unguarded=unguarded))
             else:
-                self.timed = self.timed or stage.operator.waits
+                self.timed = self.timed or stage.operator.needs_watermark
                 self.steps.append(
                     KeyedStep(
                         view=stage.view,
@@ -102,7 +102,7 @@ class Assembly:
         self.inputs = [e.model_copy(update={"ordered": e.ordered or e.view in carved.ordered}) for e in self.inputs]
         unguarded = unguarded_text(carved.tree, time.column if time else None)
         sql = spark_text(carved.tree, time.column if time else None)
-        known_later = {name: Parameter(kind=p.kind, of=p.of) for name, p in parameters(node.masks).items()}
+        known_later = {name: Parameter(kind=p.kind, of=p.of) for name, p in mask_parameters(node.masks).items()}
         self.steps.append(Step(view=view, node=node.id, sql=sql, parameters=known_later, unguarded=unguarded))
         if len(read) == 1 and not carved.stages and read[0] in self._ways:
             origin, steps = self._ways[read[0]]
@@ -126,16 +126,16 @@ class Assembly:
         lateness = stage.operator.lateness_ms if isinstance(stage.operator, Aggregate) else 0
         return LateRows(input=origin, steps=steps, sql=spark_text(stage.late.tree), lateness_ms=lateness)
 
-    def _asked_through(self, view: Node, time: EventTime | None) -> dict[str, EventTime]:
+    def _asked_through(self, view: Node, time: EventTimeColumn | None) -> dict[str, EventTimeColumn]:
         """What a view's reader takes for event time, as the column of what the view reads."""
         found = view.column_origins.get(time.column, ()) if time is not None else ()
         if time is None or [origin.way for origin in found] != ["same"]:
             return {}
         node, name = self.graph[found[0].input], found[0].name
         known = (t for t in node.times if t.column.casefold() == name)
-        return {node.id: next(known, replace(time, column=spelled(name, node.columns) or name))}
+        return {node.id: next(known, replace(time, column=column_spelling(name, node.columns) or name))}
 
-    def _read_time(self, read: Sequence[str], time: EventTime, computed: ComputedTime | None) -> None:
+    def _read_time(self, read: Sequence[str], time: EventTimeColumn, computed: ComputedTime | None) -> None:
         """Let the only input of a view have the event time that the view computes from it."""
         if computed is None:
             return
@@ -151,7 +151,7 @@ class Assembly:
         node = self.graph[node_id]
         view = node_id if self._uses[node_id] == 1 else f"{node_id}#{self._uses[node_id]}"
         if node.materialized == "virtual_topic":
-            told = flow_of(node)
+            told = node_flow(node)
             self._flows[view] = replace(
                 self.add_model(node, view),
                 lateness_ms=told.lateness_ms,
@@ -163,17 +163,17 @@ class Assembly:
             self.inputs.append(reader(view, node, self._read(node), time))
             self._ways[view] = view, ()
             times = frozenset({time.column.casefold()} if time else ())
-            self._flows[view] = replace(flow_of(node), times=times)
+            self._flows[view] = replace(node_flow(node), times=times)
         return view
 
 
-def event_time_spec(time: EventTime) -> EventTimeSpec:
+def event_time_spec(time: EventTimeColumn) -> EventTimeSpec:
     return EventTimeSpec(
         column=time.column, delay_ms=time.delay_ms, max_future_ms=time.max_future_ms, idle_ms=time.idle_ms
     )
 
 
-def reader(view: str, node: Node, source: dict[str, Any], time: EventTime | None) -> Input:
+def reader(view: str, node: Node, source: dict[str, Any], time: EventTimeColumn | None) -> Input:
     """How a query reads a node."""
     event_time = None if time is None else event_time_spec(time)
     columns = node.element.columns if isinstance(node.element, ProjectSource) else ()

@@ -47,7 +47,7 @@ def _stream(node: Node, graph: Graph) -> dict[str, Any] | None:
     match node.element:
         case ProjectSource():
             return topic_source(node, graph)
-        case Model() if node.writes_topic:
+        case Model() if node.has_topic:
             return topic_source(node, graph)
         case HybridSource():
             return phases_of(written(node))[-1]

@@ -7,7 +7,7 @@ from penstock.graph.graph import Graph, Node
 from penstock.manifest.graph_model import ColumnFrom, Dag, DagColumn, DagEdge, DagNode
 from penstock.project import stream_project as written
 from penstock.sql.analyze.column_lineage import ColumnOrigin
-from penstock.sql.types.columns import Column, spelled
+from penstock.sql.types.columns import Column, column_spelling
 
 
 def dag(graph: Graph) -> Dag:
@@ -55,7 +55,7 @@ def _columns(node: Node, graph: Graph) -> tuple[DagColumn, ...] | None:
 
 def _origin(origin: ColumnOrigin, graph: Graph) -> ColumnFrom:
     owner = graph.nodes.get(origin.input)
-    name = spelled(origin.name, owner.columns if owner else None) or origin.name
+    name = column_spelling(origin.name, owner.columns if owner else None) or origin.name
     return ColumnFrom(node=origin.input, column=name, way=origin.way)
 
 

@@ -6,20 +6,20 @@ from typing import Any
 
 from penstock.keyed.operators import NOW, OP, ORDER, SIGN, Operator
 from penstock.manifest.model import KeyedStep, Manifest, QuerySpec, Step
-from penstock.sql.analyze.used_columns import Names, OperatorUse, SqlUse, keeps_rows, used_columns
+from penstock.sql.analyze.used_columns import ColumnNames, OperatorUse, SqlUse, needs_state, used_columns
 from penstock.sql.types.columns import Column, Columns
 
 RESERVED = frozenset({NOW, OP, SIGN, *ORDER})
 """Columns of our own that rows carry."""
 
 
-def used_of_inputs(query: QuerySpec) -> dict[str, Names]:
+def used_of_inputs(query: QuerySpec) -> dict[str, ColumnNames]:
     """The names that a query uses of each input, by its view, in lower case; None for all columns."""
     used = used_of_views(query)
     return {entry.view: used[entry.view] for entry in query.inputs}
 
 
-def used_of_views(query: QuerySpec) -> dict[str, Names]:
+def used_of_views(query: QuerySpec) -> dict[str, ColumnNames]:
     """The names that are used of each input and of each step, by its view, in lower case; None for all columns."""
     steps = [
         SqlUse(step.view, step.sql)
@@ -42,7 +42,7 @@ def has_operators(query: QuerySpec) -> bool:
 
 def only_operators_keep_rows(query: QuerySpec) -> bool:
     """Whether nothing but operators of ours keeps rows of its inputs: Spark's own have no room for another column."""
-    return has_operators(query) and not any(keeps_rows(step.sql) for step in query.steps if isinstance(step, Step))
+    return has_operators(query) and not any(needs_state(step.sql) for step in query.steps if isinstance(step, Step))
 
 
 def columns_used(columns: Mapping[str, Columns | None], query: QuerySpec) -> dict[str, dict[str, str]]:

@@ -10,7 +10,7 @@ from penstock.config import OnError
 from penstock.keyed.operators import Operator
 from penstock.manifest.graph_model import Dag
 from penstock.manifest.part import Part
-from penstock.project.secrets import without_secrets
+from penstock.project.secrets import mask_secrets
 
 VERSION: Final = 2
 
@@ -228,7 +228,7 @@ class QuerySpec(Part):
     def to_document(self) -> dict[str, Any]:
         """For keeping: the same when read back, without secrets."""
         whole = self.model_dump(mode="json", by_alias=True, exclude={"covers"})
-        document: dict[str, Any] = without_secrets(whole)
+        document: dict[str, Any] = mask_secrets(whole)
         return document
 
     @property
@@ -323,7 +323,7 @@ class Manifest(Part):
     spark: SparkSpec
 
     def to_json(self) -> str:
-        document = without_secrets(self.model_dump(mode="json", by_alias=True))
+        document = mask_secrets(self.model_dump(mode="json", by_alias=True))
         return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
     @property

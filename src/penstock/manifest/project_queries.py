@@ -5,7 +5,7 @@ from functools import partial
 from typing import Final
 
 from penstock.graph.graph import Graph
-from penstock.graph.masking import covered_names
+from penstock.graph.masking import masked_names
 from penstock.manifest.assembly import Assembly
 from penstock.manifest.model import Every, KeyedStep, Output, QuerySpec, RealTime
 from penstock.manifest.outside import has_query
@@ -47,7 +47,7 @@ def project_queries(graph: Graph, digests: Mapping[str, str]) -> Iterator[QueryS
                 asks=tuple(assembly.asks.values()),
                 checks=tuple(assembly.checks) if stateful or _streams(assembly) > 1 or on_kafka else (),
                 trigger=_trigger(node.element),
-                covers=() if graph.clear_letters else covered_names(within, [graph[i.node] for i in assembly.inputs]),
+                covers=() if graph.clear_letters else masked_names(within, [graph[i.node] for i in assembly.inputs]),
             )
 
 

@@ -7,9 +7,9 @@ from penstock.connectors.hybrid import HybridSource
 from penstock.connectors.kafka_sink import KafkaSink
 from penstock.graph.graph import Node
 from penstock.manifest.model import Check
-from penstock.sql.analyze.fallible import risks
-from penstock.sql.rewrite.functions import pipeline_functions
-from penstock.sql.types.int256 import mentions_wide
+from penstock.sql.analyze.fallible import fallible_expressions
+from penstock.sql.rewrite.functions import rewrite_pipeline_functions
+from penstock.sql.types.int256 import has_wide_mention
 
 
 def row_checks(nodes: Sequence[Node]) -> tuple[Check, ...]:
@@ -31,7 +31,9 @@ def row_checks(nodes: Sequence[Node]) -> tuple[Check, ...]:
     for node in nodes:
         if node.query is None:
             continue
-        fails = risks(node.query.take_tree(), {view: columns[view] for view in ways}, in_spark=pipeline_functions)
+        fails = fallible_expressions(
+            node.query.take_tree(), {view: columns[view] for view in ways}, in_spark=rewrite_pipeline_functions
+        )
         for view, expressions in fails.items():
             origin, steps = ways[view]
             found.append(Check(view=view, expressions=expressions, input=origin, steps=steps))
@@ -43,4 +45,4 @@ def row_checks(nodes: Sequence[Node]) -> tuple[Check, ...]:
 
 
 def _is_known(node: Node) -> bool:
-    return node.columns is not None and all(c.type is not None and not mentions_wide(c.type) for c in node.columns)
+    return node.columns is not None and all(c.type is not None and not has_wide_mention(c.type) for c in node.columns)

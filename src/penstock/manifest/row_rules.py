@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
-from penstock.graph.graph import DataTest, Graph, Node
+from penstock.graph.graph import Graph, LinkedTest, Node
 from penstock.manifest.model import RowRule
 from penstock.project.stream_project import Model
 from penstock.project.stream_project import tests as asked
 from penstock.sql.analyze.row_conditions import row_condition
-from penstock.sql.parse.dialects import quoted
+from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.rewrite.render import spark_literal
 
 _TIMES: Final = ("DATE", "TIMESTAMP", "TIMESTAMP_NTZ")
@@ -22,7 +22,7 @@ def row_rules(graph: Graph, node: Node) -> tuple[RowRule, ...]:
     )
 
 
-def rules_of(test: DataTest, assertions: Iterable[asked.Assertion], node: Node) -> tuple[RowRule, ...]:
+def rules_of(test: LinkedTest, assertions: Iterable[asked.Assertion], node: Node) -> tuple[RowRule, ...]:
     """The rules that a test's assertions are. Tests that send no rows away have none."""
     if test.element.type != "continuous" or not _sends_away(test.element):
         return ()
@@ -49,18 +49,18 @@ def _conditions(body: Any, node: Node) -> Iterator[tuple[str, str]]:
     match body:
         case asked.NotNull(columns=columns):
             for column in columns:
-                yield f"`{column}` is null", f"{quoted(column)} IS NOT NULL"
+                yield f"`{column}` is null", f"{quote_spark_identifier(column)} IS NOT NULL"
         case asked.AcceptedValuesOf(column=column, values=values):
             shown = ", ".join(map(spark_literal, values))
             yield f"`{column}` is none of {shown}", _is_one_of(column, values, _type_of(column, node))
         case asked.RangeOf(column=column, min=low, max=high):
             if low is not None:
-                yield f"`{column}` is below {low:g}", f"{quoted(column)} >= {_number(low)}"
+                yield f"`{column}` is below {low:g}", f"{quote_spark_identifier(column)} >= {_number(low)}"
             if high is not None:
-                yield f"`{column}` is above {high:g}", f"{quoted(column)} <= {_number(high)}"
+                yield f"`{column}` is above {high:g}", f"{quote_spark_identifier(column)} <= {_number(high)}"
         case asked.Positive(columns=columns, allow_zero=allow_zero):
             for column in columns:
-                yield f"`{column}` is not positive", f"{quoted(column)} {'>=' if allow_zero else '>'} 0"
+                yield f"`{column}` is not positive", f"{quote_spark_identifier(column)} {'>=' if allow_zero else '>'} 0"
         case asked.CustomSql(name=name, where=str(where)):
             if (condition := row_condition(where)) is not None:
                 yield name, f"NOT coalesce(({condition}), false)"
@@ -72,7 +72,8 @@ def _is_one_of(column: str, values: Sequence[Any], type_: str | None) -> str:
     if type_ in _TIMES:
         listed = ", ".join(f"CAST({spark_literal(value)} AS {type_})" for value in values)
     is_open = type_ is None and any(isinstance(value, str) for value in values)
-    return f"{f'CAST({quoted(column)} AS STRING)' if is_open else quoted(column)} IN ({listed})"
+    name = quote_spark_identifier(column)
+    return f"{f'CAST({name} AS STRING)' if is_open else name} IN ({listed})"
 
 
 def _type_of(column: str, node: Node) -> str | None:

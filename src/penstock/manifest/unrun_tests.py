@@ -3,7 +3,7 @@
 from typing import Final
 
 from penstock.errors import Diagnostic, Severity
-from penstock.graph.graph import DataTest, Graph
+from penstock.graph.graph import Graph, LinkedTest
 from penstock.manifest.outside import has_query
 from penstock.manifest.row_rules import rules_of
 from penstock.project.stream_project import Model
@@ -29,19 +29,19 @@ def unrun_tests(graph: Graph) -> Diagnostic | None:
     return Diagnostic("test-not-run", text, unrun[0][0].origin, "tests", _HINT, Severity.INFO, params)
 
 
-def _unrun_assertions(graph: Graph, test: DataTest) -> list[str]:
+def _unrun_assertions(graph: Graph, test: LinkedTest) -> list[str]:
     """What a test asserts that is not asked of any row. Types of columns are checked without rows."""
     if test.element.type == "schema":
         return []
     return [a.kind for a in test.element.assertions if a.accepted_types is None and not _is_run(graph, test, a)]
 
 
-def _is_run(graph: Graph, test: DataTest, assertion: Assertion) -> bool:
+def _is_run(graph: Graph, test: LinkedTest, assertion: Assertion) -> bool:
     node = graph[test.node]
     is_queried = isinstance(node.element, Model) and bool(node.inputs) and has_query(graph, node)
     return is_queried and bool(rules_of(test, (assertion,), node))
 
 
-def _name(test: DataTest, unrun: list[str]) -> str:
+def _name(test: LinkedTest, unrun: list[str]) -> str:
     is_partly_run = len(unrun) < len(test.element.assertions)
     return f"`{test.name}`" + (f" ({', '.join(unrun)})" if is_partly_run else "")

@@ -5,9 +5,18 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from penstock.keyed.operators import CLOCK, Aggregate, ChangeJoin, IntervalJoin, Latest, Over, Ranking, VersionJoin
+from penstock.keyed.operators import (
+    CLOCK,
+    Aggregate,
+    ChangeJoin,
+    IntervalJoin,
+    LatestPerKey,
+    OverWindow,
+    Ranking,
+    VersionJoin,
+)
 from penstock.manifest.model import KeyedStep, QuerySpec, Step
-from penstock.sql.analyze.describe import alias_read, made_from, tables_read
+from penstock.sql.analyze.describe import describe_outputs, input_alias, input_tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +52,7 @@ def _backwards(view: str, steps: _Steps) -> Iterator[KeyedStep]:
             for name in step.inputs:
                 yield from _backwards(name, steps)
         case Step() as step:
-            for name in tables_read(step.sql):
+            for name in input_tables(step.sql):
                 yield from _backwards(name, steps)
         case None:
             pass
@@ -67,13 +76,13 @@ def _what(step: KeyedStep, steps: _Steps, times: Collection[str]) -> str:
             return window_by(_columns(step, 0, keys, steps))
         case Aggregate(keys=keys, calls=calls):
             return f"{'GROUP BY' if calls else 'DISTINCT'} {_keys(step, 0, keys, steps)}"
-        case Latest(keys=keys):
+        case LatestPerKey(keys=keys):
             return f"latest row by {_keys(step, 0, keys, steps)}"
         case Ranking(partition=partition, limit=limit):
             by = _keys(step, 0, partition, steps)
             first, order = _order(step, step.operator, steps, times)
             return f"{first} {'row' if limit == 1 else f'{limit} rows'}{f' by {by}' if by else ''}{order}"
-        case Over(partition=partition):
+        case OverWindow(partition=partition):
             by = _keys(step, 0, partition, steps)
             return f"OVER (PARTITION BY {by})" if by else "OVER all rows"
         case VersionJoin(left_key=left, right_key=right):
@@ -107,7 +116,7 @@ def _keys(step: KeyedStep, side: int, names: Sequence[str], steps: _Steps) -> st
 
 def _columns(step: KeyedStep, side: int, names: Sequence[str], steps: _Steps) -> list[str]:
     before = steps.get(step.inputs[side])
-    return made_from(before.sql, names) if isinstance(before, Step) else list(names)
+    return describe_outputs(before.sql, names) if isinstance(before, Step) else list(names)
 
 
 def _table(step: KeyedStep, steps: _Steps) -> str:
@@ -115,6 +124,6 @@ def _table(step: KeyedStep, steps: _Steps) -> str:
     before = steps.get(step.inputs[1])
     if not isinstance(before, Step):
         return step.inputs[1].partition(".")[2]
-    first = next(iter(tables_read(before.sql)), "")
+    first = next(iter(input_tables(before.sql)), "")
     is_stage = "$" in first or not first
-    return (alias_read(before.sql) or "") if is_stage else first.partition(".")[2].partition("#")[0]
+    return (input_alias(before.sql) or "") if is_stage else first.partition(".")[2].partition("#")[0]

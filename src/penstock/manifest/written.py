@@ -12,7 +12,7 @@ from penstock.keyed.operators import OP
 from penstock.manifest.outside import model_schema
 from penstock.project.stream_project import Model
 from penstock.project.stream_project import Source as ProjectSource
-from penstock.project.variables import references
+from penstock.project.variables import find_references
 
 
 def written(node: Node) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def written(node: Node) -> dict[str, Any]:
     """
     assert isinstance(node.element, Source | Sink)
     said = dict(node.unfilled) if node.unfilled is not None else _dumped(node.element)
-    filled_later = any(True for _ in references(said.get("primary_key")))
+    filled_later = any(True for _ in find_references(said.get("primary_key")))
     return {**said, "primary_key": ",".join(node.key)} if node.key and not filled_later else said
 
 
@@ -40,7 +40,7 @@ def topic_source(node: Node, graph: Graph) -> dict[str, Any]:
             else TopicSource(topic=topic, formats=("parquet",))
         )
         return _dumped(own)
-    said = node.element.lists_row or (node.element.schema_ and node.element.schema_.definition)
+    said = node.element.has_row_columns or (node.element.schema_ and node.element.schema_.definition)
     declared = [c for c in node.columns or () if said and c.name not in node.element.clocks]
     as_written = {node.event_time.column: node.written_time} if node.event_time is not None else {}
     columns = tuple(TopicColumn(name=c.name, type=as_written.get(c.name) or c.type or "STRING") for c in declared)

@@ -52,4 +52,4 @@ def _topics(asked: KafkaAdmin, nodes: Sequence[str]) -> Mapping[str, TopicState]
             raise
         kind, _, name = nodes[0].partition(".")
         others = f" and {len(set(nodes)) - 1} more" if len(set(nodes)) > 1 else ""
-        raise error.during(f"{kind} '{name}'{others}: failed to reach Kafka", node=name) from None
+        raise error.with_context(f"{kind} '{name}'{others}: failed to reach Kafka", node=name) from None

@@ -7,7 +7,7 @@ from penstock.connectors import registry
 from penstock.connectors.contract import Connector
 from penstock.connectors.registry import Role
 from penstock.manifest.model import QuerySpec
-from penstock.project.variables import Environ, references, resolved
+from penstock.project.variables import Environ, find_references, resolve_variables
 
 TOPICS: Final = ("topic", "kafka")
 """Sinks that others read from: a place without the rows written so far is not enough for them."""
@@ -46,9 +46,9 @@ def filled_locations(query: QuerySpec, environ: Environ) -> dict[str, str]:
         ("sink", out.node, out.sink) for out in query.outputs if query.stateful or out.sink["type"] in TOPICS
     ]
     return {
-        name: location(role, resolved(dict(config), environ)[0])
+        name: location(role, resolve_variables(dict(config), environ)[0])
         for role, name, config in (*inputs, *outputs)
-        if any(True for _ in references(location(role, config)))
+        if any(True for _ in find_references(location(role, config)))
     }
 
 

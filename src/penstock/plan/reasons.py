@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from penstock.config import spoken_duration
+from penstock.config import describe_duration
 from penstock.keyed.operators import Aggregate, Ranking
 from penstock.manifest.input_columns import used_of_inputs, used_of_views
 from penstock.manifest.model import Input, KeyedStep, Phase, QuerySpec, Step
@@ -12,7 +12,7 @@ from penstock.manifest.words import told
 from penstock.plan.locations import TOPICS, is_moved, location
 from penstock.plan.recorded_state import keeps_state
 from penstock.sql.analyze.type_choices import state_text, unnested_text
-from penstock.sql.analyze.used_columns import Names, without_unused
+from penstock.sql.analyze.used_columns import ColumnNames, drop_unused_outputs
 
 _OLD_STATE: Final = ", and its state belongs to the old SQL"
 _CONF: Final = {
@@ -125,7 +125,7 @@ def _used_work(query: QuerySpec) -> list[str | KeyedStep]:
     """What the steps of a query do for those that read them: outputs that nobody uses are not in its state."""
     used = used_of_views(query)
     works = ((step, _work(step)) for step in query.steps)
-    return [without_unused(work, used[step.view]) if isinstance(work, str) else work for step, work in works]
+    return [drop_unused_outputs(work, used[step.view]) if isinstance(work, str) else work for step, work in works]
 
 
 def _plain(step: Step | KeyedStep) -> str | KeyedStep:
@@ -165,7 +165,7 @@ def _ttls(query: QuerySpec) -> list[int | None]:
 
 
 def _spoken(query: QuerySpec) -> str:
-    return ", ".join(spoken_duration(ttl) for ttl in dict.fromkeys(_ttls(query)) if ttl is not None)
+    return ", ".join(describe_duration(ttl) for ttl in dict.fromkeys(_ttls(query)) if ttl is not None)
 
 
 def _outputs(before: QuerySpec, after: QuerySpec, stateful: bool) -> Iterator[tuple[str, bool]]:
@@ -208,7 +208,7 @@ def _meaning(entry: Input) -> str:
     return f"a table of the latest row of every {key}" if key else "a stream in which every row counts"
 
 
-def _breaks(before: Input, after: Input, stateful: bool, used: Names) -> bool:
+def _breaks(before: Input, after: Input, stateful: bool, used: ColumnNames) -> bool:
     """Whether a checkpoint no longer fits an input: in another place, or with other phases, rows would be left out or
     come twice."""
     other = _is_another(before, after) or _phases(before) != _phases(after)
@@ -224,7 +224,7 @@ def _phases(entry: Input) -> tuple[Phase, ...]:
     return entry.backfill.phases if entry.backfill is not None else ()
 
 
-def _fits(before: Input, after: Input, used: Names) -> bool:
+def _fits(before: Input, after: Input, used: ColumnNames) -> bool:
     """Whether state made from an input still fits it: columns may come, but those that are used may not go or change.
 
     Event time may be another delay or limit, but no other column; and whether heartbeats are heard is another stream.

@@ -10,7 +10,7 @@ from penstock.manifest.model import Step as SqlStep
 from penstock.plan.reasons import rebuild_hint
 from penstock.plan.renames import Rename, carry_hint
 from penstock.plan.steps import AdoptState, RebuildQuery, Step
-from penstock.project.variables import Environ, references, unset_hint
+from penstock.project.variables import Environ, find_references, unset_hint
 
 
 def unallowed_rebuilds(steps: Iterable[Step], renames: Collection[Rename] = ()) -> Iterator[Diagnostic]:
@@ -40,11 +40,11 @@ def unadopted_state(adopt: AdoptState | None) -> Iterator[Diagnostic]:
 def unset_in_query(query: QuerySpec, environ: Environ) -> Iterator[Diagnostic]:
     needed = [
         *(name for parameter in _parameters(query) for name in _variables(parameter)),
-        *(name for o in query.outputs for name, default, _ in references(o.sink) if not default),
+        *(name for o in query.outputs for name, default, _ in find_references(o.sink) if not default),
         *(
             name
             for i in query.inputs
-            for name, default, _ in references([*i.sources, *_offset_table(i)])
+            for name, default, _ in find_references([*i.sources, *_offset_table(i)])
             if not default
         ),
     ]
@@ -57,7 +57,7 @@ def _offset_table(entry: Input) -> list[dict[str, Any]]:
 
 
 def unset_in_connector(connector: ConnectorSpec, environ: Environ) -> Iterator[Diagnostic]:
-    needed = [name for name, default, _ in references(connector.config) if not default]
+    needed = [name for name, default, _ in find_references(connector.config) if not default]
     yield from _missing(connector.name, needed, environ)
 
 
@@ -76,7 +76,7 @@ def _parameters(query: QuerySpec) -> Iterator[Parameter]:
 
 def _variables(parameter: Parameter) -> list[str]:
     if parameter.kind == "text":
-        return [name for name, default, _ in references(parameter.of) if not default]
+        return [name for name, default, _ in find_references(parameter.of) if not default]
     return [parameter.of]
 
 

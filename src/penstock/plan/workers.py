@@ -9,8 +9,8 @@ from penstock.clients.kafka_connect import ConnectorState
 from penstock.errors import Diagnostic
 from penstock.manifest.model import ConnectorSpec, Manifest
 from penstock.plan.steps import ChangeConnector, ConnectorStep, CreateConnector, DeleteConnector, RestartConnector
-from penstock.project.secrets import COVER, looks_secret, without_secrets
-from penstock.project.variables import Environ, resolved
+from penstock.project.secrets import COVER, is_secret_name, mask_secrets
+from penstock.project.variables import Environ, resolve_variables
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def ask_workers(manifest: Manifest, clusters: Clusters, deployed: Mapping[str, s
 
 def filled_settings(connector: ConnectorSpec, environ: Environ) -> dict[str, str]:
     """The settings of a connector as they are sent. A variable that is not set stays a reference: `plan` refuses it."""
-    value, _ = resolved(dict(connector.config), environ)
+    value, _ = resolve_variables(dict(connector.config), environ)
     assert isinstance(value, dict)
     return {key: _text(setting) for key, setting in value.items()}
 
@@ -107,12 +107,12 @@ def _changes(connector: ConnectorSpec, before: Mapping[str, str], after: Mapping
     for key in sorted({*before, *after}):
         old, new = before.get(key), after.get(key)
         if old != new:
-            plain = not (_is_filled(connector, key) or looks_secret(key))
+            plain = not (_is_filled(connector, key) or is_secret_name(key))
             yield f"{key} {_shown(key, old)} -> {_shown(key, new)}" if plain else f"{key} changed"
 
 
 def _shown(key: str, value: str | None) -> str:
-    return "unset" if value is None else str(without_secrets(value, key))
+    return "unset" if value is None else str(mask_secrets(value, key))
 
 
 def _is_filled(connector: ConnectorSpec, key: str) -> bool:
@@ -123,7 +123,7 @@ def _is_filled(connector: ConnectorSpec, key: str) -> bool:
 def _covered(text: str, connector: ConnectorSpec, settings: Mapping[str, str]) -> str:
     """What a worker says, without the values of variables that it repeats."""
     for key, value in settings.items():
-        if value and (_is_filled(connector, key) or looks_secret(key)):
+        if value and (_is_filled(connector, key) or is_secret_name(key)):
             text = text.replace(value, COVER)
     return text
 

@@ -30,7 +30,7 @@ _ITEM: Final = 10
 """How many characters an item of a list counts for."""
 
 
-class Refused(Exception):
+class TemplateRefused(Exception):
     """A template asks for what it must not have, or for what there is not."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Refused(Exception):
         self.code, self.message, self.hint, self.subject, self.line = code, message, hint, subject, line
 
 
-class Budgeted(SandboxedEnvironment):
+class BudgetedEnvironment(SandboxedEnvironment):
     """A sandbox without files, endless loops and texts without bounds. `begin` gives a template its budget."""
 
     intercepted_binops = frozenset({"*", "**", "%", "+"})
@@ -50,18 +50,18 @@ class Budgeted(SandboxedEnvironment):
             undefined=StrictUndefined,
             extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"],
             keep_trailing_newline=True,
-            finalize=self._shown,
+            finalize=self._finalize_value,
         )
         own = {
             "tojson": self._to_json,
             "replace": self._replace,
             "join": self._join,
             "sum": self._sum,
-            _BOUNDED: self._bounded,
+            _BOUNDED: self._check_size,
         }
-        given: dict[str, Any] = {name: self._paid(name, self.filters[name]) for name in _KEPT_FILTERS}
-        self.filters = given | {name: self._paid(name, made) for name, made in own.items()}
-        self.tests = {name: self._paid(name, test) for name, test in self.tests.items()}
+        given: dict[str, Any] = {name: self._charge_filter(name, self.filters[name]) for name in _KEPT_FILTERS}
+        self.filters = given | {name: self._charge_filter(name, made) for name, made in own.items()}
+        self.tests = {name: self._charge_filter(name, test) for name, test in self.tests.items()}
         self.begin()
 
     def begin(self) -> None:
@@ -73,8 +73,10 @@ class Budgeted(SandboxedEnvironment):
         tree = super()._parse(source, name, filename)
         for loop in tree.find_all(nodes.For):
             if loop.recursive:
-                raise Refused("template-refused", "a loop cannot call itself", "write two loops", line=loop.lineno)
-            loop.iter = _call_of("each", [loop.iter], loop)
+                raise TemplateRefused(
+                    "template-refused", "a loop cannot call itself", "write two loops", line=loop.lineno
+                )
+            loop.iter = _environment_call("each", [loop.iter], loop)
         for block in tree.find_all(nodes.AssignBlock):
             bounded = nodes.Filter(block.filter, _BOUNDED, [], [], None, None)
             bounded.set_lineno(block.lineno)
@@ -83,17 +85,17 @@ class Budgeted(SandboxedEnvironment):
             if used.name not in self.filters:
                 code = "template-refused" if used.name in DEFAULT_FILTERS else "template-syntax"
                 text = f"there is no filter `{used.name}` here"
-                raise Refused(code, text, did_you_mean(used.name, _KEPT_FILTERS), used.name, used.lineno)
+                raise TemplateRefused(code, text, did_you_mean(used.name, _KEPT_FILTERS), used.name, used.lineno)
         for kind in (nodes.Include, nodes.Import, nodes.FromImport, nodes.Extends):
             for reader in tree.find_all(kind):
                 text, hint = "other files cannot be read from a template", "macros of `macros/` are there by name"
-                raise Refused("template-refused", text, hint, line=reader.lineno)
+                raise TemplateRefused("template-refused", text, hint, line=reader.lineno)
         for node in list(tree.find_all(nodes.Node)):
             for field, value in node.iter_fields():
                 if isinstance(value, nodes.Node):
-                    setattr(node, field, _counted(value))
+                    setattr(node, field, _meter_node(value))
                 elif isinstance(value, list):
-                    setattr(node, field, [_counted(v) if isinstance(v, nodes.Node) else v for v in value])
+                    setattr(node, field, [_meter_node(v) if isinstance(v, nodes.Node) else v for v in value])
         return tree
 
     def each(self, items: Iterable[Any]) -> Iterator[Any]:
@@ -105,7 +107,7 @@ class Budgeted(SandboxedEnvironment):
         self.searched(list(parts))
         made = "".join(map(str, parts))
         self.searched(made)
-        return str(self._bounded(made))
+        return str(self._check_size(made))
 
     def searched(self, value: Any) -> Any:
         """A value that is copied or looked through as a whole."""
@@ -117,7 +119,7 @@ class Budgeted(SandboxedEnvironment):
         """A list, a tuple or a mapping that a template makes, with the length of everything in it."""
         inside = [*bundle.keys(), *bundle.values()] if isinstance(bundle, dict) else list(bundle)
         length = sum(self._length(item) for item in inside)
-        self.bound(length)
+        self.check_length(length)
         self._lengths[id(bundle)] = (bundle, length)
         return bundle
 
@@ -130,37 +132,37 @@ class Budgeted(SandboxedEnvironment):
         __self._spend()
         owner, name = getattr(__obj, "__self__", None), getattr(__obj, "__name__", "")
         if isinstance(owner, str) and name == "replace" and len(args) > 1:
-            __self.bound(owner.count(str(args[0])) * len(str(args[1])))
+            __self.check_length(owner.count(str(args[0])) * len(str(args[1])))
         if isinstance(owner, str) and name == "join" and args:
             return __self._join(args[0], owner)
         __self.searched(owner)
-        result = __self._bounded(super().call(__context, __obj, *args, **kwargs))
-        __self._bounded(owner)  # a list may have grown
+        result = __self._check_size(super().call(__context, __obj, *args, **kwargs))
+        __self._check_size(owner)  # a list may have grown
         return result
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         match operator, left, right:
             case "*", str() | list() | tuple(), int():
-                self.bound(len(left) * right)
+                self.check_length(len(left) * right)
             case "*", int(), str() | list() | tuple():
-                self.bound(len(right) * left)
+                self.check_length(len(right) * left)
             case "*", int(), int():
-                self.bound(left.bit_length() + right.bit_length())
+                self.check_length(left.bit_length() + right.bit_length())
             case "**", int(), int():
-                self.bound(left.bit_length() * right)
+                self.check_length(left.bit_length() * right)
             case "%", str(), _:
-                raise Refused("template-refused", "texts are not formatted with %", "put them together with ~")
+                raise TemplateRefused("template-refused", "texts are not formatted with %", "put them together with ~")
             case _:
                 pass
         result = self.searched(super().call_binop(context, operator, left, right))
-        return self.bundled(result) if isinstance(result, list | tuple) else self._bounded(result)
+        return self.bundled(result) if isinstance(result, list | tuple) else self._check_size(result)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         """`format` can make a text of any width, so it is not there."""
         if getattr(value, "__name__", "") in ("format", "format_map") and isinstance(
             getattr(value, "__self__", None), str
         ):
-            raise Refused("template-refused", "texts are not formatted", "put them together with ~")
+            raise TemplateRefused("template-refused", "texts are not formatted", "put them together with ~")
         return None
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
@@ -168,20 +170,20 @@ class Budgeted(SandboxedEnvironment):
         return not endless and not isinstance(obj, int | float | bytes) and super().is_safe_attribute(obj, attr, value)
 
     def _to_json(self, value: Any) -> str:
-        self.bound(self._length(value))
+        self.check_length(self._length(value))
         return json.dumps(value, ensure_ascii=False)
 
     def _replace(self, text: Any, old: str, new: str) -> str:
-        self.bound(str(text).count(old) * len(new))
-        return str(self._bounded(str(text).replace(old, new)))
+        self.check_length(str(text).count(old) * len(new))
+        return str(self._check_size(str(text).replace(old, new)))
 
-    def _paid(self, name: str, made: Any) -> Any:
+    def _charge_filter(self, name: str, made: Any) -> Any:
         """A filter or a test that costs a step for each item it is given, and one for each thousand characters."""
 
         @wraps(made)
         def paid(*args: Any, **kwargs: Any) -> Any:
             self._spend()
-            return self._bounded(made(*map(given, args), **kwargs))
+            return self._check_size(made(*map(given, args), **kwargs))
 
         def given(value: Any) -> Any:
             if isinstance(value, str) or name in self.tests:
@@ -198,59 +200,63 @@ class Budgeted(SandboxedEnvironment):
 
     def _join(self, items: Any, by: str = "") -> str:
         parts = [str(item) for item in self.each(items)]
-        self.bound(sum(map(len, parts)) + len(by) * len(parts))
+        self.check_length(sum(map(len, parts)) + len(by) * len(parts))
         return by.join(parts)
 
-    def _shown(self, value: Any) -> Any:
+    def _finalize_value(self, value: Any) -> Any:
         """What comes out of `{{ … }}`: a value that has a text of its own."""
         if isinstance(value, Iterator):
-            raise Refused("template-syntax", "this is a list that was not made yet", "add `| list`, or join it")
+            raise TemplateRefused("template-syntax", "this is a list that was not made yet", "add `| list`, or join it")
         if callable(value) and not isinstance(value, Undefined):
-            raise Refused("template-syntax", "this is a function, and has no text", 'call it: `source("name")`')
+            raise TemplateRefused("template-syntax", "this is a function, and has no text", 'call it: `source("name")`')
         self._out += self._length(value)
-        self.bound(self._out)
+        self.check_length(self._out)
         return value
 
     def _spend(self, steps: int = 1) -> None:
         self._left -= steps
         if self._left < 0:
-            raise Refused("template-refused", f"the template takes more than {MAX_STEPS:,} steps", "loop over less")
+            raise TemplateRefused(
+                "template-refused", f"the template takes more than {MAX_STEPS:,} steps", "loop over less"
+            )
 
-    def _bounded(self, value: Any) -> Any:
+    def _check_size(self, value: Any) -> Any:
         if isinstance(value, str):
-            self.bound(len(value))
+            self.check_length(len(value))
         elif isinstance(value, list | tuple | dict):
-            self.bound(len(value) * _ITEM)
+            self.check_length(len(value) * _ITEM)
         return value
 
-    def bound(self, length: int) -> None:
+    def check_length(self, length: int) -> None:
         if length > MAX_LENGTH:
             self._too_long()
 
     def _too_long(self) -> NoReturn:
-        raise Refused("template-refused", f"the template makes more than {MAX_LENGTH:,} characters", "make less")
+        raise TemplateRefused(
+            "template-refused", f"the template makes more than {MAX_LENGTH:,} characters", "make less"
+        )
 
 
-def _counted(node: nodes.Node) -> nodes.Node:
+def _meter_node(node: nodes.Node) -> nodes.Node:
     """The node, as a call of the sandbox if it puts texts or values together."""
     match node:
         case nodes.Concat():
-            return _call_of("joined", node.nodes, node)
+            return _environment_call("joined", node.nodes, node)
         case nodes.List() | nodes.Dict():
-            return _call_of("bundled", [node], node)
+            return _environment_call("bundled", [node], node)
         case nodes.Tuple() if node.ctx == "load":
-            return _call_of("bundled", [node], node)
+            return _environment_call("bundled", [node], node)
         case nodes.Operand() if node.op in ("in", "notin"):
-            node.expr = cast(nodes.Expr, _call_of("searched", [node.expr], node.expr))
+            node.expr = cast(nodes.Expr, _environment_call("searched", [node.expr], node.expr))
             return node
         case nodes.Getitem() if isinstance(node.arg, nodes.Slice):
-            node.node = cast(nodes.Expr, _call_of("searched", [node.node], node))
+            node.node = cast(nodes.Expr, _environment_call("searched", [node.node], node))
             return node
         case _:
             return node
 
 
-def _call_of(method: str, arguments: Sequence[nodes.Node], place: nodes.Node) -> nodes.Node:
+def _environment_call(method: str, arguments: Sequence[nodes.Node], place: nodes.Node) -> nodes.Node:
     """A call of the sandbox's own method, which no name in a template can stand before."""
     function = nodes.EnvironmentAttribute(method)
     return nodes.Call(function, list(arguments), [], None, None).set_lineno(place.lineno)

@@ -27,19 +27,19 @@ def pipeline_clusters(settings: Settings, *, on_kafka: bool, writes_kafka: bool 
     What a pipeline keeps of its records goes to the Kafka that it writes, or that settings name for that; else to the
     one that it reads.
     """
-    source = _cluster(settings.kafka_source) if on_kafka else None
+    source = _kafka_cluster(settings.kafka_source) if on_kafka else None
     named = writes_kafka or "brokers" in settings.kafka_sink.model_fields_set
-    written = _cluster(settings.kafka_sink) if source is not None and named else source
+    written = _kafka_cluster(settings.kafka_sink) if source is not None and named else source
     return with_databases(Clusters(source, written), settings)
 
 
 def with_databases(clusters: Clusters, settings: Settings) -> Clusters:
     """The systems, with the databases that settings name: projects and pipelines reach these in the same way."""
-    server = _database(PostgresServer(), settings.postgres_sink)
+    server = _postgres_server(PostgresServer(), settings.postgres_sink)
     return replace(
         clusters,
         postgres=server,
-        postgres_of={name: _database(server, said) for name, said in settings.postgres_sink_connections.items()},
+        postgres_of={name: _postgres_server(server, said) for name, said in settings.postgres_sink_connections.items()},
         clickhouse_source=_clickhouse_source(settings.clickhouse_source),
         clickhouse_sink=_clickhouse_sink(settings.clickhouse_sink),
         settings=settings,
@@ -62,13 +62,13 @@ def _clickhouse(said: ClickHouseSourceSettings | ClickHouseSinkSettings) -> Clic
     return ClickHouse(url, username or said.user, password or said.password.get_secret_value(), said.database)
 
 
-def _database(server: PostgresServer, said: PostgresConnection) -> PostgresServer:
+def _postgres_server(server: PostgresServer, said: PostgresConnection) -> PostgresServer:
     """The server with what is said in place of its own."""
     given = {
         "host": said.host,
         "port": said.port,
         "user": said.user,
-        "password": _revealed(said.pass_),
+        "password": _reveal_secret(said.pass_),
         "database": said.db,
         "sslmode": said.sslmode,
         "sslrootcert": said.sslrootcert,
@@ -76,14 +76,14 @@ def _database(server: PostgresServer, said: PostgresConnection) -> PostgresServe
     return server.changed({name: value for name, value in given.items() if value is not None})
 
 
-def _cluster(said: KafkaSettings) -> Cluster:
+def _kafka_cluster(said: KafkaSettings) -> Cluster:
     side = "KAFKA_SOURCE" if isinstance(said, KafkaSourceSettings) else "KAFKA_SINK"
     kafka = KafkaCluster(
         servers=said.brokers,
         protocol=said.security_protocol,
         mechanism=said.sasl_mechanism,
         username=said.sasl_username,
-        password=_revealed(said.sasl_password),
+        password=_reveal_secret(said.sasl_password),
         ca=said.ssl_ca_location,
         certificate=said.ssl_certificate_location,
         key=said.ssl_key_location,
@@ -92,12 +92,12 @@ def _cluster(said: KafkaSettings) -> Cluster:
     registry = Registry(
         tuple(url.strip() for url in said.schema_registry_url.split(",")),
         said.schema_registry_username,
-        _revealed(said.schema_registry_password),
+        _reveal_secret(said.schema_registry_password),
         said_in=f"PENSTOCK__{side}__SCHEMA_REGISTRY_URL",
     )
     group = said.consumer_group_id if isinstance(said, KafkaSourceSettings) else None
     return Cluster(kafka, SchemaBook(registry), group)
 
 
-def _revealed(secret: SecretStr | None) -> str | None:
+def _reveal_secret(secret: SecretStr | None) -> str | None:
     return None if secret is None else secret.get_secret_value()

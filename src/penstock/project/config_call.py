@@ -6,7 +6,7 @@ from jinja2 import TemplateSyntaxError, nodes
 from jinja2.sandbox import SandboxedEnvironment
 
 
-def config_of(text: str) -> tuple[dict[str, Any], list[str]]:
+def parse_config_call(text: str) -> tuple[dict[str, Any], list[str]]:
     """What a text says about its model with `{{ config(key=value, …) }}`, and the keys whose values are computed."""
     try:
         tree = SandboxedEnvironment(extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols"]).parse(text)

@@ -6,14 +6,14 @@ from types import MappingProxyType
 from typing import Any, Generic, TypeVar
 
 from penstock.errors import Origin
-from penstock.project.documents import Document, Step, TextFile
-from penstock.project.forms import Form, has, written_path
+from penstock.project.documents import Document, PathStep, TextFile
+from penstock.project.forms import Form, has_path, written_path
 
 T = TypeVar("T", covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Declared(Generic[T]):
+class Declaration(Generic[T]):
     """`value` as parsed from `document` at `path`; `label` is how messages call that path.
 
     `raw` is what was written, references such as `${NAME}` included, in the place that the models know. `forms` tells
@@ -22,7 +22,7 @@ class Declared(Generic[T]):
 
     value: T
     document: Document
-    path: tuple[Step, ...]
+    path: tuple[PathStep, ...]
     label: str
     raw: Any = None
     forms: tuple[Form, ...] = ()
@@ -34,29 +34,29 @@ class Declared(Generic[T]):
             return Origin(self.document.file, 1, 1)
         return self.document.origin(*self.path, key=True)
 
-    def origin_of(self, *steps: Step) -> Origin:
-        return self.document.origin(*self.path, *self._written(steps))
+    def origin_of(self, *steps: PathStep) -> Origin:
+        return self.document.origin(*self.path, *self._written_steps(steps))
 
     def origin_inside(self, field: str, offset: int) -> Origin:
         """Where character `offset` of a text field stands in its file."""
         if field in self.texts:
             return self.texts[field].origin(offset)
-        return self.document.inside((*self.path, *self._written((field,))), offset)
+        return self.document.inside((*self.path, *self._written_steps((field,))), offset)
 
-    def source_text(self, *steps: Step) -> str | None:
+    def source_text(self, *steps: PathStep) -> str | None:
         """A scalar as it is written in the document, before YAML makes a value of it."""
-        return self.document.source_text(*self.path, *self._written(steps))
+        return self.document.source_text(*self.path, *self._written_steps(steps))
 
-    def is_mapping(self, *steps: Step) -> bool:
-        return self.document.is_mapping(*self.path, *self._written(steps))
+    def is_mapping(self, *steps: PathStep) -> bool:
+        return self.document.is_mapping(*self.path, *self._written_steps(steps))
 
-    def says(self, *steps: str) -> bool:
+    def has_field(self, *steps: str) -> bool:
         """Whether the field was written at all."""
-        return has(self.raw, steps)
+        return has_path(self.raw, steps)
 
-    def label_of(self, *steps: Step) -> str:
+    def label_of(self, *steps: PathStep) -> str:
         """A field as messages call it: by the place where it was written."""
-        return ".".join([self.label, *map(str, self._written(steps))])
+        return ".".join([self.label, *map(str, self._written_steps(steps))])
 
-    def _written(self, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    def _written_steps(self, steps: tuple[PathStep, ...]) -> tuple[PathStep, ...]:
         return written_path(self.document, self.path, steps, self.forms) if self.forms else steps

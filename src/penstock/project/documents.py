@@ -8,9 +8,9 @@ from typing import Any, Final, TypeAlias
 import yaml
 
 from penstock.errors import Diagnostic, Origin
-from penstock.project.json_spelling import as_yaml
+from penstock.project.json_spelling import to_yaml
 
-Step: TypeAlias = str | int
+PathStep: TypeAlias = str | int
 MAX_VALUES: Final = 1_000_000
 MAX_DEPTH: Final = 1000
 _MANY_MARKS: Final = 10_000
@@ -28,7 +28,7 @@ class Document:
     root: yaml.Node | None
     value: Any
 
-    def origin(self, *path: Step, key: bool = False) -> Origin:
+    def origin(self, *path: PathStep, key: bool = False) -> Origin:
         """Where the value at `path` starts, or its key. A path that ends early gives its last part."""
         node, at = self.root, self.root
         for step in path:
@@ -41,7 +41,7 @@ class Document:
             return Origin(self.file)
         return Origin(self.file, chosen.start_mark.line + 1, chosen.start_mark.column + 1)
 
-    def depth(self, *path: Step) -> int:
+    def depth(self, *path: PathStep) -> int:
         """How many steps of `path` exist in the file."""
         node = self.root
         for count, step in enumerate(path):
@@ -51,28 +51,28 @@ class Document:
             node = pair[1]
         return len(path)
 
-    def source_text(self, *path: Step) -> str | None:
+    def source_text(self, *path: PathStep) -> str | None:
         """The scalar at `path` as it is written: `NO`, where YAML reads false. None for anything else."""
         node = self._node(path)
         return str(node.value) if isinstance(node, yaml.ScalarNode) else None
 
-    def is_mapping(self, *path: Step) -> bool:
+    def is_mapping(self, *path: PathStep) -> bool:
         return isinstance(self._node(path), yaml.MappingNode)
 
-    def _node(self, path: tuple[Step, ...]) -> yaml.Node | None:
+    def _node(self, path: tuple[PathStep, ...]) -> yaml.Node | None:
         node = self.root
         for step in path:
             pair = _child(node, step)
             node = pair[1] if pair else None
         return node
 
-    def origin_of_text(self, path: tuple[Step, ...], text: str) -> Origin:
+    def origin_of_text(self, path: tuple[PathStep, ...], text: str) -> Origin:
         """Where a piece of the text at `path` begins; where the value begins, if it is no text that has it."""
         node = self._node(path)
         found = node.value.find(text) if isinstance(node, yaml.ScalarNode) else -1
         return self.inside(path, found) if found >= 0 else self.origin(*path)
 
-    def inside(self, path: tuple[Step, ...], offset: int) -> Origin:
+    def inside(self, path: tuple[PathStep, ...], offset: int) -> Origin:
         """Where character `offset` of the text at `path` stands in the file.
 
         Folding and indentation only ever change white space, so the two texts are aligned by everything else.
@@ -100,19 +100,19 @@ class TextFile:
         return Origin(self.file, before.count("\n") + 1, offset - before.rfind("\n"))
 
 
-def read_plain(path: Path, shown_as: str) -> tuple[TextFile | None, list[Diagnostic]]:
+def read_text_file(path: Path, shown_as: str) -> tuple[TextFile | None, list[Diagnostic]]:
     """A file as text."""
-    text = _text_of(path, shown_as)
+    text = _load_text(path, shown_as)
     return (None, [text]) if isinstance(text, Diagnostic) else (TextFile(shown_as, text, path.stem), [])
 
 
-def read(path: Path, shown_as: str) -> tuple[Document | None, list[Diagnostic]]:
+def read_document(path: Path, shown_as: str) -> tuple[Document | None, list[Diagnostic]]:
     """A file as a document; None when there is nothing to go on with."""
-    text = _text_of(path, shown_as)
-    return (None, [text]) if isinstance(text, Diagnostic) else read_text(text, shown_as)
+    text = _load_text(path, shown_as)
+    return (None, [text]) if isinstance(text, Diagnostic) else parse_yaml(text, shown_as)
 
 
-def _text_of(path: Path, shown_as: str) -> str | Diagnostic:
+def _load_text(path: Path, shown_as: str) -> str | Diagnostic:
     try:
         return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -121,7 +121,7 @@ def _text_of(path: Path, shown_as: str) -> str | Diagnostic:
         return Diagnostic("file-unreadable", f"cannot be read: {reason}", Origin(shown_as), hint=hint)
 
 
-def read_text(text: str, shown_as: str) -> tuple[Document | None, list[Diagnostic]]:
+def parse_yaml(text: str, shown_as: str) -> tuple[Document | None, list[Diagnostic]]:
     if _is_too_deep(text):
         hint = "write it flatter"
         return None, [Diagnostic("yaml-syntax", "the file is nested too deeply", Origin(shown_as), hint=hint)]
@@ -132,8 +132,8 @@ def read_text(text: str, shown_as: str) -> tuple[Document | None, list[Diagnosti
         text = "the file is nested too deeply"
         return None, [Diagnostic("yaml-syntax", text, Origin(shown_as), hint="write it flatter")]
     except yaml.MarkedYAMLError as error:
-        if (respelled := as_yaml(text)) != text:
-            return read_text(respelled, shown_as)
+        if (respelled := to_yaml(text)) != text:
+            return parse_yaml(respelled, shown_as)
         return None, [_syntax_error(error, shown_as, text)]
     except yaml.YAMLError as error:
         text = str(error).splitlines()[0]
@@ -179,7 +179,7 @@ class _Builder:
         self._built = 0
         self._open: set[int] = set()
 
-    def value(self, node: yaml.Node, path: tuple[Step, ...]) -> Any:
+    def value(self, node: yaml.Node, path: tuple[PathStep, ...]) -> Any:
         self._built += 1
         if id(node) in self._open:
             self._note("yaml-alias", node, path, "an alias refers to what it is part of", "write the value out")
@@ -204,7 +204,7 @@ class _Builder:
                 return mapping
         raise AssertionError(f"YAML has no node of type {type(node).__name__}")
 
-    def _mapping(self, node: yaml.MappingNode, path: tuple[Step, ...]) -> dict[str, Any]:
+    def _mapping(self, node: yaml.MappingNode, path: tuple[PathStep, ...]) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
         merged: dict[str, Any] = {}
         lines: dict[str, int] = {}
@@ -243,7 +243,7 @@ class _Builder:
             mapping[key] = self.value(value_node, (*path, key))
         return {**merged, **mapping} if merged else mapping
 
-    def _note(self, code: str, node: yaml.Node, path: tuple[Step, ...], text: str, hint: str | None = None) -> None:
+    def _note(self, code: str, node: yaml.Node, path: tuple[PathStep, ...], text: str, hint: str | None = None) -> None:
         origin = Origin(self.file, node.start_mark.line + 1, node.start_mark.column + 1)
         shown = ".".join(str(step) for step in path)
         subject = {"key": str(path[-1])} if path else {}
@@ -285,7 +285,7 @@ def _characters(text: str, node: yaml.ScalarNode) -> Iterator[tuple[int, str]]:
         place += length
 
 
-def _child(node: yaml.Node | None, step: Step) -> tuple[yaml.Node, yaml.Node] | None:
+def _child(node: yaml.Node | None, step: PathStep) -> tuple[yaml.Node, yaml.Node] | None:
     """The key node and value node one step down."""
     if isinstance(node, yaml.MappingNode):
         for key, value in _pairs(node):

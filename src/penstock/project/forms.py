@@ -8,17 +8,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from penstock.project.documents import Document, Step
+from penstock.project.documents import Document, PathStep
 
-Path: TypeAlias = tuple[str, ...]
+FieldPath: TypeAlias = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
     """`old` means `new`; a deprecated form is pointed out."""
 
-    old: Path
-    new: Path
+    old: FieldPath
+    new: FieldPath
     deprecated: bool = False
 
     @property
@@ -56,7 +56,7 @@ FORMS: Final[Mapping[str, tuple[Form, ...]]] = {"sources": SOURCE_FORMS, "models
 _BY_BATCH: Final = "Spark commits its progress after every batch"
 _ON_SPARK: Final = "queries run on Spark, where `runtime.spark.master` says"
 _SPARK_JOB: Final = ("advanced", "spark")
-INERT: Final[Mapping[str, Mapping[Path, str]]] = {
+INERT: Final[Mapping[str, Mapping[FieldPath, str]]] = {
     "sources": {
         ("cluster",): "there is one Kafka cluster, `runtime.kafka`",
     },
@@ -87,22 +87,22 @@ INERT: Final[Mapping[str, Mapping[Path, str]]] = {
     },
 }
 """Fields that are understood, and why they change nothing here."""
-_UNLESS: Final[Mapping[Path, tuple[Path, str]]] = {
+_UNLESS: Final[Mapping[FieldPath, tuple[FieldPath, str]]] = {
     (*_SPARK_JOB, "checkpoint_interval_ms"): ((*_SPARK_JOB, "trigger"), "realtime"),
 }
 """Fields that mean something after all if another one has a value."""
 
 
-def inert(section: str, raw: Any) -> Iterator[tuple[Path, str]]:
+def inert_fields(section: str, raw: Any) -> Iterator[tuple[FieldPath, str]]:
     """Fields of a section that are given and change nothing, and why."""
     for field, why in INERT.get(section, {}).items():
         other, value = _UNLESS.get(field, ((), None))
-        if has(raw, field) and not (other and look_up(raw, other) == value):
+        if has_path(raw, field) and not (other and look_up(raw, other) == value):
             yield field, why
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class NormalizedForm:
     """A value with everything in the place that the models know; `twice` has what was given in two places."""
 
     value: Any
@@ -110,31 +110,31 @@ class Settled:
     twice: tuple[Form, ...] = ()
 
 
-def settled(raw: Any, forms: Sequence[Form]) -> Settled:
+def normalize_forms(raw: Any, forms: Sequence[Form]) -> NormalizedForm:
     used: list[Form] = []
     twice: list[Form] = []
     value = raw
     for form in forms:
         found = look_up(value, form.old)
-        if found is _ABSENT or not _fits(value, form.new):
+        if found is _ABSENT or not _can_place(value, form.new):
             continue
         used.append(form)
-        value = _without(value, form.old)
+        value = _remove_path(value, form.old)
         present = look_up(value, form.new)
         if present is _ABSENT:
-            value = _with(value, form.new, found)
+            value = _set_path(value, form.new, found)
         elif isinstance(present, dict) and isinstance(found, dict) and not present.keys() & found.keys():
-            value = _with(value, form.new, {**found, **present})
+            value = _set_path(value, form.new, {**found, **present})
         else:
             twice.append(form)
-    return Settled(value, tuple(used), tuple(twice))
+    return NormalizedForm(value, tuple(used), tuple(twice))
 
 
 def written_path(
-    document: Document, base: tuple[Step, ...], steps: Sequence[Step], used: Sequence[Form]
-) -> tuple[Step, ...]:
+    document: Document, base: tuple[PathStep, ...], steps: Sequence[PathStep], used: Sequence[Form]
+) -> tuple[PathStep, ...]:
     """Where the value that now stands at `steps` was written."""
-    candidates: list[tuple[Step, ...]] = [tuple(steps)]
+    candidates: list[tuple[PathStep, ...]] = [tuple(steps)]
     for form in reversed(used):
         length = len(form.new)
         candidates += [form.old + path[length:] for path in candidates if path[:length] == form.new]
@@ -144,7 +144,7 @@ def written_path(
 _ABSENT: Final = object()
 
 
-def look_up(value: Any, path: Path) -> Any:
+def look_up(value: Any, path: FieldPath) -> Any:
     for step in path:
         if not isinstance(value, dict) or step not in value:
             return _ABSENT
@@ -152,24 +152,24 @@ def look_up(value: Any, path: Path) -> Any:
     return value
 
 
-def has(value: Any, path: Path) -> bool:
+def has_path(value: Any, path: FieldPath) -> bool:
     return look_up(value, path) is not _ABSENT
 
 
-def _fits(value: Any, path: Path) -> bool:
+def _can_place(value: Any, path: FieldPath) -> bool:
     """Whether everything on the way to `path` is a mapping or not there."""
     on_the_way = (look_up(value, path[:length]) for length in range(len(path)))
     return all(found is _ABSENT or isinstance(found, dict) for found in on_the_way)
 
 
-def _without(value: Any, path: Path) -> Any:
+def _remove_path(value: Any, path: FieldPath) -> Any:
     head, *rest = path
     if not rest:
         return {key: inner for key, inner in value.items() if key != head}
-    inner = _without(value[head], tuple(rest))
+    inner = _remove_path(value[head], tuple(rest))
     return {**value, head: inner} if inner else {key: kept for key, kept in value.items() if key != head}
 
 
-def _with(value: Any, path: Path, new: Any) -> Any:
+def _set_path(value: Any, path: FieldPath, new: Any) -> Any:
     head, *rest = path
-    return {**value, head: _with(value.get(head, {}), tuple(rest), new) if rest else new}
+    return {**value, head: _set_path(value.get(head, {}), tuple(rest), new) if rest else new}

@@ -10,20 +10,20 @@ from jinja2 import Template, TemplateError, TemplateSyntaxError, UndefinedError,
 from jinja2.exceptions import SecurityError
 
 from penstock.errors import Diagnostic, did_you_mean, nearest
-from penstock.project.budget import Budgeted, Refused
+from penstock.project.budget import BudgetedEnvironment, TemplateRefused
 from penstock.project.documents import TextFile
-from penstock.project.marking import pieces_of, prepared
+from penstock.project.marking import prepare_template, split_pieces
 from penstock.project.secrets import is_secret
-from penstock.project.template import Piece, Reference, Rendered, TemplateProblem, secret_problem, unset_problem
+from penstock.project.template import Piece, Reference, RenderedSql, TemplateProblem, secret_problem, unset_problem
 from penstock.project.variables import Environ
-from penstock.sql.parse.dialects import quoted
+from penstock.sql.parse.dialects import quote_spark_identifier
 
 _MODEL: Final = "<model>"
 _MACROS: Final = "<macros>"
 _UNDEFINED: Final = re.compile(r"'(\w+)' is undefined")
 
 
-class Sandbox(Budgeted):
+class Sandbox(BudgetedEnvironment):
     """Renders the templates of one project, with what they may ask for: streams, variables, macros."""
 
     def __init__(
@@ -44,40 +44,40 @@ class Sandbox(Budgeted):
             "target": {"name": environment or "default"},
         }
         self.mistakes: list[Diagnostic] = []
-        self._take_macros(macros)
+        self._load_macros(macros)
 
     # What a template may ask for
 
     def _refer(self, kind: str, names: tuple[Any, ...]) -> str:
-        name, _ = _named("source" if kind == "source" else "ref", names)
+        name, _ = _parse_name("source" if kind == "source" else "ref", names)
         self._called.append((kind, name))
-        return quoted(f"{kind}.{name}")
+        return quote_spark_identifier(f"{kind}.{name}")
 
     def _var(self, *given: Any, **named: Any) -> Any:
-        name, default = _named("var", (*given, *_default("var", named)), most=2)
+        name, default = _parse_name("var", (*given, *_default("var", named)), most=2)
         if name in self._variables:
             return self._variables[name]
         if default:
             return default[0]
         close = nearest(name, self._variables)
         hint = f"did you mean `{close}`?" if close else f"add it to `vars:`, or give it with --var {name}=…"
-        raise Refused("unknown-var", f"there is no variable `{name}`", hint, name)
+        raise TemplateRefused("unknown-var", f"there is no variable `{name}`", hint, name)
 
     def _env_var(self, *given: Any, **named: Any) -> Any:
-        name, default = _named("env_var", (*given, *_default("env_var", named)), most=2)
+        name, default = _parse_name("env_var", (*given, *_default("env_var", named)), most=2)
         if is_secret(name, self._environ):
             problem = secret_problem(name, 0)
-            raise Refused(problem.code, problem.message, problem.hint, name)
+            raise TemplateRefused(problem.code, problem.message, problem.hint, name)
         if (value := self._environ.get(name)) is not None:
             return value
         if default:
             return default[0]
         problem = unset_problem(name, self._environ, 0)
-        raise Refused(problem.code, problem.message, f'set it, or write `env_var("{name}", "default")`', name)
+        raise TemplateRefused(problem.code, problem.message, f'set it, or write `env_var("{name}", "default")`', name)
 
     # Macros
 
-    def _take_macros(self, files: tuple[TextFile, ...]) -> None:
+    def _load_macros(self, files: tuple[TextFile, ...]) -> None:
         """Macros of all files see each other: they are one template, whose lines are known by file."""
         sound: list[TextFile] = []
         owners: dict[str, str] = {}
@@ -85,13 +85,13 @@ class Sandbox(Budgeted):
             try:
                 tree = self._parse(file.text, None, None)
             except Exception as error:  # noqa: BLE001 - whatever a template makes fail is its own
-                self._blame(file, self._problem_of(error, file.text, 1))
+                self._add_mistake(file, self._to_problem(error, file.text, 1))
                 continue
             for macro in tree.find_all(nodes.Macro):
                 taken = "is there already" if macro.name in self.globals else f"is in {owners.get(macro.name)}, too"
                 if macro.name in self.globals or macro.name in owners:
                     text, place = f"the macro `{macro.name}` {taken}", _line_start(file.text, macro.lineno)
-                    self._blame(file, TemplateProblem("duplicate-name", text, place, "give it another name"))
+                    self._add_mistake(file, TemplateProblem("duplicate-name", text, place, "give it another name"))
                 owners.setdefault(macro.name, file.file)
             sound.append(file)
         whole = "\n".join(file.text for file in sound)
@@ -100,59 +100,63 @@ class Sandbox(Budgeted):
             module = template.module
         except Exception as error:  # noqa: BLE001 - see above
             # Lines of a module's failure are those of the code that Jinja made of it.
-            line = template.get_corresponding_lineno(_line_of(error.__traceback__, _MACROS))
-            problem = self._problem_of(error, whole, line)
-            self._blame(*_in_its_file(problem, sound))
+            line = template.get_corresponding_lineno(_failed_line(error.__traceback__, _MACROS))
+            problem = self._to_problem(error, whole, line)
+            self._add_mistake(*_locate_in_file(problem, sound))
             return
         macros = {name: value for name, value in vars(module).items() if not name.startswith("_")}
         self.globals = {**macros, **self.globals}
 
-    def _blame(self, file: TextFile, problem: TemplateProblem) -> None:
+    def _add_mistake(self, file: TextFile, problem: TemplateProblem) -> None:
         origin, params = file.origin(problem.offset), {"subject": problem.subject}
         self.mistakes.append(Diagnostic(problem.code, problem.message, origin, "macros", problem.hint, params=params))
 
     # Rendering
 
-    def rendered(self, text: str) -> Rendered:
+    def rendered(self, text: str) -> RenderedSql:
         missing: list[TemplateProblem] = []
         try:
-            sql = self._run(prepared(text, self._environ, missing, marked=False))
+            sql = self._run(prepare_template(text, self._environ, missing, marked=False))
             calls = list(dict.fromkeys(self._called))
         except Exception as error:  # noqa: BLE001 - a template can make anything fail; whatever it is, it is its own
-            return Rendered("", problems=(self._problem_of(error, text, _line_of(error.__traceback__, _MODEL)),))
+            return RenderedSql("", problems=(self._to_problem(error, text, _failed_line(error.__traceback__, _MODEL)),))
         pieces = self._pieces(text, sql)
-        found = Rendered(sql, pieces=pieces)
+        found = RenderedSql(sql, pieces=pieces)
         references = tuple(
-            Reference("source" if kind == "source" else "model", name, found.written(_place(sql, kind, name)))
+            Reference(
+                "source" if kind == "source" else "model", name, found.written(_reference_offset(sql, kind, name))
+            )
             for kind, name in calls
         )
-        return Rendered(sql, references, tuple(missing), pieces)
+        return RenderedSql(sql, references, tuple(missing), pieces)
 
-    def _problem_of(self, error: Exception, text: str, line: int) -> TemplateProblem:
+    def _to_problem(self, error: Exception, text: str, line: int) -> TemplateProblem:
         """What went wrong, at its place in the text; `line` counts if the error itself does not tell."""
         match error:
             case TemplateSyntaxError():
                 offset, hint = _line_start(text, error.lineno), "look for a missing `%}`, `}}` or end of a block"
-                return TemplateProblem("template-syntax", _sentence(error), offset, hint)
-            case Refused():
+                return TemplateProblem("template-syntax", _describe_error(error), offset, hint)
+            case TemplateRefused():
                 offset = _line_start(text, error.line or line, error.subject)
                 return TemplateProblem(error.code, error.message, offset, error.hint, error.subject)
             case RecursionError():
                 return TemplateProblem("template-refused", "macros call each other without end")
             case UndefinedError() if unknown := _UNDEFINED.fullmatch(str(error)):
                 offset, near = _line_start(text, line, unknown[1]), did_you_mean(unknown[1], self.globals)
-                return TemplateProblem("template-syntax", _sentence(error), offset, near, unknown[1])
+                return TemplateProblem("template-syntax", _describe_error(error), offset, near, unknown[1])
             case _:
                 code = "template-refused" if isinstance(error, SecurityError | OverflowError) else "template-syntax"
-                return TemplateProblem(code, _sentence(error), _line_start(text, line))
+                return TemplateProblem(code, _describe_error(error), _line_start(text, line))
 
     def _run(self, text: str) -> str:
         self.begin()
         self._called = []
         sql = self._template(text, _MODEL).render()
-        self.bound(len(sql))
+        self.check_length(len(sql))
         if not sql.isascii() and sql != sql.encode(errors="replace").decode():
-            raise Refused("template-refused", "the template makes half a character", "write the character itself")
+            raise TemplateRefused(
+                "template-refused", "the template makes half a character", "write the character itself"
+            )
         return sql
 
     def _template(self, text: str, filename: str) -> Template:
@@ -166,26 +170,26 @@ class Sandbox(Budgeted):
         it looks at its own text, nothing finer than the whole is claimed.
         """
         try:
-            marked = self._run(prepared(text, self._environ, [], marked=True))
+            marked = self._run(prepare_template(text, self._environ, [], marked=True))
         except Exception:  # noqa: BLE001 - it went well without markers
             return ()
-        return pieces_of(marked, sql)
+        return split_pieces(marked, sql)
 
 
 def _config(*given: Any, **_: Any) -> str:
     """What it says was read before; in the text it is nothing."""
     if given:
         text, hint = "`config()` takes settings by name", 'write `config(materialized="topic")`'
-        raise Refused("template-syntax", text, hint)
+        raise TemplateRefused("template-syntax", text, hint)
     return ""
 
 
-def _named(call: str, given: tuple[Any, ...], most: int = 1) -> tuple[str, tuple[Any, ...]]:
+def _parse_name(call: str, given: tuple[Any, ...], most: int = 1) -> tuple[str, tuple[Any, ...]]:
     """The name that a call is given, and what stands behind it."""
     if not 1 <= len(given) <= most or not isinstance(given[0], str):
         more = ", and may have a default" if most > 1 else ""
         text, hint = f"`{call}()` takes one name{more}", f'put it in quotes: `{call}("name")`'
-        raise Refused("template-syntax", text, hint)
+        raise TemplateRefused("template-syntax", text, hint)
     return given[0], given[1:]
 
 
@@ -193,15 +197,15 @@ def _default(call: str, named: dict[str, Any]) -> tuple[Any, ...]:
     """The default of a call that is given by its name."""
     if named.keys() - {"default"}:
         text, hint = f"`{call}()` takes a name and a default", f'write `{call}("name", "default")`'
-        raise Refused("template-syntax", text, hint)
+        raise TemplateRefused("template-syntax", text, hint)
     return tuple(named.values())
 
 
-def _place(sql: str, kind: str, name: str) -> int:
-    return max(0, sql.find(quoted(f"{kind}.{name}")))
+def _reference_offset(sql: str, kind: str, name: str) -> int:
+    return max(0, sql.find(quote_spark_identifier(f"{kind}.{name}")))
 
 
-def _in_its_file(problem: TemplateProblem, files: list[TextFile]) -> tuple[TextFile, TemplateProblem]:
+def _locate_in_file(problem: TemplateProblem, files: list[TextFile]) -> tuple[TextFile, TemplateProblem]:
     """A problem of several files that were put together, at its place in the one that it is in."""
     offset = problem.offset
     for file in files:
@@ -211,7 +215,7 @@ def _in_its_file(problem: TemplateProblem, files: list[TextFile]) -> tuple[TextF
     return files[-1], problem
 
 
-def _line_of(trace: TracebackType | None, filename: str) -> int:
+def _failed_line(trace: TracebackType | None, filename: str) -> int:
     """The line of a text in which something failed."""
     line = 1
     while trace is not None:
@@ -232,6 +236,6 @@ def _line_start(text: str, line: int, subject: str = "") -> int:
     return start + (mark.start() if mark else len(rows[line - 1]) - len(rows[line - 1].lstrip()))
 
 
-def _sentence(error: BaseException) -> str:
+def _describe_error(error: BaseException) -> str:
     text = (error.message if isinstance(error, TemplateError) else str(error)) or type(error).__name__
     return text[:1].lower() + text[1:].rstrip(".")

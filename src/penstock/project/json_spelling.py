@@ -10,17 +10,17 @@ _ESCAPE: Final = re.compile(
 )
 
 
-def as_yaml(text: str) -> str:
+def to_yaml(text: str) -> str:
     """A text as YAML would write it; the same text if there is nothing to say otherwise.
 
     Pairs of escapes are looked for between double quotes only. Tabs become spaces outside of texts, and only where the
     whole is JSON, in which they mean nothing.
     """
-    found = _QUOTED.sub(lambda quoted: _ESCAPE.sub(_whole, quoted[0]), text)
-    return _without_tabs(found) if "\t" in found and _is_json(found) else found
+    found = _QUOTED.sub(lambda quoted: _ESCAPE.sub(_join_surrogates, quoted[0]), text)
+    return _replace_tabs(found) if "\t" in found and _is_json(found) else found
 
 
-def _whole(escape: re.Match[str]) -> str:
+def _join_surrogates(escape: re.Match[str]) -> str:
     if escape["high"] is None:
         return escape[0]
     number = 0x10000 + ((int(escape["high"], 16) - 0xD800) << 10) + (int(escape["low"], 16) - 0xDC00)
@@ -35,7 +35,7 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _without_tabs(text: str) -> str:
+def _replace_tabs(text: str) -> str:
     parts, position = [], 0
     for quoted in _QUOTED.finditer(text):
         parts += [text[position : quoted.start()].replace("\t", " "), quoted[0]]

@@ -9,12 +9,12 @@ from types import MappingProxyType
 from typing import Final, Literal, TypeAlias
 
 from penstock.errors import Diagnostic, Origin, Severity, did_you_mean
-from penstock.project.documents import Document, TextFile, read, read_plain
+from penstock.project.documents import Document, TextFile, read_document, read_text_file
 from penstock.project.settings import read_settings, settings_file
-from penstock.project.variables import Environ, environ_of
+from penstock.project.variables import Environ, load_environ
 from penstock.settings import Settings
 
-Format: TypeAlias = Literal["project", "pipeline"]
+ProjectFormat: TypeAlias = Literal["project", "pipeline"]
 
 PROJECT_FILES: Final = ("stream_project.yml", "stream_project.yaml")
 ELEMENT_DIRECTORIES: Final = ("sources", "models", "tests", "exposures")
@@ -32,7 +32,7 @@ class Documents:
     """
 
     root: Path
-    format: Format
+    format: ProjectFormat
     name: str
     files: tuple[Document, ...]
     sql: tuple[TextFile, ...] = ()
@@ -70,22 +70,22 @@ def load(
     if path.is_file() and not is_pipeline(path):
         return _load_project(path.parent, env, real, any_environment, config)
     if path.is_file():
-        document, diagnostics = read(path, _shown(path))
+        document, diagnostics = read_document(path, _display_path(path))
         if env is not None:
             diagnostics.append(_no_environments(path))
         files = (document,) if document else ()
         root = path.resolve().parent
-        environ = environ_of(root if (root / ".env").is_file() else Path(), None, real)
-        settings, notes = _settings(settings_file(config, root, Path()), environ)
+        environ = load_environ(root if (root / ".env").is_file() else Path(), None, real)
+        settings, notes = _load_settings(settings_file(config, root, Path()), environ)
         return Documents(root, "pipeline", path.stem, files, environ=environ, settings=settings), diagnostics + notes
     hint = "give the directory of a project, or the file of a pipeline"
     return None, [
-        Diagnostic("project-not-found", "there is no such file or directory", Origin(_shown(path)), hint=hint)
+        Diagnostic("project-not-found", "there is no such file or directory", Origin(_display_path(path)), hint=hint)
     ]
 
 
-def _settings(file: Path | None, environ: Environ) -> tuple[Settings, list[Diagnostic]]:
-    return read_settings(file, environ, _shown(file) if file is not None else "")
+def _load_settings(file: Path | None, environ: Environ) -> tuple[Settings, list[Diagnostic]]:
+    return read_settings(file, environ, _display_path(file) if file is not None else "")
 
 
 def _load_project(
@@ -95,27 +95,27 @@ def _load_project(
     if main is None:
         hint = "run `penstock init NAME` to start one, or give the file of a pipeline"
         text = f"no {PROJECT_FILES[0]} in this directory"
-        return None, [Diagnostic("project-not-found", text, Origin(_shown(root)), hint=hint)]
+        return None, [Diagnostic("project-not-found", text, Origin(_display_path(root)), hint=hint)]
     files: list[Document] = []
     diagnostics: list[Diagnostic] = []
-    for path in [main, *_below(root, ELEMENT_DIRECTORIES, _SUFFIXES)]:
-        document, notes = read(path, _shown(path))
+    for path in [main, *_find_files(root, ELEMENT_DIRECTORIES, _SUFFIXES)]:
+        document, notes = read_document(path, _display_path(path))
         diagnostics.extend(notes)
         if document is not None:
             files.append(document)
     texts: dict[str, list[TextFile]] = {}
     for directory in ("models", "macros"):
         texts[directory] = []
-        for path in _below(root, (directory,), (".sql",)):
-            file, notes = read_plain(path, _shown(path))
+        for path in _find_files(root, (directory,), (".sql",)):
+            file, notes = read_text_file(path, _display_path(path))
             diagnostics.extend(notes)
             texts[directory].extend([file] if file else [])
-    chosen, notes = _environment(root, env, real, any_environment)
+    chosen, notes = _load_environment(root, env, real, any_environment)
     diagnostics.extend(notes)
-    if not files or files[0].file != _shown(main):
+    if not files or files[0].file != _display_path(main):
         return None, diagnostics
-    environ = environ_of(root, chosen[0] if chosen else None, real)
-    settings, notes = _settings(settings_file(config), environ)
+    environ = load_environ(root, chosen[0] if chosen else None, real)
+    settings, notes = _load_settings(settings_file(config), environ)
     diagnostics.extend(note for note in notes if note.severity is Severity.ERROR)
     documents = Documents(
         root.resolve(),
@@ -136,7 +136,7 @@ def _is_there(path: Path) -> bool:
     return path.is_file() or (path.is_symlink() and not path.exists())
 
 
-def _below(root: Path, directories: tuple[str, ...], suffixes: tuple[str, ...]) -> Iterator[Path]:
+def _find_files(root: Path, directories: tuple[str, ...], suffixes: tuple[str, ...]) -> Iterator[Path]:
     """Files of a kind in the directories, however deep, in a stable order; what is hidden stays out."""
     for directory in directories:
         found = (p for p in (root / directory).rglob("*") if p.suffix in suffixes and _is_there(p))
@@ -153,57 +153,59 @@ def environment_files(root: Path) -> dict[str, Path]:
     return {path.stem: path for path in found}
 
 
-def _environment(
+def _load_environment(
     root: Path, env: str | None, real: Mapping[str, str], any_environment: bool
 ) -> tuple[tuple[str, Document] | None, list[Diagnostic]]:
     named = env or next((real[name] for name in _VARIABLES if real.get(name)), None)
     folder = root / "environments"
     if folder.is_symlink() and not folder.exists():
-        return None, [Diagnostic("file-unreadable", "the link leads nowhere", Origin(_shown(root) + "/environments"))]
+        return None, [
+            Diagnostic("file-unreadable", "the link leads nowhere", Origin(_display_path(root) + "/environments"))
+        ]
     if not folder.is_dir():
         if env is not None:
             return None, [_no_environments(folder)]
         text = f"`{named}` is named in the environment, but the project has no environments"
         note = Diagnostic(
-            "no-effect", text, Origin(_shown(folder)), severity=Severity.INFO, params={"name": named or ""}
+            "no-effect", text, Origin(_display_path(folder)), severity=Severity.INFO, params={"name": named or ""}
         )
         return None, [note] if named else []
     files = environment_files(root)
     if not files:
         hint = "add one such as environments/dev.yml, or remove the directory"
         return None, [
-            Diagnostic("environment-unknown", "there is no environment here", Origin(_shown(folder)), hint=hint)
+            Diagnostic("environment-unknown", "there is no environment here", Origin(_display_path(folder)), hint=hint)
         ]
     if named is None and len(files) > 1:
         if any_environment:
             return None, []
         text, hint = "the project has several environments", f"choose one with --env: {', '.join(files)}"
-        return None, [Diagnostic("environment-needed", text, Origin(_shown(folder)), hint=hint)]
+        return None, [Diagnostic("environment-needed", text, Origin(_display_path(folder)), hint=hint)]
     chosen = next(iter(files)) if named is None else named
     if chosen not in files:
         text = f"there is no environment `{chosen}`"
         near = did_you_mean(chosen, files)
         return None, [
-            Diagnostic("environment-unknown", text, Origin(_shown(folder)), hint=near, params={"name": chosen})
+            Diagnostic("environment-unknown", text, Origin(_display_path(folder)), hint=near, params={"name": chosen})
         ]
     if not _ENVIRONMENT_NAME.fullmatch(chosen):
         text = f"`{chosen}` cannot be the name of an environment"
         hint = "use letters, digits, `-` and `_`"
-        return None, [Diagnostic("invalid-value", text, Origin(_shown(files[chosen])), hint=hint)]
+        return None, [Diagnostic("invalid-value", text, Origin(_display_path(files[chosen])), hint=hint)]
     both = [p for p in (folder / f"{chosen}.yml", folder / f"{chosen}.yaml") if p.is_file()]
     if len(both) > 1:
         text = f"the environment `{chosen}` has two files: {both[0].name} and {both[1].name}"
-        return None, [Diagnostic("given-twice", text, Origin(_shown(folder)), hint="keep one of the two")]
-    document, diagnostics = read(files[chosen], _shown(files[chosen]))
+        return None, [Diagnostic("given-twice", text, Origin(_display_path(folder)), hint="keep one of the two")]
+    document, diagnostics = read_document(files[chosen], _display_path(files[chosen]))
     return ((chosen, document) if document else None), diagnostics
 
 
 def _no_environments(place: Path) -> Diagnostic:
     text, hint = "there are no environments to choose from", "leave --env out, or add environments/<name>.yml"
-    return Diagnostic("environment-unknown", text, Origin(_shown(place)), hint=hint)
+    return Diagnostic("environment-unknown", text, Origin(_display_path(place)), hint=hint)
 
 
-def _shown(path: Path) -> str:
+def _display_path(path: Path) -> str:
     """The path as a person would type it from here."""
     absolute, here = path.resolve(), Path.cwd()
     return str(absolute.relative_to(here)) if absolute.is_relative_to(here) else str(absolute)

@@ -9,14 +9,14 @@ from typing import Final
 
 from penstock.project.secrets import is_secret
 from penstock.project.template import MARK, Piece, TemplateProblem, secret_problem, unset_problem
-from penstock.project.variables import REFERENCE, Environ, references, substituted
+from penstock.project.variables import REFERENCE, Environ, find_references, substitute_variables
 
 _RAW: Final = re.compile(r"\{%[-+]?\s*(raw|endraw)\b")
 _OPEN, _CLOSE = "\ue000", "\ue001"
 _MARKER: Final = re.compile(f"{_OPEN}(\\d+):(\\d+){_CLOSE}")
 
 
-def prepared(text: str, environ: Environ, missing: list[TemplateProblem], *, marked: bool) -> str:
+def prepare_template(text: str, environ: Environ, missing: list[TemplateProblem], *, marked: bool) -> str:
     """The template with `${NAME}` filled in, and with a marker at the start of each literal part if wanted."""
     parts: list[str] = []
 
@@ -27,8 +27,12 @@ def prepared(text: str, environ: Environ, missing: list[TemplateProblem], *, mar
         parts.append(part[:lead] + marker + part[lead:])
 
     def filled(found: re.Match[str]) -> str:
-        missing.extend(secret_problem(n, found.start()) for n, _, _ in references(found[0]) if is_secret(n, environ))
-        return substituted(found[0], environ, lambda name: missing.append(unset_problem(name, environ, found.start())))
+        missing.extend(
+            secret_problem(n, found.start()) for n, _, _ in find_references(found[0]) if is_secret(n, environ)
+        )
+        return substitute_variables(
+            found[0], environ, lambda name: missing.append(unset_problem(name, environ, found.start()))
+        )
 
     def data(start: int, end: int) -> None:
         position = start
@@ -49,7 +53,7 @@ def prepared(text: str, environ: Environ, missing: list[TemplateProblem], *, mar
     return "".join(parts)
 
 
-def pieces_of(marked: str, plain: str) -> tuple[Piece, ...]:
+def split_pieces(marked: str, plain: str) -> tuple[Piece, ...]:
     """The pieces of a result with markers; none, if it is not the `plain` one but for these."""
     pieces: list[Piece] = []
     parts: list[str] = []

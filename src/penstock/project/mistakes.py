@@ -12,19 +12,19 @@ from penstock.config import NODE
 from penstock.connectors.contract import Sink, Source
 from penstock.errors import Diagnostic, did_you_mean, nearest
 from penstock.project import stream_project as written
-from penstock.project.documents import Document, Step
+from penstock.project.documents import Document, PathStep
 from penstock.project.forms import Form, written_path
 from penstock.project.runtime import Runtime
 from penstock.settings import Settings, connection_name
 from penstock.transforms.sql import SqlTransform
 
 
-def mistakes(
+def validation_diagnostics(
     model: type[BaseModel],
     error: ValidationError,
     raw: Any,
     document: Document,
-    base: tuple[Step, ...],
+    base: tuple[PathStep, ...],
     label: str,
     forms: Sequence[Form] = (),
 ) -> list[Diagnostic]:
@@ -37,9 +37,9 @@ def mistakes(
     ]
     by_place: dict[str, list[Diagnostic]] = {}
     for detail in deepest:
-        found = _mistake(model, detail, raw, document, base, label, forms)
+        found = _to_diagnostic(model, detail, raw, document, base, label, forms)
         by_place.setdefault(found.path, []).append(found)
-    return [_merged(same) for same in by_place.values()]
+    return [_merge_diagnostics(same) for same in by_place.values()]
 
 
 def _is_rest_of_type(detail: ErrorDetails, details: Sequence[ErrorDetails]) -> bool:
@@ -54,7 +54,7 @@ def _has_deeper(loc: tuple[int | str, ...], details: Sequence[ErrorDetails]) -> 
     return any(len(d["loc"]) > len(loc) and d["loc"][: len(loc)] == loc for d in details)
 
 
-def _merged(same: list[Diagnostic]) -> Diagnostic:
+def _merge_diagnostics(same: list[Diagnostic]) -> Diagnostic:
     """Several types that a value could have had, in one sentence."""
     first = same[0]
     wanted = [d.message.removeprefix("this must be ").partition(", not ")[0] for d in same if d.code == "wrong-type"]
@@ -64,12 +64,12 @@ def _merged(same: list[Diagnostic]) -> Diagnostic:
     return replace(first, message=f"this must be {', '.join(dict.fromkeys(wanted))}, not {given}")
 
 
-def _mistake(
+def _to_diagnostic(
     model: type[BaseModel],
     detail: ErrorDetails,
     raw: Any,
     document: Document,
-    base: tuple[Step, ...],
+    base: tuple[PathStep, ...],
     label: str,
     forms: Sequence[Form] = (),
 ) -> Diagnostic:
@@ -89,22 +89,22 @@ def _mistake(
             return Diagnostic("missing-field", "this field is required", origin, shown, hint, params=params)
         case "extra_forbidden":
             origin = document.origin(*base, *steps, key=True)
-            owner = _owner(model, detail["loc"][:-1])
-            text = _no_field(model, owner, field, steps[:-1], label)
+            owner = _owning_model(model, detail["loc"][:-1])
+            text = _unknown_field_text(model, owner, field, steps[:-1], label)
             hint = did_you_mean(field, _written_fields(owner), otherwise="fields") or "take it out"
             if _CUT.fullmatch(field):
                 hint = "quote the type: inside of {} a comma begins another field: type: 'DECIMAL(10, 2)'"
             return Diagnostic("unknown-field", text, origin, shown, hint, params=params)
         case "literal_error" | "enum":
-            words = _words(detail.get("ctx", {}).get("expected"))
-            return _unknown_word(detail["input"], words, document, (*base, *steps), shown)
+            words = _split_words(detail.get("ctx", {}).get("expected"))
+            return _unknown_value(detail["input"], words, document, (*base, *steps), shown)
         case "union_tag_invalid":
             context = detail.get("ctx", {})
-            tag = _words(context.get("discriminator"))[0]
-            words = _words(context.get("expected_tags"))
-            return _unknown_word(context.get("tag"), words, document, (*base, *steps, tag), f"{shown}.{tag}")
+            tag = _split_words(context.get("discriminator"))[0]
+            words = _split_words(context.get("expected_tags"))
+            return _unknown_value(context.get("tag"), words, document, (*base, *steps, tag), f"{shown}.{tag}")
         case "union_tag_not_found":
-            tag = _words(detail.get("ctx", {}).get("discriminator"))[0]
+            tag = _split_words(detail.get("ctx", {}).get("discriminator"))[0]
             text, hint = "this field is required", f"add `{tag}: …`"
             return Diagnostic("missing-field", text, here, f"{shown}.{tag}", hint, params={"field": tag})
         case "unknown_word":
@@ -120,7 +120,7 @@ def _mistake(
             text = f"this needs at least {least} {'entry' if least == 1 else 'entries'}"
             return Diagnostic("invalid-value", text, here, shown, params=params)
         case kind if kind in _TYPES:
-            given = "a fraction" if kind == "int_from_float" else _plain_type(detail["input"])
+            given = "a fraction" if kind == "int_from_float" else _describe_type(detail["input"])
             text = f"this must be {_TYPES[kind]}, not {given}"
             return Diagnostic("wrong-type", text, here, shown, _type_hint(detail["input"], kind), params=params)
         case _:
@@ -138,7 +138,9 @@ def is_cut_type(value: object) -> bool:
     return isinstance(value, str) and any(value.count(one) > value.count(other) for one, other in ("()", "<>"))
 
 
-def _unknown_word(given: Any, words: list[str], document: Document, path: tuple[Step, ...], shown: str) -> Diagnostic:
+def _unknown_value(
+    given: Any, words: list[str], document: Document, path: tuple[PathStep, ...], shown: str
+) -> Diagnostic:
     text = f"`{given}` is not one of {', '.join(words)}"
     close = nearest(str(given), words)
     hint = _QUOTE_IT if isinstance(given, bool) else f"did you mean `{close}`?" if close else None
@@ -174,19 +176,19 @@ def _type_hint(value: Any, kind: str) -> str | None:
     return None
 
 
-def _plain_type(value: object) -> str:
+def _describe_type(value: object) -> str:
     names = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list", dict: "a mapping"}
     return "nothing" if value is None else names.get(type(value), type(value).__name__)
 
 
-def _words(listed: Any) -> list[str]:
+def _split_words(listed: Any) -> list[str]:
     """The words in pydantic's way of listing them: `'a', 'b' or 'c'`."""
     return [word for part in str(listed).replace(" or ", ",").split(",") if (word := part.strip(" '"))]
 
 
-def existing_steps(value: Any, loc: tuple[int | str, ...]) -> tuple[Step, ...]:
+def existing_steps(value: Any, loc: tuple[int | str, ...]) -> tuple[PathStep, ...]:
     """The part of a pydantic location that exists in the value: names of union members do not."""
-    steps: list[Step] = []
+    steps: list[PathStep] = []
     for position, step in enumerate(loc):
         if isinstance(value, Mapping) and step not in value:  # settings know sinks by another spelling of their names
             step = next((name for name in value if connection_name(str(name)) == step), step)
@@ -199,22 +201,22 @@ def existing_steps(value: Any, loc: tuple[int | str, ...]) -> tuple[Step, ...]:
     return tuple(steps)
 
 
-def _owner(model: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseModel]:
+def _owning_model(model: type[BaseModel], loc: tuple[int | str, ...]) -> type[BaseModel]:
     """The model that the value at a pydantic location belongs to."""
     annotation: Any = model
     for step in loc:
-        annotation = _below(annotation, step)
-    return _models_in(annotation)[0] if _models_in(annotation) else model
+        annotation = _step_annotation(annotation, step)
+    return _member_models(annotation)[0] if _member_models(annotation) else model
 
 
-def _below(annotation: Any, step: int | str) -> Any:
+def _step_annotation(annotation: Any, step: int | str) -> Any:
     """What a type says about one step further down: a field, an entry, or a member of a union by its tag."""
-    for member in _models_in(annotation):
+    for member in _member_models(annotation):
         if any(
             step in get_args(f.annotation) for f in member.model_fields.values() if get_origin(f.annotation) is Literal
         ):
             return member
-    for member in _models_in(annotation):
+    for member in _member_models(annotation):
         for name, field in member.model_fields.items():
             if step in (name, field.alias):
                 return field.annotation
@@ -222,28 +224,30 @@ def _below(annotation: Any, step: int | str) -> Any:
     return arguments[-1] if get_origin(annotation) is dict else (arguments[0] if arguments else annotation)
 
 
-def _models_in(annotation: Any) -> list[type[BaseModel]]:
+def _member_models(annotation: Any) -> list[type[BaseModel]]:
     """The models that a value of this very type can be, not those inside its entries."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     if get_origin(annotation) in (dict, list, tuple):
         return []
     arguments = get_args(annotation)[:1] if get_origin(annotation) is Annotated else get_args(annotation)
-    return [model for argument in arguments for model in _models_in(argument)]
+    return [model for argument in arguments for model in _member_models(argument)]
 
 
 def _written_fields(model: type[BaseModel]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-def _no_field(model: type[BaseModel], owner: type[BaseModel], field: str, steps: tuple[Step, ...], label: str) -> str:
-    if (role := _role(model)) is None:
-        return f"{_called(owner, steps, label)} has no such field"
-    inside = f" in {_called(owner, steps, label)}" if owner is not model else ""
+def _unknown_field_text(
+    model: type[BaseModel], owner: type[BaseModel], field: str, steps: tuple[PathStep, ...], label: str
+) -> str:
+    if (role := _node_role(model)) is None:
+        return f"{_describe_model(owner, steps, label)} has no such field"
+    inside = f" in {_describe_model(owner, steps, label)}" if owner is not model else ""
     return f"Failed to deserialize '{model.model_fields['type'].default}' {role}: unknown field `{field}`{inside}"
 
 
-def _role(model: type[BaseModel]) -> str | None:
+def _node_role(model: type[BaseModel]) -> str | None:
     """What a node of a pipeline does there."""
     roles = {Source: "source", Sink: "sink", SqlTransform: "transform"}
     return next((role for base, role in roles.items() if issubclass(model, base)), None)
@@ -263,7 +267,7 @@ _CALLED: Final[Mapping[type[BaseModel], str]] = {
 }
 
 
-def _called(model: type[BaseModel], steps: tuple[Step, ...], label: str) -> str:
+def _describe_model(model: type[BaseModel], steps: tuple[PathStep, ...], label: str) -> str:
     """A model as people know it: by what it is, or by the key it stands under."""
     if model in _CALLED:
         return _CALLED[model]

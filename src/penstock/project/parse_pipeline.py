@@ -6,16 +6,16 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from penstock.clients.files.path_names import LONGEST, folder_of
-from penstock.config import one_line
+from penstock.config import check_name
 from penstock.connectors import registry
 from penstock.connectors.contract import Connector, Sink, Source
 from penstock.errors import Diagnostic, Severity, did_you_mean, nearest
-from penstock.project.declared import Declared
-from penstock.project.documents import Document, Step
+from penstock.project.declared import Declaration
+from penstock.project.documents import Document, PathStep
 from penstock.project.forms import Form
 from penstock.project.load import Documents
 from penstock.project.pipeline import Pipeline
-from penstock.project.reader import Reader
+from penstock.project.reader import DocumentReader
 from penstock.project.variables import Environ
 from penstock.settings import Settings, connection_name
 from penstock.transforms.registry import TRANSFORMS
@@ -23,7 +23,7 @@ from penstock.transforms.registry import TRANSFORMS
 PIPELINE_KEYS: Final = ("sources", "transforms", "sinks")
 
 
-class PipelineReader(Reader):
+class PipelineReader(DocumentReader):
     """Reads one file of sources, transforms and sinks."""
 
     def __init__(self, environ: Environ, settings: Settings, *, stand_ins: bool = False) -> None:
@@ -32,7 +32,7 @@ class PipelineReader(Reader):
 
     def pipeline(self, documents: Documents) -> Pipeline | None:
         document = documents.files[0]
-        base = self._wrapper(document)
+        base = self._find_definition(document)
         if not self.is_mapping(document, base, PIPELINE_KEYS, "a pipeline"):
             return None
         body = document.value["definition"] if base else document.value
@@ -44,12 +44,12 @@ class PipelineReader(Reader):
             text, hint = "a pipeline needs at least one source and one sink", "write `name: {type: …}` below both"
             origin = document.origin(*base, "sources", key=True)
             self.note("missing-field", origin, "sources", text, hint, field="sources")
-        taken: dict[str, Declared[Any]] = {}
+        taken: dict[str, Declaration[Any]] = {}
         sources, transforms, sinks = (self._nodes(document, base, key, body.get(key), taken) for key in PIPELINE_KEYS)
-        self._strange_connections(body.get("sinks"))
+        self._note_unknown_connections(body.get("sinks"))
         return Pipeline(documents.name, sources, transforms, sinks, frozenset(self.refused), self._settings)
 
-    def _wrapper(self, document: Document) -> tuple[Step, ...]:
+    def _find_definition(self, document: Document) -> tuple[PathStep, ...]:
         """Where in its document the pipeline stands: all of it, or what is below `definition`. Beside that, there may
         be what is for whoever keeps the document, such as a name."""
         value = document.value
@@ -63,11 +63,11 @@ class PipelineReader(Reader):
     def _nodes(
         self,
         document: Document,
-        base: tuple[Step, ...],
+        base: tuple[PathStep, ...],
         section: str,
         nodes: object,
-        taken: dict[str, Declared[Any]],
-    ) -> dict[str, Declared[Any]]:
+        taken: dict[str, Declaration[Any]],
+    ) -> dict[str, Declaration[Any]]:
         if nodes is None:
             return {}
         if not isinstance(nodes, dict):
@@ -75,23 +75,23 @@ class PipelineReader(Reader):
             hint = "write `name:` and below it `type: …`"
             self.note("wrong-shape", document.origin(*base, section), section, text, hint)
             return {}
-        found: dict[str, Declared[Any]] = {}
+        found: dict[str, Declaration[Any]] = {}
         for name, raw in nodes.items():
             path, label = (*base, section, name), f"{section}.{name}"
             if not self._is_name(name, document, path, section):
                 self.refused.add(name)
                 continue
-            raw = _by_its_own_name(section, raw)
+            raw = _normalize_type(section, raw)
             model = self._node_model(section, raw, document, path, label)
-            raw, forms = _out_of_options(model, raw)
+            raw, forms = _flatten_options(model, raw)
             value = self.read(model, raw, document, path, label, forms=forms) if model else None
             if value is None:
                 self.refused.add(name)
                 continue
-            node = Declared(value, document, path, label, raw, forms)
+            node = Declaration(value, document, path, label, raw, forms)
             if isinstance(value, Connector):
-                self._remarks(value, node)
-                self._has_room(name, value, node)
+                self._note_remarks(value, node)
+                self._check_name_length(name, value, node)
             if (first := taken.setdefault(name.casefold(), node)) is not node:
                 text = f"duplicate node name `{name}`, also at {first.origin}"
                 self.note("duplicate-name", node.origin, label, text, name=name)
@@ -100,10 +100,10 @@ class PipelineReader(Reader):
             found[name] = node
         return found
 
-    def _is_name(self, name: str, document: Document, path: tuple[Step, ...], section: str) -> bool:
+    def _is_name(self, name: str, document: Document, path: tuple[PathStep, ...], section: str) -> bool:
         """Whether a node can be called that; if not, it is noted."""
         try:
-            if one_line(name):
+            if check_name(name):
                 return True
             text = "a name has at least one character"
         except ValueError as error:
@@ -111,7 +111,7 @@ class PipelineReader(Reader):
         self.note("invalid-value", document.origin(*path, key=True), f"{section}.{json.dumps(name)}", text, name=name)
         return False
 
-    def _has_room(self, name: str, connector: Connector, node: Declared[Any]) -> None:
+    def _check_name_length(self, name: str, connector: Connector, node: Declaration[Any]) -> None:
         """Note a name that is too long for the directory of a query that would be called by it."""
         names_query = isinstance(connector, Source) or (isinstance(connector, Sink) and connector.isolate)
         size = len(folder_of(name))
@@ -122,7 +122,7 @@ class PipelineReader(Reader):
             hint = "take a shorter one; a letter beyond a to z takes six bytes or more"
             self.note("invalid-value", node.origin, node.label, text, hint, name=name)
 
-    def _strange_connections(self, sinks: object) -> None:
+    def _note_unknown_connections(self, sinks: object) -> None:
         """Note databases that settings name for sinks which are not there."""
         names = [connection_name(name) for name in sinks] if isinstance(sinks, dict) else None
         for name in self._settings.postgres_sink_connections:
@@ -131,7 +131,7 @@ class PipelineReader(Reader):
                 hint, params = did_you_mean(name, names), {"name": name}
                 self.diagnostics.append(Diagnostic("unknown-node", text, None, path, hint, Severity.WARNING, params))
 
-    def _remarks(self, connector: Connector, node: Declared[Any]) -> None:
+    def _note_remarks(self, connector: Connector, node: Declaration[Any]) -> None:
         """Note what does not go together with the settings of the application."""
         for remark in connector.remarks(self._settings):
             severity = Severity.ERROR if remark.fatal else Severity.WARNING
@@ -139,7 +139,7 @@ class PipelineReader(Reader):
             self.note(remark.code, origin, label, remark.text, remark.hint, severity=severity, field=remark.field)
 
     def _node_model(
-        self, section: str, raw: object, document: Document, path: tuple[Step, ...], label: str
+        self, section: str, raw: object, document: Document, path: tuple[PathStep, ...], label: str
     ) -> type[BaseModel] | None:
         if not isinstance(raw, dict):
             self.note("wrong-shape", document.origin(*path), label, "a node is a mapping with a `type`")
@@ -159,13 +159,13 @@ class PipelineReader(Reader):
         return model
 
 
-def _by_its_own_name(section: str, raw: Any) -> Any:
+def _normalize_type(section: str, raw: Any) -> Any:
     """A node whose type goes by another name here: a table of PostgreSQL, as a stream, is one that is followed."""
     followed = section == "sources" and isinstance(raw, dict) and raw.get("type") == "postgres"
     return {**raw, "type": "postgres_cdc"} if followed else raw
 
 
-def _out_of_options(model: type[BaseModel] | None, raw: Any) -> tuple[Any, tuple[Form, ...]]:
+def _flatten_options(model: type[BaseModel] | None, raw: Any) -> tuple[Any, tuple[Form, ...]]:
     """The fields of a node that stand below `options`, beside the others, where its kind lets them."""
     lets_them = model is not None and issubclass(model, Connector) and model.by_options
     if not lets_them or not isinstance(raw.get("options"), dict):

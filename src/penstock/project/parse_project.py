@@ -10,14 +10,14 @@ from penstock.connectors import registry
 from penstock.connectors.contract import Connector
 from penstock.errors import Diagnostic, Severity, did_you_mean
 from penstock.project import stream_project as written
-from penstock.project.declared import Declared
-from penstock.project.documents import Document, Step, TextFile
-from penstock.project.forms import FORMS, settled, written_path
+from penstock.project.declared import Declaration
+from penstock.project.documents import Document, PathStep, TextFile
+from penstock.project.forms import FORMS, normalize_forms, written_path
 from penstock.project.load import Documents
 from penstock.project.remarks import RemarkingReader
 from penstock.project.runtime import ConnectClusters, Runtime
 from penstock.project.template import Templates
-from penstock.project.variables import Environ, Unset, never, references, resolved
+from penstock.project.variables import Environ, UnsetVariable, find_references, never, resolve_variables
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -46,16 +46,16 @@ class StreamProject:
     """A project as written, element by element."""
 
     header: written.ProjectHeader
-    runtime_section: Declared[Runtime]
+    runtime_section: Declaration[Runtime]
     defaults: written.Defaults
-    rules: Declared[written.Rules]
+    rules: Declaration[written.Rules]
     templates: Templates
     environment: Environment | None
     environ: Environ
-    sources: tuple[Declared[written.Source], ...]
-    models: tuple[Declared[written.Model], ...]
-    tests: tuple[Declared[written.DataTest], ...]
-    exposures: tuple[Declared[written.Exposure], ...]
+    sources: tuple[Declaration[written.Source], ...]
+    models: tuple[Declaration[written.Model], ...]
+    tests: tuple[Declaration[written.DataTest], ...]
+    exposures: tuple[Declaration[written.Exposure], ...]
     refused: frozenset[str]
     """Ids of elements that are named but could not be parsed: a reference to one of them is no second mistake."""
 
@@ -73,7 +73,7 @@ class ProjectReader(RemarkingReader):
 
     def __init__(self, environ: Environ, *, stand_ins: bool = False) -> None:
         super().__init__(environ, stand_ins=stand_ins)
-        self._by_label: dict[str, Declared[Any]] = {}
+        self._by_label: dict[str, Declaration[Any]] = {}
         self._sql_files: dict[str, TextFile] = {}
         self._connect: ConnectClusters | None = None
 
@@ -85,7 +85,7 @@ class ProjectReader(RemarkingReader):
             hint = "begin with `project:` and below it `name: …`"
             self.note("missing-field", main.origin(), "project", "a project needs this section", hint, field="project")
         header = self._section(main, "project", written.ProjectHeader)
-        runtime, environment, env_vars = self._where(main, documents)
+        runtime, environment, env_vars = self._read_environment(main, documents)
         self._connect = runtime.value.connect
         own = self._section(main, "vars", _Vars)
         rules = self._section(main, "rules", written.Rules) or written.Rules()
@@ -94,7 +94,7 @@ class ProjectReader(RemarkingReader):
             header or written.ProjectHeader(name=documents.name),
             runtime,
             self._section(main, "defaults", written.Defaults) or written.Defaults(),
-            Declared(rules, main, ("rules",), "rules", main.value.get("rules")),
+            Declaration(rules, main, ("rules",), "rules", main.value.get("rules")),
             Templates(
                 documents.macros,
                 {**(own.values() if own else {}), **env_vars, **variables},
@@ -114,9 +114,9 @@ class ProjectReader(RemarkingReader):
 
     # Sections
 
-    def _where(
+    def _read_environment(
         self, main: Document, documents: Documents
-    ) -> tuple[Declared[Runtime], Environment | None, Mapping[str, Any]]:
+    ) -> tuple[Declaration[Runtime], Environment | None, Mapping[str, Any]]:
         """The runtime: of the environment that was chosen, else of the project."""
         if documents.environment is None:
             return self._runtime(main), None, {}
@@ -127,7 +127,7 @@ class ProjectReader(RemarkingReader):
             origin = main.origin("runtime", key=True)
             self.note("no-effect", origin, "runtime", text, hint, severity=Severity.WARNING, field="runtime")
         if not self.is_mapping(document, (), tuple(written.EnvironmentFile.model_fields), "an environment"):
-            nowhere = Declared(Runtime(), document, ("runtime",), "runtime")
+            nowhere = Declaration(Runtime(), document, ("runtime",), "runtime")
             return nowhere, Environment(name, "", asks_first=True, allow_destructive=False), {}
         if "runtime" not in document.value:
             hint = "add `runtime:`; leave it empty to run on this machine"
@@ -145,9 +145,9 @@ class ProjectReader(RemarkingReader):
         chosen = Environment(name, said.description, asks_first, safety.allow_destructive)
         return runtime, chosen, own.values() if own else {}
 
-    def _runtime(self, document: Document) -> Declared[Runtime]:
+    def _runtime(self, document: Document) -> Declaration[Runtime]:
         value = self._section(document, "runtime", Runtime) or Runtime()
-        return Declared(value, document, ("runtime",), "runtime")
+        return Declaration(value, document, ("runtime",), "runtime")
 
     def _section(self, document: Document, key: str, model: type[M]) -> M | None:
         if key not in document.value or (document.value[key] is None and key != "project"):
@@ -162,7 +162,7 @@ class ProjectReader(RemarkingReader):
 
     # Elements
 
-    def _elements(self, files: list[Document], section: str, model: type[M]) -> Iterator[Declared[M]]:
+    def _elements(self, files: list[Document], section: str, model: type[M]) -> Iterator[Declaration[M]]:
         for document in files:
             items = document.value.get(section)
             if items is None:
@@ -176,7 +176,7 @@ class ProjectReader(RemarkingReader):
                 if element is not None and self._is_first(element):
                     yield element
 
-    def _models(self, files: list[Document], texts: tuple[TextFile, ...]) -> Iterator[Declared[written.Model]]:
+    def _models(self, files: list[Document], texts: tuple[TextFile, ...]) -> Iterator[Declaration[written.Model]]:
         """Models of YAML files with their SQL, wherever that stands; then SQL files that no YAML speaks of."""
         by_name: dict[str, TextFile] = {}
         for text in texts:
@@ -195,18 +195,18 @@ class ProjectReader(RemarkingReader):
                 yield element
 
     def _element(
-        self, section: str, model: type[M], item: Any, document: Document, path: tuple[Step, ...]
-    ) -> Declared[M] | None:
+        self, section: str, model: type[M], item: Any, document: Document, path: tuple[PathStep, ...]
+    ) -> Declaration[M] | None:
         name = item.get("name") if isinstance(item, dict) else None
         label = f"{section}.{name if isinstance(name, str) else path[-1]}"
         texts: dict[str, TextFile] = {}
         if section == "models" and isinstance(item, dict):
-            item, texts = self._with_text(item, document, path, label)
-        form = settled(item, FORMS.get(section, ()))
-        self.point_out(form.used, form.twice, document, path, label)
+            item, texts = self._merge_sql_file(item, document, path, label)
+        form = normalize_forms(item, FORMS.get(section, ()))
+        self.note_forms(form.used, form.twice, document, path, label)
         paths = _LATER.get(section, ())
 
-        def later(steps: tuple[Step, ...]) -> bool:
+        def later(steps: tuple[PathStep, ...]) -> bool:
             is_salt = section == "models" and steps[:1] == ("security",) and steps[-1] == "salt"
             return is_salt or any(steps[: len(start)] == start for start in paths)
 
@@ -215,21 +215,21 @@ class ProjectReader(RemarkingReader):
         if value is None:
             self.refused.add(f"{section.removesuffix('s')}.{name}")
             return None
-        element = Declared(value, document, path, label, form.value, form.used, texts)
+        element = Declaration(value, document, path, label, form.value, form.used, texts)
         self.inert(section, form.value, document, path, label, form.used)
         match value:
             case written.Model():
-                self._connector(Declared(value, document, path, label, form.value, form.used))
-                self.distinct_columns(element)
+                self._check_connector(Declaration(value, document, path, label, form.value, form.used))
+                self.note_duplicate_columns(element)
             case written.Source():
-                self._table(Declared(value, document, path, label, form.value, form.used))
-                self.distinct_columns(element)
+                self._check_table(Declaration(value, document, path, label, form.value, form.used))
+                self.note_duplicate_columns(element)
             case _:
                 pass
         return element
 
-    def _with_text(
-        self, item: dict[str, Any], document: Document, path: tuple[Step, ...], label: str
+    def _merge_sql_file(
+        self, item: dict[str, Any], document: Document, path: tuple[PathStep, ...], label: str
     ) -> tuple[dict[str, Any], dict[str, TextFile]]:
         """A model with the SQL of its own file, and with what its SQL says by `config()`."""
         texts: dict[str, TextFile] = {}
@@ -241,12 +241,12 @@ class ProjectReader(RemarkingReader):
             item, texts = {**item, "sql": text.text}, {"sql": text}
         sql = item.get("sql")
         if isinstance(sql, str) and "config(" in sql:
-            from penstock.project.config_call import config_of
+            from penstock.project.config_call import parse_config_call
 
-            said, computed = config_of(sql)
+            said, computed = parse_config_call(sql)
             for key in computed:
                 note = f"the value of `{key}` in `config()` must be written out"
-                at = Declared(None, document, path, label, texts=texts).origin_inside("sql", sql.index("config("))
+                at = Declaration(None, document, path, label, texts=texts).origin_inside("sql", sql.index("config("))
                 self.note("template-syntax", at, f"{label}.sql", note)
             for key in sorted(said.keys() & item.keys()):
                 note = f"`{key}` stands here and in the `config()` of the SQL"
@@ -254,7 +254,7 @@ class ProjectReader(RemarkingReader):
             item = {**said, **item}
         return item, texts
 
-    def _is_first(self, element: Declared[Any]) -> bool:
+    def _is_first(self, element: Declaration[Any]) -> bool:
         key = f"{element.label.partition('.')[0]}.{element.value.name}"
         first = self._by_label.setdefault(key.casefold(), element)
         if first is element:
@@ -264,42 +264,44 @@ class ProjectReader(RemarkingReader):
         self.note("duplicate-name", element.origin_of("name"), element.label, text, name=element.value.name)
         return False
 
-    def _connector(self, element: Declared[written.Model]) -> None:
+    def _check_connector(self, element: Declaration[written.Model]) -> None:
         """A sink model that names one of our own connectors is checked against it, its variables filled in."""
         if (connector := element.value.advanced.connector) is not None:
             sink = None if connector.is_foreign(self._connect) else registry.find_sink(connector.type)
-            self._configured(element, ("advanced", "connector", "config"), sink, connector.as_sink(element.value.name))
+            self._check_config(
+                element, ("advanced", "connector", "config"), sink, connector.as_sink(element.value.name)
+            )
 
-    def _table(self, element: Declared[written.Source]) -> None:
+    def _check_table(self, element: Declaration[written.Source]) -> None:
         """A table that is looked up is checked against the source that reads it."""
         if (table := element.value.table) is not None:
-            self._configured(element, ("table", "config"), registry.find_source(table.type), table.as_source())
+            self._check_config(element, ("table", "config"), registry.find_source(table.type), table.as_source())
             if registry.find_source(table.type) is None:
                 hint = did_you_mean(table.type, registry.types("source"), otherwise="sources")
                 origin, path = element.origin_of("table", "type"), element.label_of("table", "type")
                 text = f"there is no source `{table.type}`"
                 self.diagnostics.append(Diagnostic("invalid-value", text, origin, path, hint))
 
-    def _configured(
+    def _check_config(
         self,
-        element: Declared[written.Model] | Declared[written.Source],
+        element: Declaration[written.Model] | Declaration[written.Source],
         inner: tuple[str, ...],
         model: type[Connector] | None,
         config: dict[str, Any],
     ) -> None:
         unset = [
-            Unset(name, path)
-            for name, default, path in references(config)
+            UnsetVariable(name, path)
+            for name, default, path in find_references(config)
             if not default and not self.environ.get(name)
         ]
         for reference in unset:
-            at = Unset(reference.name, (*inner, *reference.path))
+            at = UnsetVariable(reference.name, (*inner, *reference.path))
             self.unset(at, element.document, element.path, element.label, element.forms, Severity.WARNING)
         base = (*element.path, *written_path(element.document, element.path, inner, element.forms))
         if model and unset:
-            self.read_rest(model, config, unset, element.document, base, element.label_of(*inner))
+            self.read_with_stand_ins(model, config, unset, element.document, base, element.label_of(*inner))
         elif model:
-            raw, _ = resolved(config, self.environ)
+            raw, _ = resolve_variables(config, self.environ)
             self.read(model, raw, element.document, base, element.label_of(*inner))
 
 

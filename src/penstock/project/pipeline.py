@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from penstock.connectors.contract import Sink, Source
-from penstock.project.declared import Declared
+from penstock.project.declared import Declaration
 from penstock.settings import Settings
 from penstock.transforms.sql import SqlTransform
 
@@ -13,9 +13,9 @@ class Pipeline:
     """Nodes by name, in the order they were written."""
 
     name: str
-    sources: dict[str, Declared[Source]]
-    transforms: dict[str, Declared[SqlTransform]]
-    sinks: dict[str, Declared[Sink]]
+    sources: dict[str, Declaration[Source]]
+    transforms: dict[str, Declaration[SqlTransform]]
+    sinks: dict[str, Declaration[Sink]]
     refused: frozenset[str]
     """Names of nodes that could not be parsed: reading from one of them is no second mistake."""
     settings: Settings = field(default_factory=Settings, repr=False)

@@ -7,16 +7,16 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from penstock.errors import Diagnostic, Origin, Severity, did_you_mean
-from penstock.project.documents import Document, Step
+from penstock.project.documents import Document, PathStep
 from penstock.project.forms import Form, written_path
-from penstock.project.mistakes import is_cut_type, mistakes
-from penstock.project.stand_ins import filled_values, is_about
-from penstock.project.variables import Environ, Unset, never, resolved, unset_hint
+from penstock.project.mistakes import is_cut_type, validation_diagnostics
+from penstock.project.stand_ins import fill_stand_ins, is_stand_in_error
+from penstock.project.variables import Environ, UnsetVariable, never, resolve_variables, unset_hint
 
 M = TypeVar("M", bound=BaseModel)
 
 
-class Reader:
+class DocumentReader:
     """Collects diagnostics while documents are read.
 
     With `stand_ins`, a variable that is not set does not keep the rest of its element from being checked.
@@ -28,7 +28,7 @@ class Reader:
         self.diagnostics: list[Diagnostic] = []
         self.refused: set[str] = set()
 
-    def is_mapping(self, document: Document, base: tuple[Step, ...], keys: Sequence[str], what: str) -> bool:
+    def is_mapping(self, document: Document, base: tuple[PathStep, ...], keys: Sequence[str], what: str) -> bool:
         """Whether the value at `base` is a mapping. Keys that it may not have are noted."""
         value = document.value
         for step in base:
@@ -51,51 +51,51 @@ class Reader:
         model: type[M],
         raw: Any,
         document: Document,
-        path: tuple[Step, ...],
+        path: tuple[PathStep, ...],
         label: str,
         *,
         forms: Sequence[Form] = (),
-        later: Callable[[tuple[Step, ...]], bool] = never,
+        later: Callable[[tuple[PathStep, ...]], bool] = never,
     ) -> M | None:
         """The value as a model, its variables filled in, but for those at paths that are left for `later`."""
-        value, unset = resolved(raw, self.environ, later)
+        value, unset = resolve_variables(raw, self.environ, later)
         for reference in unset:
             self.unset(reference, document, path, label, forms, Severity.ERROR)
         if unset:
-            return self.read_rest(model, raw, unset, document, path, label, forms=forms, later=later)
+            return self.read_with_stand_ins(model, raw, unset, document, path, label, forms=forms, later=later)
         try:
             return model.model_validate(value)
         except ValidationError as error:
-            self.diagnostics += mistakes(model, error, value, document, path, label, forms)
-            return _without_unknown(model, value, error)
+            self.diagnostics += validation_diagnostics(model, error, value, document, path, label, forms)
+            return _drop_unknown_fields(model, value, error)
 
-    def read_rest(
+    def read_with_stand_ins(
         self,
         model: type[M],
         raw: Any,
-        unset: Sequence[Unset],
+        unset: Sequence[UnsetVariable],
         document: Document,
-        path: tuple[Step, ...],
+        path: tuple[PathStep, ...],
         label: str,
         *,
         forms: Sequence[Form] = (),
-        later: Callable[[tuple[Step, ...]], bool] = never,
+        later: Callable[[tuple[PathStep, ...]], bool] = never,
     ) -> M | None:
         """The value as a model, with stand-ins for variables that are not set: what they make of it is no mistake."""
-        for value in filled_values(raw, self.environ, unset, later) if self.stand_ins else ():
+        for value in fill_stand_ins(raw, self.environ, unset, later) if self.stand_ins else ():
             try:
                 return model.model_validate(value)
             except ValidationError as error:
-                if not is_about(error, value, unset):
-                    self.diagnostics += mistakes(model, error, value, document, path, label, forms)
-                    return _without_unknown(model, value, error)
+                if not is_stand_in_error(error, value, unset):
+                    self.diagnostics += validation_diagnostics(model, error, value, document, path, label, forms)
+                    return _drop_unknown_fields(model, value, error)
         return None
 
     def unset(
         self,
-        reference: Unset,
+        reference: UnsetVariable,
         document: Document,
-        path: tuple[Step, ...],
+        path: tuple[PathStep, ...],
         label: str,
         forms: Sequence[Form],
         severity: Severity,
@@ -122,7 +122,7 @@ class Reader:
         self.diagnostics.append(Diagnostic(code, text, origin, path, hint, severity, params))
 
 
-def _without_unknown(model: type[M], value: Any, error: ValidationError) -> M | None:
+def _drop_unknown_fields(model: type[M], value: Any, error: ValidationError) -> M | None:
     """The value without fields that there are not, if nothing else is wrong: the rest is checked all the same."""
     details = error.errors(include_url=False, include_context=False, include_input=False)
     if any(detail["type"] != "extra_forbidden" for detail in details):

@@ -4,23 +4,23 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock.errors import Severity
-from penstock.project.declared import Declared
-from penstock.project.documents import Document, Step
-from penstock.project.forms import Form, inert, written_path
-from penstock.project.reader import Reader
+from penstock.project.declared import Declaration
+from penstock.project.documents import Document, PathStep
+from penstock.project.forms import Form, inert_fields, written_path
+from penstock.project.reader import DocumentReader
 from penstock.project.secrets import SECRET_HINT, is_secret
-from penstock.project.variables import references
+from penstock.project.variables import find_references
 
 
-class RemarkingReader(Reader):
+class RemarkingReader(DocumentReader):
     """Reads values, and remarks on how they were written."""
 
-    def point_out(
+    def note_forms(
         self,
         used: tuple[Form, ...],
         twice: tuple[Form, ...],
         document: Document,
-        path: tuple[Step, ...],
+        path: tuple[PathStep, ...],
         label: str,
     ) -> None:
         for form in used:
@@ -40,13 +40,13 @@ class RemarkingReader(Reader):
         self,
         raw: Any,
         document: Document,
-        path: tuple[Step, ...],
+        path: tuple[PathStep, ...],
         label: str,
         forms: tuple[Form, ...],
-        later: Callable[[tuple[Step, ...]], bool],
+        later: Callable[[tuple[PathStep, ...]], bool],
     ) -> None:
         """A secret must not be filled in where it would be written into the manifest."""
-        for name, _, place in references(raw):
+        for name, _, place in find_references(raw):
             if is_secret(name, self.environ) and not later(place):
                 steps = written_path(document, path, place, forms)
                 text = f"`{name}` looks like a secret, and would be written into the manifest"
@@ -59,19 +59,19 @@ class RemarkingReader(Reader):
         section: str,
         raw: Any,
         document: Document,
-        path: tuple[Step, ...],
+        path: tuple[PathStep, ...],
         label: str,
         forms: tuple[Form, ...],
     ) -> None:
         """Say of every field that changes nothing here that it does not, and why."""
-        for field, why in inert(section, raw):
+        for field, why in inert_fields(section, raw):
             steps = written_path(document, path, field, forms)
             shown = ".".join([label, *map(str, steps)])
             origin = document.origin(*path, *steps, key=True)
             text = f"this changes nothing: {why}"
             self.note("no-effect", origin, shown, text, severity=Severity.INFO, field=field[-1])
 
-    def distinct_columns(self, element: Declared[Any]) -> None:
+    def note_duplicate_columns(self, element: Declaration[Any]) -> None:
         seen: set[str] = set()
         for position, column in enumerate(element.value.columns):
             if column.name.casefold() in seen:

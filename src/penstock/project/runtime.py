@@ -14,14 +14,14 @@ from penstock.clients.kafka.connection import KafkaCluster
 from penstock.clients.kafka_connect import Connect
 from penstock.clients.registry.client import Registry
 from penstock.clients.registry.schema_cache import SchemaBook
-from penstock.config import Frozen, Whole
+from penstock.config import FrozenModel, Whole
 
 
-def _one_or_many(value: object) -> object:
+def _split_list(value: object) -> object:
     return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
 
 
-def _addresses(servers: tuple[str, ...]) -> tuple[str, ...]:
+def _check_addresses(servers: tuple[str, ...]) -> tuple[str, ...]:
     for server in servers:
         if server.lower().startswith(("http://", "https://")):
             raise ValueError(
@@ -30,17 +30,17 @@ def _addresses(servers: tuple[str, ...]) -> tuple[str, ...]:
     return servers
 
 
-def _setting(value: str | int | float | bool) -> str:
+def _render_setting(value: str | int | float | bool) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-class Kafka(Frozen):
+class Kafka(FrozenModel):
     """The Kafka cluster that holds the topics. Without it, topics are directories."""
 
     bootstrap_servers: Annotated[
         tuple[str, ...],
-        BeforeValidator(_one_or_many, json_schema_input_type=str | list[str]),
-        AfterValidator(_addresses),
+        BeforeValidator(_split_list, json_schema_input_type=str | list[str]),
+        AfterValidator(_check_addresses),
     ]
     """One `host:port`, several separated by commas, or a list."""
     bootstrap_servers_internal: str | None = None
@@ -79,21 +79,21 @@ class Kafka(Frozen):
             ca=ca,
             certificate=certificate,
             key=key,
-            config={name: _setting(value) for name, value in self.config.items()},
+            config={name: _render_setting(value) for name, value in self.config.items()},
         )
 
 
-class RegistrySsl(Frozen):
+class RegistrySsl(FrozenModel):
     """How to trust the registry."""
 
     ca_location: str | None = None
     """The file with the certificates that are trusted. A relative path begins at the directory of the project."""
 
 
-class SchemaRegistry(Frozen):
+class SchemaRegistry(FrozenModel):
     """The registry that holds the schemas of topics."""
 
-    url: Annotated[tuple[str, ...], BeforeValidator(_one_or_many, json_schema_input_type=str | list[str])]
+    url: Annotated[tuple[str, ...], BeforeValidator(_split_list, json_schema_input_type=str | list[str])]
     """Where it answers: one address, several separated by commas, or a list."""
     username: str | None = Field(None, validation_alias=AliasChoices("username", "api_key"))
     """The user, for basic authentication. `api_key` is the same field."""
@@ -112,7 +112,7 @@ class SchemaRegistry(Frozen):
         return Registry(self.url, self.username, password, ca)
 
 
-class FlinkCluster(Frozen):
+class FlinkCluster(FrozenModel):
     """A Flink cluster. Queries run on Spark; what stands here is kept for those who run both."""
 
     type: str = "rest"
@@ -155,7 +155,7 @@ class FlinkCluster(Frozen):
     """How Kubernetes makes its pods."""
 
 
-class FlinkClusters(Frozen):
+class FlinkClusters(FrozenModel):
     """Flink clusters by name, one of them the default."""
 
     default: str | None = None
@@ -167,11 +167,11 @@ class FlinkClusters(Frozen):
 
     @model_validator(mode="after")
     def _default_exists(self) -> Self:
-        _names_one_of(self.default, self.clusters)
+        _check_default(self.default, self.clusters)
         return self
 
 
-class ConnectCluster(Frozen):
+class ConnectCluster(FrozenModel):
     """A cluster of Kafka Connect."""
 
     rest_url: str
@@ -188,7 +188,7 @@ class ConnectCluster(Frozen):
         return Connect(url, username, password)
 
 
-class ConnectClusters(Frozen):
+class ConnectClusters(FrozenModel):
     """Kafka Connect clusters by name, one of them the default."""
 
     default: str | None = None
@@ -198,16 +198,16 @@ class ConnectClusters(Frozen):
 
     @model_validator(mode="after")
     def _default_exists(self) -> Self:
-        _names_one_of(self.default, self.clusters)
+        _check_default(self.default, self.clusters)
         return self
 
 
-def _names_one_of(default: str | None, clusters: Mapping[str, object]) -> None:
+def _check_default(default: str | None, clusters: Mapping[str, object]) -> None:
     if default is not None and clusters and default not in clusters:
         raise ValueError(f"`default` names `{default}`, but the clusters are: {', '.join(clusters)}")
 
 
-class Gateway(Frozen):
+class GatewaySettings(FrozenModel):
     """The gateway that serves virtual topics."""
 
     admin_url: str | None = Field(None, validation_alias=AliasChoices("admin_url", "url"))
@@ -228,7 +228,7 @@ class Gateway(Frozen):
         return GatewayClient(self.admin_url, self.username, password, self.virtual_cluster or DEFAULT_CLUSTER)
 
 
-class Console(Frozen):
+class Console(FrozenModel):
     """Conduktor's console. Nothing is asked of it."""
 
     url: str
@@ -237,16 +237,16 @@ class Console(Frozen):
     """The key to its interface; never shown again."""
 
 
-class Conduktor(Frozen):
+class Conduktor(FrozenModel):
     """Conduktor's products."""
 
-    gateway: Gateway | None = None
+    gateway: GatewaySettings | None = None
     """The gateway that serves virtual topics."""
     console: Console | None = None
     """The console."""
 
 
-class Spark(Frozen):
+class Spark(FrozenModel):
     """Where and how Spark runs."""
 
     master: str = "local[*]"
@@ -256,26 +256,26 @@ class Spark(Frozen):
     """Any Spark property; it wins over the defaults."""
 
     @property
-    def is_here(self) -> bool:
+    def is_local(self) -> bool:
         """Whether queries run on this machine."""
         return self.master.startswith("local")
 
 
-class MlModel(Frozen):
+class MlModel(FrozenModel):
     """A model of machine learning."""
 
     path: str = Field(min_length=1)
     """Its file, in the format ONNX. A relative path begins at the directory of the project."""
 
 
-class Ml(Frozen):
+class Ml(FrozenModel):
     """Machine learning."""
 
     models: dict[str, MlModel] = {}
     """The models that `ML_PREDICT` and `ML_EVALUATE` ask, by name."""
 
 
-class Runtime(Frozen):
+class Runtime(FrozenModel):
     """The systems that the project runs on. Empty means: this machine, with directories as topics."""
 
     kafka: Kafka | None = None
@@ -298,7 +298,7 @@ class Runtime(Frozen):
         if self.kafka is None:
             return EMBEDDED
         schemas = SchemaBook(self.schema_registry.registry(root)) if self.schema_registry else None
-        both = Cluster(self.kafka.cluster(root, from_afar=not self.spark.is_here), schemas)
+        both = Cluster(self.kafka.cluster(root, from_afar=not self.spark.is_local), schemas)
         workers = self.connect.clusters if self.connect else {}
         connect = {name: cluster.connect() for name, cluster in workers.items()}
         gateway = self.conduktor.gateway if self.conduktor else None

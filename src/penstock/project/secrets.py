@@ -17,14 +17,14 @@ _WITH_PASSWORD: Final = re.compile(r"://[^/\s:@]*:[^\s@]+@")
 SECRET_HINT: Final = "give it to a connector or to `runtime` as `${NAME}`, or call it something else if it is none"
 
 
-def looks_secret(name: str) -> bool:
+def is_secret_name(name: str) -> bool:
     """Whether a key or a variable of this name is likely to hold what nobody may see."""
     return name not in _NAMES and _SECRET.search(name) is not None
 
 
 def is_secret(variable: str, environ: Environ) -> bool:
     """Whether a variable holds, by its name or by its value, what nobody may see."""
-    named = looks_secret(variable) or _SECRET_VARIABLE.search(variable) is not None
+    named = is_secret_name(variable) or _SECRET_VARIABLE.search(variable) is not None
     return named or _WITH_PASSWORD.search(environ.get(variable, "")) is not None
 
 
@@ -38,33 +38,33 @@ _IN_TEXT: Final = re.compile(
 )
 
 
-def without_secrets(value: Any, key: str = "") -> Any:
+def mask_secrets(value: Any, key: str = "") -> Any:
     """The value with secrets covered that were written out, also inside addresses.
 
     A reference such as `${NAME}` gives nothing away, and stays.
     """
     match value:
         case dict():
-            below = key if looks_secret(key) else ""
-            return {name: without_secrets(inner, below or str(name)) for name, inner in value.items()}
+            below = key if is_secret_name(key) else ""
+            return {name: mask_secrets(inner, below or str(name)) for name, inner in value.items()}
         case list() | tuple():
-            return [without_secrets(inner, key) for inner in value]
+            return [mask_secrets(inner, key) for inner in value]
         case str() if key in _SQL:
             return value
-        case str() if looks_secret(key) and value and not _REFERENCE.fullmatch(value):
+        case str() if is_secret_name(key) and value and not _REFERENCE.fullmatch(value):
             return COVER
         case str():
-            return _IN_TEXT.sub(_without_value, _IN_ADDRESS.sub(_without_password, value))
+            return _IN_TEXT.sub(_mask_value, _IN_ADDRESS.sub(_mask_password, value))
         case _:
-            return COVER if looks_secret(key) and isinstance(value, int | float) else value
+            return COVER if is_secret_name(key) and isinstance(value, int | float) else value
 
 
-def _without_password(found: re.Match[str]) -> str:
+def _mask_password(found: re.Match[str]) -> str:
     """`user:password@` without the password; what stands there alone may be a token."""
     if found[2] is None:
         return found[0] if _REFERENCE.fullmatch(found[1]) else f"{COVER}@"
     return found[0] if _REFERENCE.fullmatch(found[2][1:]) else f"{found[1]}:{COVER}@"
 
 
-def _without_value(found: re.Match[str]) -> str:
+def _mask_value(found: re.Match[str]) -> str:
     return found[0] if _REFERENCE.fullmatch(found[3].strip("\"'")) else f"{found[1]}{found[2]}{COVER}"

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from penstock.project.documents import Step
+from penstock.project.documents import PathStep
 from penstock.project.mistakes import existing_steps
-from penstock.project.variables import Environ, Unset, resolved
+from penstock.project.variables import Environ, UnsetVariable, resolve_variables
 
 _NAMING: Final = frozenset(
     {
@@ -22,18 +22,18 @@ _NAMING: Final = frozenset(
 _NUMBER: Final = "1"
 
 
-def filled_values(
-    raw: Any, environ: Environ, unset: Sequence[Unset], later: Callable[[tuple[Step, ...]], bool]
+def fill_stand_ins(
+    raw: Any, environ: Environ, unset: Sequence[UnsetVariable], later: Callable[[tuple[PathStep, ...]], bool]
 ) -> Iterator[Any]:
     """The value with stand-ins: names of variables at first, numbers then."""
     if any(step in _NAMING for reference in unset for step in reference.path):
         return
     for number in (None, _NUMBER):
         given = {reference.name: number or reference.name for reference in unset}
-        yield resolved(raw, {**environ, **given}, later)[0]
+        yield resolve_variables(raw, {**environ, **given}, later)[0]
 
 
-def is_about(error: ValidationError, value: Any, unset: Sequence[Unset]) -> bool:
+def is_stand_in_error(error: ValidationError, value: Any, unset: Sequence[UnsetVariable]) -> bool:
     """Whether something is wrong with a stand-in, or with what it stands in."""
     at = [reference.path for reference in unset]
     wrong = [existing_steps(value, detail["loc"]) for detail in error.errors(include_url=False, include_input=False)]

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from penstock.errors import Diagnostic, nearest
 from penstock.project.documents import TextFile
 from penstock.project.secrets import SECRET_HINT, is_secret
-from penstock.project.variables import REFERENCE, Environ, substituted, unset_hint
-from penstock.project.variables import references as variables_in
-from penstock.sql.parse.dialects import quoted
+from penstock.project.variables import REFERENCE, Environ, substitute_variables, unset_hint
+from penstock.project.variables import find_references as variables_in
+from penstock.sql.parse.dialects import quote_spark_identifier
 
 if TYPE_CHECKING:
     from penstock.project.jinja import Sandbox
@@ -59,7 +59,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Rendered:
+class RenderedSql:
     """SQL with each call replaced by a quoted node id; `written` maps a place in it back to the text as written."""
 
     sql: str
@@ -89,9 +89,9 @@ class Templates:
 
         return Sandbox(self.macros, self.variables, self.environ, self.environment)
 
-    def render(self, text: str) -> Rendered:
+    def render(self, text: str) -> RenderedSql:
         if all(_is_simple(mark[0]) for mark in MARK.finditer(text)):
-            return _filled_in(text, self.environ)
+            return _fill_calls(text, self.environ)
         return self._sandbox.rendered(text)
 
     def mistakes(self) -> list[Diagnostic]:
@@ -115,7 +115,7 @@ def _is_simple(mark: str) -> bool:
     return comment or _CALL.fullmatch(mark) is not None
 
 
-def _filled_in(text: str, environ: Environ) -> Rendered:
+def _fill_calls(text: str, environ: Environ) -> RenderedSql:
     """The text of a template that only calls `source` and `ref`."""
     parts: list[str] = []
     pieces: list[Piece] = []
@@ -138,13 +138,13 @@ def _filled_in(text: str, environ: Environ) -> Rendered:
             kind: Literal["source", "model"] = "source" if call[1] == "source" else "model"
             reference = Reference(kind, call[2] if call[2] is not None else call[3], start)
             references.append(reference)
-            put(quoted(reference.id), start, False)
+            put(quote_spark_identifier(reference.id), start, False)
         elif mark[0].startswith("$"):
             missing: list[str] = []
-            put(substituted(mark[0], environ, missing.append), start, False)
+            put(substitute_variables(mark[0], environ, missing.append), start, False)
             problems.extend(unset_problem(name, environ, start) for name in missing)
             problems.extend(
                 secret_problem(name, start) for name, _, _ in variables_in(mark[0]) if is_secret(name, environ)
             )
     put(text[position:], position, True)
-    return Rendered("".join(parts), tuple(references), tuple(problems), tuple(pieces))
+    return RenderedSql("".join(parts), tuple(references), tuple(problems), tuple(pieces))

@@ -7,21 +7,21 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from penstock.errors import Diagnostic, Origin, ProjectInvalid
-from penstock.project.documents import Step
+from penstock.project.documents import PathStep
 
 Environ: TypeAlias = Mapping[str, str]
 REFERENCE: Final = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
 @dataclass(frozen=True, slots=True)
-class Unset:
+class UnsetVariable:
     """A reference to a variable that has no value; `path` leads to the text that it stands in."""
 
     name: str
-    path: tuple[Step, ...]
+    path: tuple[PathStep, ...]
 
 
-def environ_of(root: Path, environment: str | None, real: Environ) -> Environ:
+def load_environ(root: Path, environment: str | None, real: Environ) -> Environ:
     """The variables that a project sees: `.env`, then `.env.<environment>`, then the real environment, which wins."""
     files = [root / ".env", *([root / f".env.{environment}"] if environment else [])]
     merged: dict[str, str] = {}
@@ -39,7 +39,7 @@ def environ_of(root: Path, environment: str | None, real: Environ) -> Environ:
     return {**merged, **real}
 
 
-def substituted(text: str, environ: Environ, missing: Callable[[str], None]) -> str:
+def substitute_variables(text: str, environ: Environ, missing: Callable[[str], None]) -> str:
     """A text with its references filled in; one without a value stays as it is. `$${` stands for a plain `${`."""
 
     def value(found: re.Match[str]) -> str:
@@ -60,18 +60,20 @@ def unset_hint(name: str) -> str:
     return f"set it, put it into `.env`, or give a default: `${{{name}:-default}}`"
 
 
-def never(_: tuple[Step, ...]) -> bool:
+def never(_: tuple[PathStep, ...]) -> bool:
     return False
 
 
-def resolved(raw: Any, environ: Environ, later: Callable[[tuple[Step, ...]], bool] = never) -> tuple[Any, list[Unset]]:
+def resolve_variables(
+    raw: Any, environ: Environ, later: Callable[[tuple[PathStep, ...]], bool] = never
+) -> tuple[Any, list[UnsetVariable]]:
     """A value with the references in its texts filled in, but for those at paths that are left for `later`."""
-    unset: list[Unset] = []
+    unset: list[UnsetVariable] = []
 
-    def walk(value: Any, path: tuple[Step, ...]) -> Any:
+    def walk(value: Any, path: tuple[PathStep, ...]) -> Any:
         match value:
             case str() if "${" in value and not later(path):
-                return substituted(value, environ, lambda name: unset.append(Unset(name, path)))
+                return substitute_variables(value, environ, lambda name: unset.append(UnsetVariable(name, path)))
             case dict():
                 return {key: walk(inner, (*path, key)) for key, inner in value.items()}
             case list():
@@ -82,16 +84,16 @@ def resolved(raw: Any, environ: Environ, later: Callable[[tuple[Step, ...]], boo
     return walk(raw, ()), unset
 
 
-def references(raw: Any, path: tuple[Step, ...] = ()) -> Iterator[tuple[str, bool, tuple[Step, ...]]]:
+def find_references(raw: Any, path: tuple[PathStep, ...] = ()) -> Iterator[tuple[str, bool, tuple[PathStep, ...]]]:
     """Every variable that a value refers to, whether it has a default, and the path of its text."""
     match raw:
         case str() if "${" in raw:
             yield from ((m[2], m[3] is not None, path) for m in REFERENCE.finditer(raw) if m[2])
         case dict():
             for key, inner in raw.items():
-                yield from references(inner, (*path, key))
+                yield from find_references(inner, (*path, key))
         case list() | tuple():
             for position, inner in enumerate(raw):
-                yield from references(inner, (*path, position))
+                yield from find_references(inner, (*path, position))
         case _:
             pass

@@ -4,16 +4,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from penstock.errors import Diagnostic
-from penstock.graph.data_tests import columns_in
-from penstock.graph.graph import DataTest, Graph, Node
-from penstock.graph.lineage import changes_of
-from penstock.keyed.operators import described
+from penstock.graph.data_tests import assertion_columns
+from penstock.graph.graph import Graph, LinkedTest, Node
+from penstock.graph.lineage import describe_changes
+from penstock.keyed.operators import describe_operator
 from penstock.manifest.graph_model import DagColumn
 from penstock.manifest.model import KeyedStep, Manifest, Step
 from penstock.project import stream_project as written
-from penstock.project.secrets import without_secrets
+from penstock.project.secrets import mask_secrets
 from penstock.site.model import Site, SiteColumn, SiteNode, SiteNote, SiteRule, SiteTest
-from penstock.sql.rewrite.render import laid_out
+from penstock.sql.rewrite.render import format_sql
 from penstock.transforms.sql import SqlTransform
 
 _RULES_FOR: Final[Mapping[str, tuple[str, ...]]] = {
@@ -60,7 +60,7 @@ def _node(
         access=_access(element),
         tags=node.tags,
         topic=_topic(node),
-        url=without_secrets(element.url) if isinstance(element, written.Exposure) else None,
+        url=mask_secrets(element.url) if isinstance(element, written.Exposure) else None,
         origin=str(node.origin),
         columns=None if columns is None else tuple(_column(column, tests) for column in columns),
         sql_written=element.sql if isinstance(element, written.Model | SqlTransform) else None,
@@ -87,7 +87,7 @@ def _topic(node: Node) -> str | None:
     return node.element.topic if isinstance(node.element, written.Source) else None
 
 
-def _column(column: DagColumn, tests: Sequence[DataTest]) -> SiteColumn:
+def _column(column: DagColumn, tests: Sequence[LinkedTest]) -> SiteColumn:
     return SiteColumn(
         name=column.name,
         type=column.type,
@@ -99,10 +99,10 @@ def _column(column: DagColumn, tests: Sequence[DataTest]) -> SiteColumn:
     )
 
 
-def _tests_of_column(name: str, tests: Sequence[DataTest]) -> Iterator[str]:
+def _tests_of_column(name: str, tests: Sequence[LinkedTest]) -> Iterator[str]:
     for test in tests:
         for assertion in test.element.assertions:
-            if name.casefold() in {word.casefold() for word in columns_in(assertion)}:
+            if name.casefold() in {word.casefold() for word in assertion_columns(assertion)}:
                 yield assertion.kind
 
 
@@ -110,12 +110,12 @@ def _sql_run(node: Node, manifest: Manifest) -> str | None:
     """The SQL that Spark runs for a node, in its own query or, for a view, in the first one that reads it."""
     own = manifest.producer(node.id)
     steps = [step for query in ([own] if own else manifest.queries) for step in query.steps if step.node == node.id]
-    texts = [laid_out(step.sql) if isinstance(step, Step) else _operator(step) for step in steps]
+    texts = [format_sql(step.sql) if isinstance(step, Step) else _operator(step) for step in steps]
     return "\n\n".join(texts) or None
 
 
 def _operator(step: KeyedStep) -> str:
-    return f"-- {step.view}: {described(step.operator)} over {', '.join(step.inputs)}"
+    return f"-- {step.view}: {describe_operator(step.operator)} over {', '.join(step.inputs)}"
 
 
 def _event_time(node: Node) -> str | None:
@@ -123,7 +123,7 @@ def _event_time(node: Node) -> str | None:
     return f"{time.column}, up to {time.delay_ms / 1000:g} s late" if time else None
 
 
-def _test(test: DataTest) -> SiteTest:
+def _test(test: LinkedTest) -> SiteTest:
     shown = tuple(_assertion(assertion) for assertion in test.element.assertions)
     return SiteTest(test.name, test.element.type, test.element.description, shown)
 
@@ -176,7 +176,7 @@ def _facts(node: Node) -> Iterator[tuple[str, str]]:
                 yield from ((f"Freshness {word} after", f"{ms / 1000:g} s") for word, ms in times.items() if ms)
             yield from _section("Schema", source.schema_, leave_out=("definition",))
         case written.Model() as model:
-            if (changes := changes_of(node)) is not None:
+            if (changes := describe_changes(node)) is not None:
                 yield "Rows", changes
             if node.topic is not None:
                 yield "Partitions", str(node.topic.partitions or 1)

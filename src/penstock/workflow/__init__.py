@@ -147,7 +147,7 @@ def _run(
 
     found = plan(project, once=once) if chosen is None else chosen
     if found.refusals:
-        raise PlanRefused.because(found.refusals)
+        raise PlanRefused.from_refusals(found.refusals)
     begun = time.monotonic()
     with host_run(project, found, say=_say_nothing, warn=_say_nothing) as hosted:
         request = _EventStop(hosted, stop, project.settings.shutdown_budget_secs)

@@ -7,7 +7,7 @@ from typing import Any
 from penstock.clients.jvm.maven import Package, fetch, is_fetched
 from penstock.connectors.registry import Role, packages
 from penstock.manifest.model import Manifest
-from penstock.project.variables import Environ, resolved
+from penstock.project.variables import Environ, resolve_variables
 
 
 def packages_of(manifest: Manifest, environ: Environ) -> tuple[Package, ...]:
@@ -17,7 +17,7 @@ def packages_of(manifest: Manifest, environ: Environ) -> tuple[Package, ...]:
         *(("source", source) for query in manifest.queries for entry in query.inputs for source in entry.sources),
         *(("sink", output.sink) for query in manifest.queries for output in query.outputs),
     ]
-    return packages((role, resolved(dict(config), environ)[0]) for role, config in configs)
+    return packages((role, resolve_variables(dict(config), environ)[0]) for role, config in configs)
 
 
 def fetch_packages(packages: Iterable[Package], say: Callable[[str], None]) -> list[Path]:

@@ -14,7 +14,7 @@ from penstock.connectors.topic import TopicSource
 from penstock.errors import Diagnostic, ProjectInvalid, ServiceError
 from penstock.graph.graph import Graph
 from penstock.manifest.model import Manifest
-from penstock.project.variables import resolved
+from penstock.project.variables import resolve_variables
 from penstock.workflow.dead_letters import mask_dead_letters
 from penstock.workflow.stages import Checked, compiled, node_named
 
@@ -95,10 +95,10 @@ def _ask(source: Source) -> None:
 
 def _error_topic(graph: Graph, name: str) -> str | None:
     """The topic for errors of a source or a model, if that is what is named."""
-    of = graph.named(name.removesuffix(ERRORS)) if name.endswith(ERRORS) and graph.named(name) is None else None
+    of = graph.find_node(name.removesuffix(ERRORS)) if name.endswith(ERRORS) and graph.find_node(name) is None else None
     return error_topic(of.id) if of is not None and of.kind not in ("exposure", "sink") else None
 
 
 def _filled(checked: Checked, config: dict[str, Any]) -> dict[str, Any]:
-    value, _ = resolved(config, checked.environ)
+    value, _ = resolve_variables(config, checked.environ)
     return dict(value)

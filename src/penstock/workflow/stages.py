@@ -10,12 +10,12 @@ from typing import Any, Final
 from penstock.clients.clusters import Clusters
 from penstock.connectors.contract import Sink, Source
 from penstock.errors import Diagnostic, PlanRefused, ProjectInvalid, Severity, did_you_mean, has_errors
-from penstock.graph.consequences import causes_first
+from penstock.graph.consequences import order_by_cause
 from penstock.graph.graph import Graph, Node
 from penstock.graph.link import link
-from penstock.graph.memory import Memory
+from penstock.graph.memory import AnalysisCache
 from penstock.graph.ml import model_files
-from penstock.graph.schemas import ask_registry, ask_tables, discover, with_keys
+from penstock.graph.schemas import ask_registry, ask_tables, discover_columns, with_keys
 from penstock.manifest.compile import compile
 from penstock.manifest.model import Manifest
 from penstock.plan.brokers import ask_brokers
@@ -165,8 +165,8 @@ def check(target: Target | Path, *, ignore_runtime: bool = False, governed: bool
             diagnostics += ask_registry(project, documents.root, only_read=not target.ask_registry)
             diagnostics += ask_tables(project, documents.root)
         project = with_keys(project, documents.root)
-        memory = Memory(documents.root)
-        graph, notes = link(project, discover(project, documents.root), memory, date.today())
+        memory = AnalysisCache(documents.root)
+        graph, notes = link(project, discover_columns(project, documents.root), memory, date.today())
         if target.remember:
             memory.save()
         diagnostics += notes
@@ -175,7 +175,7 @@ def check(target: Target | Path, *, ignore_runtime: bool = False, governed: bool
     counted = [d for d in diagnostics if not (ignore_runtime and d.path.partition(".")[0] == "runtime")]
     if not governed:
         counted = [replace(d, severity=Severity.WARNING) if d.code in GOVERNANCE else d for d in counted]
-    ordered = causes_first(counted, graph)
+    ordered = order_by_cause(counted, graph)
     if target.takes_unset:
         ordered = tuple(replace(d, severity=Severity.WARNING) if d.code == UNSET else d for d in ordered)
     ordered = tuple(_strictly(d) if target.strict else d for d in ordered)
@@ -238,7 +238,7 @@ def planned(
 
 
 def node_named(graph: Graph, name: str) -> Node:
-    node = graph.named(name)
+    node = graph.find_node(name)
     if node is None:
         text = f"there is no node `{name}` in this project"
         hint = did_you_mean(name, (n.name for n in graph.nodes.values()))

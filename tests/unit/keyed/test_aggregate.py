@@ -11,22 +11,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.keyed.aggregate import AggregateKernel
-from penstock.keyed.operators import BEFORE, NOW, OP, ORDER, SIGN, Aggregate, Call
+from penstock.keyed.operators import BEFORE, NOW, OP, ORDER, SIGN, Aggregate, AggregateCall
 from tests.unit.keyed.turns import ORDER_FIELDS, Bucket, Row, apply
 from tests.unit.keyed.values import KINDS, NAN, plain, smaller_first, values
 
 OF_ALL = (
-    Call("rows", "count"),
-    Call("n", "count", "x"),
-    Call("different", "count", "x", distinct=True),
-    Call("low", "min", "x"),
-    Call("high", "max", "x"),
-    Call("first", "first", "x"),
-    Call("last", "last", "x"),
-    Call("all", "list", "x"),
-    Call("each", "list", "x", distinct=True),
+    AggregateCall("rows", "count"),
+    AggregateCall("n", "count", "x"),
+    AggregateCall("different", "count", "x", distinct=True),
+    AggregateCall("low", "min", "x"),
+    AggregateCall("high", "max", "x"),
+    AggregateCall("first", "first", "x"),
+    AggregateCall("last", "last", "x"),
+    AggregateCall("all", "list", "x"),
+    AggregateCall("each", "list", "x", distinct=True),
 )
-OF_NUMBERS = (*OF_ALL, Call("total", "sum", "x"), Call("total_of_different", "sum", "x", distinct=True))
+OF_NUMBERS = (
+    *OF_ALL,
+    AggregateCall("total", "sum", "x"),
+    AggregateCall("total_of_different", "sum", "x", distinct=True),
+)
 NUMBERS = ("byte", "short", "int", "long", "float", "double", "decimal", "wide")
 
 
@@ -47,7 +51,7 @@ class Model:
         self.seen: dict[Any, list[Any]] = {}
         self.touched: dict[Any, int] = {}
 
-    def turn(self, rows: list[Row], now: int) -> dict[Any, Row]:
+    def process_batch(self, rows: list[Row], now: int) -> dict[Any, Row]:
         ttl = self.aggregate.ttl_ms
         for key in [key for key, at in self.touched.items() if ttl is not None and now - at >= ttl]:
             del self.rows[key], self.seen[key], self.touched[key]
@@ -73,7 +77,7 @@ class Model:
             del self.rows[key], self.seen[key], self.touched[key]
         return {key: {call.name: self.result(call, key) for call in self.aggregate.calls} for key in self.rows}
 
-    def result(self, call: Call, key: Any) -> Any:
+    def result(self, call: AggregateCall, key: Any) -> Any:
         if call.argument is None:
             return self.rows[key]
         seen = self.seen[key]
@@ -135,13 +139,13 @@ def follow(aggregate: Aggregate, schema: pa.Schema, turns: list[tuple[int, list[
             was = folded.get((plain(change["k"]),))
             assert plain(before) == plain(was and {call.name: was[call.name] for call in aggregate.calls})
         apply(folded, changes, ["k"])
-        expected = model.turn(rows, now)
+        expected = model.process_batch(rows, now)
         assert {
             key[0]: plain({call.name: row[call.name] for call in aggregate.calls}) for key, row in folded.items()
         } == {key: plain(calls) for key, calls in expected.items()}
 
 
-def calls_for(kind: str) -> tuple[Call, ...]:
+def calls_for(kind: str) -> tuple[AggregateCall, ...]:
     return OF_NUMBERS if kind in NUMBERS else OF_ALL
 
 
@@ -156,7 +160,7 @@ def test_every_call_over_values_of_every_type(kind: str, signed: bool, data: st.
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data())
 def test_keys_of_every_type(kind: str, data: st.DataObject) -> None:
-    aggregate = Aggregate(("k",), (Call("n", "count"), Call("x", "sum", "x")), with_before=True)
+    aggregate = Aggregate(("k",), (AggregateCall("n", "count"), AggregateCall("x", "sum", "x")), with_before=True)
     follow(aggregate, schema_of("long", kind), data.draw(histories(kind, "long", signed=False)))
 
 
@@ -183,7 +187,7 @@ def changes_of(changes: list[Row]) -> list[tuple[Any, ...]]:
 
 def test_two_keys_are_one_only_if_both_columns_are_equal() -> None:
     schema = pa.schema([("a", pa.string()), ("b", pa.float64()), (NOW, pa.int64())])
-    bucket = Bucket(Aggregate(("a", "b"), (Call("n", "count"),)), schema)
+    bucket = Bucket(Aggregate(("a", "b"), (AggregateCall("n", "count"),)), schema)
     keys = [("x", None), (None, 0.0), (None, None), ("x", None), (None, -0.0), ("x", NAN), ("x", NAN)]
     found = bucket.told([{"a": a, "b": b, NOW: 0} for a, b in keys])
     counted = {(change["a"], plain(change["b"])): change["n"] for change in found}
@@ -192,21 +196,21 @@ def test_two_keys_are_one_only_if_both_columns_are_equal() -> None:
 
 
 def test_without_keys_there_is_one_row() -> None:
-    bucket = bucket_of(Aggregate((), (Call("n", "count"),)))
+    bucket = bucket_of(Aggregate((), (AggregateCall("n", "count"),)))
     assert bucket.told([row("a", 1, 0), row("b", 1, 1)]) == [{"n": 2, OP: "i"}]
     assert bucket.told([row(None, 1, 0)]) == [{"n": 3, OP: "u"}]
     assert bucket.told([]) == []
 
 
 def test_a_sum_of_nulls_is_null_also_after_the_values_have_gone() -> None:
-    bucket = bucket_of(Aggregate(("k",), (Call("x", "sum", "x"),), signed=True))
+    bucket = bucket_of(Aggregate(("k",), (AggregateCall("x", "sum", "x"),), signed=True))
     assert changes_of(bucket.told([row("a", None, 0), row("a", 5, 1)])) == [("a", 5, "i")]
     assert changes_of(bucket.told([row("a", 5, 0, sign=-1)])) == [("a", None, "u")]
     assert changes_of(bucket.told([row("a", None, 0, sign=-1)])) == [("a", None, "d")]
 
 
 def test_rows_that_go_are_netted_with_those_that_come() -> None:
-    bucket = bucket_of(Aggregate(("k",), (Call("high", "max", "x"), Call("n", "count")), signed=True))
+    bucket = bucket_of(Aggregate(("k",), (AggregateCall("high", "max", "x"), AggregateCall("n", "count")), signed=True))
     assert changes_of(bucket.told([row("a", 9, 0, sign=-1), row("a", 9, 1), row("a", 2, 2)])) == [("a", 2, 1, "i")]
     assert bucket.told([row("a", 9, 0, sign=-1), row("a", 9, 1)]) == []
 
@@ -222,7 +226,7 @@ def test_what_was_never_there_can_go_without_harm(kind: str) -> None:
 
 
 def test_a_row_that_goes_from_a_forgotten_key_says_nothing() -> None:
-    bucket = bucket_of(Aggregate(("k",), (Call("each", "count", "x", distinct=True),), signed=True, ttl_ms=10))
+    bucket = bucket_of(Aggregate(("k",), (AggregateCall("each", "count", "x", distinct=True),), signed=True, ttl_ms=10))
     assert changes_of(bucket.told([row("a", 5, 0), row("b", 6, 1)], now=0)) == [("a", 1, "i"), ("b", 1, "i")]
     assert changes_of(bucket.told([row("b", 7, 0, now=5)], now=5)) == [("b", 2, "u")]
     assert bucket.told([row("a", 5, 0, sign=-1, now=12)], now=12) == []
@@ -233,7 +237,7 @@ def test_a_row_that_goes_from_a_forgotten_key_says_nothing() -> None:
 
 
 def test_a_row_that_changes_nothing_still_keeps_its_key_alive() -> None:
-    bucket = bucket_of(Aggregate(("k",), (Call("high", "max", "x"),), ttl_ms=10))
+    bucket = bucket_of(Aggregate(("k",), (AggregateCall("high", "max", "x"),), ttl_ms=10))
     assert changes_of(bucket.told([row("a", 5, 0, now=0), row("b", 5, 0, now=0)], now=0)) == [
         ("a", 5, "i"),
         ("b", 5, "i"),
@@ -258,21 +262,21 @@ def test_a_row_that_changes_nothing_still_keeps_its_key_alive() -> None:
 def test_a_sum_that_has_no_room_stops_with_its_key(kind: pa.DataType, values: list[Any]) -> None:
     schema = pa.schema([("k", pa.string()), ("x", kind), (NOW, pa.int64())])
     for distinct in (False, True):
-        bucket = Bucket(Aggregate(("k",), (Call("total", "sum", "x", distinct),)), schema)
+        bucket = Bucket(Aggregate(("k",), (AggregateCall("total", "sum", "x", distinct),)), schema)
         bucket.told([{"k": key, "x": values[0], NOW: 0} for key in "ab"])
         with pytest.raises(ArithmeticError, match=r"a sum of the key \(b\) has no room in (BIGINT|DECIMAL\(38, 0\))$"):
             bucket.told([{"k": "b", "x": values[1], NOW: 0}] * 2)
 
 
 def test_a_sum_may_leave_its_type_on_the_way() -> None:
-    bucket = bucket_of(Aggregate(("k",), (Call("x", "sum", "x"),)))
+    bucket = bucket_of(Aggregate(("k",), (AggregateCall("x", "sum", "x"),)))
     big = 2**63 - 1
     assert bucket.told([row("a", value, 0) for value in (big, big, -big, -5)])[0]["x"] == big - 5
 
 
 def test_the_types_of_results() -> None:
     fields = [(kind, KINDS[kind][0]) for kind in NUMBERS]
-    calls = (*(Call(f"sum_{kind}", "sum", kind) for kind in NUMBERS), Call("all", "list", "short"))
+    calls = (*(AggregateCall(f"sum_{kind}", "sum", kind) for kind in NUMBERS), AggregateCall("all", "list", "short"))
     output = AggregateKernel(Aggregate((), calls), pa.schema([*fields, (NOW, pa.int64())])).output
     assert dict(zip(output.names, map(str, output.types), strict=True)) == {
         "sum_byte": "int64",

@@ -50,7 +50,7 @@ class Model:
     told: ChangeJoin
     sides: tuple[dict[str, list[Any]], dict[str, list[Any]]] = field(default_factory=lambda: ({}, {}))
 
-    def turn(self, inputs: tuple[list[Row], list[Row]], now: int) -> Counter[str]:
+    def process_batch(self, inputs: tuple[list[Row], list[Row]], now: int) -> Counter[str]:
         self.sides = (self._fresh(self.sides[0], now), self._fresh(self.sides[1], now))
         before = self.joined()
         for side, rows, names in zip(self.sides, inputs, ("kna", "kmb"), strict=True):
@@ -110,8 +110,8 @@ def test_what_comes_out_is_what_makes_the_old_join_the_new_one(
     now = 0
     for lefts, rights, pause in turns:
         now += pause
-        expected = model.turn((lefts, rights), now)
-        done = run.turn([{**row, NOW: now} for row in lefts], [{**row, NOW: now} for row in rights], now=now)
+        expected = model.process_batch((lefts, rights), now)
+        done = run.process_batch([{**row, NOW: now} for row in lefts], [{**row, NOW: now} for row in rights], now=now)
         assert net(done.output) == expected
 
 
@@ -125,33 +125,33 @@ def right(value: float, sign: int = 1, key: str | None = "x") -> Row:
 
 def test_a_row_without_a_partner_goes_when_one_comes_and_returns_when_it_has_left() -> None:
     run = runner(told("left"))
-    assert tuples(run.turn([left(1)], []).output) == [("x", [("v", 1)], None, 1)]
-    assert sorted(tuples(run.turn([], [right(0.5)]).output), key=str) == [
+    assert tuples(run.process_batch([left(1)], []).output) == [("x", [("v", 1)], None, 1)]
+    assert sorted(tuples(run.process_batch([], [right(0.5)]).output), key=str) == [
         ("x", [("v", 1)], 0.5, 1),
         ("x", [("v", 1)], None, -1),
     ]
-    assert tuples(run.turn([], [right(0.7)]).output) == [("x", [("v", 1)], 0.7, 1)]
-    assert len(tuples(run.turn([], [right(0.5, -1), right(0.7, -1)]).output)) == 3
+    assert tuples(run.process_batch([], [right(0.7)]).output) == [("x", [("v", 1)], 0.7, 1)]
+    assert len(tuples(run.process_batch([], [right(0.5, -1), right(0.7, -1)]).output)) == 3
     assert len(run.rows("right")) == 0
 
 
 def test_an_update_that_changes_nothing_that_comes_out_is_silent() -> None:
     run = runner(told("full"))
-    run.turn([left(1), left(2)], [right(0.5)])
-    assert run.turn([left(1, -1), left(1)], [right(0.5, -1), right(0.5)]).output.num_rows == 0
-    assert run.turn([], []).output.num_rows == 0
+    run.process_batch([left(1), left(2)], [right(0.5)])
+    assert run.process_batch([left(1, -1), left(1)], [right(0.5, -1), right(0.5)]).output.num_rows == 0
+    assert run.process_batch([], []).output.num_rows == 0
 
 
 def test_keys_with_nulls_never_match_and_are_kept_only_where_they_come_out() -> None:
     run = runner(told("left"))
-    output = run.turn([left(1, key=None)], [right(0.5, key=None)]).output
+    output = run.process_batch([left(1, key=None)], [right(0.5, key=None)]).output
     assert tuples(output) == [(None, [("v", 1)], None, 1)]
     assert (len(run.rows("left")), len(run.rows("right"))) == (1, 0)
 
 
 def test_a_row_that_was_not_touched_for_long_is_as_if_never_seen() -> None:
     run = runner(told("inner", ttl_ms=10))
-    run.turn([left(1), left(2)], [], now=0)
-    run.turn([left(2)], [], now=5)
-    assert tuples(run.turn([], [right(0.5)], now=10).output) == [("x", [("v", 2)], 0.5, 1)] * 2
-    assert run.turn([left(1, -1)], [], now=11).output.num_rows == 0
+    run.process_batch([left(1), left(2)], [], now=0)
+    run.process_batch([left(2)], [], now=5)
+    assert tuples(run.process_batch([], [right(0.5)], now=10).output) == [("x", [("v", 2)], 0.5, 1)] * 2
+    assert run.process_batch([left(1, -1)], [], now=11).output.num_rows == 0

@@ -7,16 +7,16 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.keyed.kernel import Turn
-from penstock.keyed.operators import BEFORE, NOW, OP, ORDER, Aggregate, Call
+from penstock.keyed.kernel import KernelResult
+from penstock.keyed.operators import BEFORE, NOW, OP, ORDER, Aggregate, AggregateCall
 from tests.unit.keyed.turns import ORDER_FIELDS, TIME, Bucket, Row, apply
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 CALLS = (
-    Call("n", "count"),
-    Call("total", "sum", "x"),
-    Call("different", "count", "x", distinct=True),
-    Call("last", "last", "x"),
+    AggregateCall("n", "count"),
+    AggregateCall("total", "sum", "x"),
+    AggregateCall("different", "count", "x", distinct=True),
+    AggregateCall("last", "last", "x"),
 )
 SCHEMA = pa.schema(
     [
@@ -46,19 +46,21 @@ def row(key: str | None, end: int, value: int | None, place: int = 0, now: int =
 class Windows:
     """A bucket that takes turns at watermarks."""
 
-    def __init__(self, lateness_ms: int, calls: tuple[Call, ...] = CALLS, *, with_before: bool = False) -> None:
+    def __init__(
+        self, lateness_ms: int, calls: tuple[AggregateCall, ...] = CALLS, *, with_before: bool = False
+    ) -> None:
         told = Aggregate(("k", "end"), calls, with_before=with_before, closes="end", lateness_ms=lateness_ms)
         self.bucket = Bucket(told, SCHEMA)
 
-    def turn(self, watermark: int | None, rows: list[Row]) -> Turn:
-        return self.bucket.turn(rows, watermark=watermark)
+    def process_batch(self, watermark: int | None, rows: list[Row]) -> KernelResult:
+        return self.bucket.process_batch(rows, watermark=watermark)
 
     def changes(self, watermark: int | None, *rows: Row) -> list[tuple[Any, ...]]:
-        found = self.turn(watermark, list(rows)).output.to_pylist()
+        found = self.process_batch(watermark, list(rows)).output.to_pylist()
         return sorted(tuple(change.values()) for change in found)
 
 
-COUNT = (Call("n", "count"),)
+COUNT = (AggregateCall("n", "count"),)
 
 
 def test_a_window_is_silent_until_the_watermark_has_reached_its_end_and_then_comes_out_once() -> None:
@@ -72,10 +74,10 @@ def test_a_window_is_silent_until_the_watermark_has_reached_its_end_and_then_com
 
 def test_a_row_within_the_lateness_corrects_its_window_and_a_later_one_is_late() -> None:
     windows = Windows(50, COUNT)
-    windows.turn(0, [row("a", 100, 1)])
+    windows.process_batch(0, [row("a", 100, 1)])
     assert windows.changes(100) == [("a", moment(100), 1, "i")]
     assert windows.changes(149, row("a", 100, 1)) == [("a", moment(100), 2, "u")]
-    late = windows.turn(150, [row("a", 100, 1), row("a", 200, 1)])
+    late = windows.process_batch(150, [row("a", 100, 1), row("a", 200, 1)])
     assert (late.late, late.output.num_rows) == (1, 0)
 
 
@@ -86,20 +88,20 @@ def test_a_window_whose_rows_all_come_after_its_end_comes_out_at_once() -> None:
 
 
 def test_a_correction_that_changes_no_value_is_not_told() -> None:
-    windows = Windows(50, (Call("high", "max", "x"),))
+    windows = Windows(50, (AggregateCall("high", "max", "x"),))
     assert windows.changes(100, row("a", 100, 7)) == [("a", moment(100), 7, "i")]
     assert windows.changes(110, row("a", 100, 3)) == []
 
 
 def test_state_goes_when_nothing_can_change_it_any_more() -> None:
     windows = Windows(50)
-    turn = windows.turn(100, [row("a", 100, 1), row("b", 130, 1), row("c", 160, 1)])
+    turn = windows.process_batch(100, [row("a", 100, 1), row("b", 130, 1), row("c", 160, 1)])
     assert turn.wake_ms == 130
-    turn = windows.turn(130, [])
+    turn = windows.process_batch(130, [])
     assert (turn.wake_ms, turn.state["keys"].num_rows) == (150, 3)
-    turn = windows.turn(150, [])
+    turn = windows.process_batch(150, [])
     assert (turn.wake_ms, turn.state["keys"].num_rows) == (160, 2)
-    turn = windows.turn(500, [])
+    turn = windows.process_batch(500, [])
     assert turn.wake_ms is None
     assert {name: kept.num_rows for name, kept in turn.state.items()} == dict.fromkeys(windows.bucket.kernel.tables, 0)
 
@@ -107,7 +109,7 @@ def test_state_goes_when_nothing_can_change_it_any_more() -> None:
 def test_the_watermark_that_an_end_between_two_milliseconds_waits_for_is_the_one_behind_it() -> None:
     windows = Windows(0, COUNT)
     early = row("a", 100, 1) | {"end": moment(100) + timedelta(microseconds=1)}
-    assert windows.turn(100, [early]).wake_ms == 101
+    assert windows.process_batch(100, [early]).wake_ms == 101
     assert len(windows.changes(101)) == 1
 
 
@@ -118,7 +120,7 @@ class Model:
         self.lateness = lateness
         self.rows: dict[tuple[Any, int], list[Row]] = {}
 
-    def turn(self, watermark: int, rows: list[Row]) -> tuple[dict[Any, Row], int]:
+    def process_batch(self, watermark: int, rows: list[Row]) -> tuple[dict[Any, Row], int]:
         """The windows that have come out so far, and how many of the new rows were late."""
         late = 0
         for new in sorted(rows, key=lambda r: r[ORDER[3]]):
@@ -150,8 +152,8 @@ def test_windows_and_lists_of_rows_agree(data: st.DataObject, lateness: int) -> 
         ends = st.integers(1, 8).map(lambda n: n * 10)
         drawn = st.tuples(st.sampled_from(["a", "b", None]), ends, st.none() | st.integers(-3, 3))
         rows = [row(k, end, x, place, now) for place, (k, end, x) in enumerate(data.draw(st.lists(drawn, max_size=6)))]
-        turn = windows.turn(watermark, rows)
-        expected, late = model.turn(watermark, rows)
+        turn = windows.process_batch(watermark, rows)
+        expected, late = model.process_batch(watermark, rows)
         changes = turn.output.to_pylist()
         for change in changes:
             was = folded.get((change["k"], change["end"]))

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from penstock.keyed.codes import shared_codes
-from penstock.keyed.tables import without_null
+from penstock.keyed.tables import non_null_flags
 from tests.unit.keyed.turns import TIME
 
 NAN = float("nan")
@@ -49,7 +49,7 @@ def test_equal_values_of_two_tables_have_one_code(name: str) -> None:
         assert count == expected
         assert len({code for code, _ in pairs}) == expected
         assert len(set(pairs)) == len(values)
-    assert without_null(tables[0], ["value", "id"]).tolist() == [values[i] is not None for i in first[1:]]
+    assert non_null_flags(tables[0], ["value", "id"]).tolist() == [values[i] is not None for i in first[1:]]
 
 
 def test_zeros_are_equal_and_so_are_maps_in_another_order() -> None:

@@ -72,8 +72,8 @@ def test_no_pair_is_missing_and_nothing_stays(kind: Kind, steps: list[Any]) -> N
         ]
         more_rows = [{"k": k, "t": moment(now + t), "no": len(rights) + i, NOW: 0} for i, (k, t) in enumerate(others)]
         lefts, rights = [*lefts, *new], [*rights, *more_rows]
-        found.update(tuples(bucket.turn(new, more_rows, watermark=now).output))
-    last = bucket.turn([], [], watermark=10 * len(steps) + LAST)
+        found.update(tuples(bucket.process_batch(new, more_rows, watermark=now).output))
+    last = bucket.process_batch([], [], watermark=10 * len(steps) + LAST)
     found.update(tuples(last.output))
     assert found == joined(kind, lefts, rights)
     assert last.wake_ms is None
@@ -83,5 +83,7 @@ def test_no_pair_is_missing_and_nothing_stays(kind: Kind, steps: list[Any]) -> N
 def test_late_rows_are_counted_and_the_first_end_is_waited_for() -> None:
     bucket = Bucket(told("left"), LEFT, RIGHT)
     row = {"k": "x", "t": moment(20), "ends": moment(50), "id": 1, NOW: 0}
-    turn = bucket.turn([row, {**row, "t": moment(5)}], [{"k": "x", "t": moment(9), "no": 1, NOW: 0}], watermark=10)
+    turn = bucket.process_batch(
+        [row, {**row, "t": moment(5)}], [{"k": "x", "t": moment(9), "no": 1, NOW: 0}], watermark=10
+    )
     assert (turn.late, turn.wake_ms, turn.output.num_rows) == (2, 50, 0)

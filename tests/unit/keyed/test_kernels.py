@@ -12,19 +12,19 @@ from penstock.keyed.operators import (
     OP,
     SIGN,
     Aggregate,
-    Call,
+    AggregateCall,
     ChangeJoin,
     Comparison,
     IntervalJoin,
-    Latest,
+    LatestPerKey,
     Operator,
-    Over,
     OverCall,
+    OverWindow,
     Ranking,
     Sort,
     VersionJoin,
 )
-from penstock.keyed.packing import pack, unpack
+from penstock.keyed.packing import pack_tables, unpack_tables
 from tests.unit.keyed.turns import ORDER_FIELDS, Bucket
 from tests.unit.keyed.values import KINDS, MAPS
 
@@ -35,15 +35,17 @@ CALLS = (OverCall("n", "count"), OverCall("total", "sum", "wide"), OverCall("nex
 OUT = (COLUMNS, COLUMNS, *(tuple(f"{side}_{name}" for name in COLUMNS) for side in ("left", "right")))
 OPERATORS: dict[str, tuple[Operator, int, int]] = {
     "aggregate": (
-        Aggregate(KEYS, (Call("n", "count", "list", distinct=True), Call("all", "list", "map")), signed=True),
+        Aggregate(
+            KEYS, (AggregateCall("n", "count", "list", distinct=True), AggregateCall("all", "list", "map")), signed=True
+        ),
         1,
         0,
     ),
-    "closing aggregate": (Aggregate(KEYS, (Call("n", "count"),), closes="timestamp"), 0, 2),
+    "closing aggregate": (Aggregate(KEYS, (AggregateCall("n", "count"),), closes="timestamp"), 0, 2),
     "ranking": (Ranking(KEYS, tuple(Sort(kind) for kind in KINDS), 2, COLUMNS, signed=True), 2, 0),
-    "latest": (Latest(KEYS, COLUMNS), 1, 0),
-    "over by time": (Over(KEYS, "timestamp", CALLS, COLUMNS), 0, 2),
-    "over by arrival": (Over(KEYS, None, CALLS, COLUMNS), 1, 0),
+    "latest": (LatestPerKey(KEYS, COLUMNS), 1, 0),
+    "over by time": (OverWindow(KEYS, "timestamp", CALLS, COLUMNS), 0, 2),
+    "over by arrival": (OverWindow(KEYS, None, CALLS, COLUMNS), 1, 0),
     "version join by time": (VersionJoin(KEYS, KEYS, "timestamp", "timestamp", *OUT), 0, 2),
     "version join by arrival": (
         VersionJoin(KEYS, KEYS, None, None, *OUT, keep_unmatched=True),
@@ -85,12 +87,12 @@ def test_turns_without_rows_leave_nothing(name: str) -> None:
     schemas = (SCHEMA,) * inputs_of(operator)
     bucket = Bucket(operator, *schemas)
     for now in (0, 1):
-        assert bucket.turn(*[[]] * len(schemas), now=now, watermark=now).output.num_rows == 0
+        assert bucket.process_batch(*[[]] * len(schemas), now=now, watermark=now).output.num_rows == 0
     kernel = kernel_for(operator, schemas)
     without_batches = [pa.Table.from_batches([], schema) for schema in schemas]
-    again = kernel.turn(unpack(bucket.packed), without_batches, Clock(2, 2))
+    again = kernel.process_batch(unpack_tables(bucket.packed), without_batches, Clock(2, 2))
     assert again.output.equals(kernel.output.empty_table())
-    assert sum(table.num_rows for table in unpack(pack(again.state)).values()) == 0
+    assert sum(table.num_rows for table in unpack_tables(pack_tables(again.state)).values()) == 0
 
 
 @pytest.mark.parametrize("name", OPERATORS)
@@ -99,6 +101,6 @@ def test_rows_of_nothing_but_nulls(name: str) -> None:
     schemas = (SCHEMA,) * inputs_of(operator)
     bucket = Bucket(operator, *schemas)
     nulls = {**dict.fromkeys(SCHEMA.names), SIGN: 1, NOW: 0}
-    turn = bucket.turn(*[[nulls, nulls]] * len(schemas), watermark=0)
+    turn = bucket.process_batch(*[[nulls, nulls]] * len(schemas), watermark=0)
     assert (turn.output.num_rows, turn.late) == (output, late)
-    assert bucket.turn(*[[]] * len(schemas), now=1, watermark=1).output.num_rows == 0
+    assert bucket.process_batch(*[[]] * len(schemas), now=1, watermark=1).output.num_rows == 0

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.keyed.operators import NOW, OP, ORDER, SIGN, Latest
+from penstock.keyed.operators import NOW, OP, ORDER, SIGN, LatestPerKey
 from tests.unit.keyed.turns import ORDER_FIELDS, Bucket, Row
 from tests.unit.keyed.values import KINDS, MAPS, plain, values
 
@@ -24,7 +24,7 @@ def change(key: Any, value: Any, place: int, op: str = "u", now: int = 0) -> Row
 
 
 def bucket_of(kind: str, ttl: int | None = None) -> Bucket:
-    return Bucket(Latest(("k",), ("k", "x"), ttl), schema_of(kind))
+    return Bucket(LatestPerKey(("k",), ("k", "x"), ttl), schema_of(kind))
 
 
 @st.composite

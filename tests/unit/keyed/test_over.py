@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.keyed.operators import NOW, Over, OverCall
+from penstock.keyed.operators import NOW, OverCall, OverWindow
 from tests.unit.keyed.turns import ORDER_FIELDS, TIME, Bucket, Row, counted, in_order, tuples
 
 SCHEMA = pa.schema(
@@ -60,11 +60,11 @@ CALLS = (
 LEADS = (OverCall("after", "lead", "l"), OverCall("long_after", "lead", "s", offset=2, default="p"))
 
 
-def told(*calls: OverCall, timed: bool = True, ttl_ms: int | None = None) -> Over:
-    return Over(("p",), "ts" if timed else None, calls, ("id", "p"), ttl_ms)
+def told(*calls: OverCall, timed: bool = True, ttl_ms: int | None = None) -> OverWindow:
+    return OverWindow(("p",), "ts" if timed else None, calls, ("id", "p"), ttl_ms)
 
 
-def runner(told: Over, seed: int = 0) -> Bucket:
+def runner(told: OverWindow, seed: int = 0) -> Bucket:
     return Bucket(told, SCHEMA, seed=seed)
 
 
@@ -92,13 +92,13 @@ SOME_CALLS = st.one_of(
 class Model:
     """All rows of each partition since it began, with the time of each; `out` is how many of them came out."""
 
-    told: Over
+    told: OverWindow
     waiting: list[Row] = field(default_factory=list)
     partitions: dict[str | None, list[tuple[int, Row]]] = field(default_factory=dict)
     out: dict[str | None, int] = field(default_factory=dict)
     touched: dict[str | None, int] = field(default_factory=dict)
 
-    def turn(self, rows: list[Row], now: int, watermark: int) -> tuple[list[tuple[Any, ...]], int]:
+    def process_batch(self, rows: list[Row], now: int, watermark: int) -> tuple[list[tuple[Any, ...]], int]:
         timed = self.told.time is not None
         output = []
         for key in list(self.partitions):
@@ -170,8 +170,10 @@ def test_each_row_has_the_calls_over_its_partition(
     watermark = now = 0
     for rows, step, pause in [*turns, ([], 12, 0)]:
         watermark, now = watermark + step, now + pause
-        expected, late = model.turn(rows, now, watermark)
-        done = run.turn([{**row, NOW: now} for row in in_order(rows)], now=now, watermark=watermark if timed else None)
+        expected, late = model.process_batch(rows, now, watermark)
+        done = run.process_batch(
+            [{**row, NOW: now} for row in in_order(rows)], now=now, watermark=watermark if timed else None
+        )
         assert counted(tuples(done.output)) == counted(expected)
         assert done.late == late
         waiting = [row["ts"] for row in model.waiting]
@@ -198,36 +200,36 @@ def test_however_rows_are_dealt_out_the_answer_is_the_same(turns: int) -> None:
     found = []
     for turn in range(turns):
         part = rows[turn * 60 // turns : (turn + 1) * 60 // turns]
-        found += tuples(run.turn(in_order(part), watermark=part[0]["ts"] // 1000 - 1).output)
-    found += tuples(run.turn([], watermark=100).output)
+        found += tuples(run.process_batch(in_order(part), watermark=part[0]["ts"] // 1000 - 1).output)
+    found += tuples(run.process_batch([], watermark=100).output)
     model = Model(told(*CALLS))
-    model.turn(rows, 0, 0)
-    assert counted(found) == counted(model.turn([], 0, 100)[0])
+    model.process_batch(rows, 0, 0)
+    assert counted(found) == counted(model.process_batch([], 0, 100)[0])
 
 
 def test_rows_of_one_time_share_the_default_frame() -> None:
     run = runner(told(OverCall("sum", "sum", "i")))
-    run.turn(in_order([row(1, 5, i=1), row(2, 5, i=10), row(3, 6, i=100)]), watermark=0)
-    assert last(run.turn([], watermark=6).output) == {1: 11, 2: 11, 3: 111}
+    run.process_batch(in_order([row(1, 5, i=1), row(2, 5, i=10), row(3, 6, i=100)]), watermark=0)
+    assert last(run.process_batch([], watermark=6).output) == {1: 11, 2: 11, 3: 111}
 
 
 def test_only_what_is_still_needed_is_kept() -> None:
     run = runner(told(OverCall("few", "sum", "i", rows=2), OverCall("recent", "count", range_ms=10), *CALLS[:2]))
     for time in range(1, 50):
-        run.turn([row(time, time, i=1)], watermark=time - 1)
+        run.process_batch([row(time, time, i=1)], watermark=time - 1)
     assert len(run.rows("waiting")) == 1
     assert len(run.rows("history")) == 10
     assert len(run.rows("partitions")) == 1
-    run.turn([], watermark=1000)
+    run.process_batch([], watermark=1000)
     assert len(run.rows("history")) == 2
 
 
 def test_lead_holds_a_row_back_until_its_next_ones_are_out() -> None:
     run = runner(told(OverCall("next", "lead", "i", offset=2)))
-    run.turn([row(1, 1, i=1), row(2, 2, i=2), row(3, 3, i=3)], watermark=0)
-    assert last(run.turn([], watermark=2).output) == {}
-    assert last(run.turn([row(4, 9, i=4)], watermark=3).output) == {1: 3}
-    assert last(run.turn([], watermark=9).output) == {2: 4}
+    run.process_batch([row(1, 1, i=1), row(2, 2, i=2), row(3, 3, i=3)], watermark=0)
+    assert last(run.process_batch([], watermark=2).output) == {}
+    assert last(run.process_batch([row(4, 9, i=4)], watermark=3).output) == {1: 3}
+    assert last(run.process_batch([], watermark=9).output) == {2: 4}
     assert len(run.rows("held")) == 2
 
 
@@ -236,8 +238,8 @@ def test_values_that_leave_a_frame_leave_no_trace() -> None:
     schema = SCHEMA.set(SCHEMA.get_field_index("f"), pa.field("f", pa.float64()))
     calls = (OverCall("max", "max", "f", rows=1), OverCall("sum", "sum", "f", rows=1))
     run = Bucket(told(*calls), schema)
-    run.turn([row(id, id + 1, f=value) for id, value in enumerate(values)], watermark=0)
-    output = tuples(run.turn([], watermark=9).output)
+    run.process_batch([row(id, id + 1, f=value) for id, value in enumerate(values)], watermark=0)
+    output = tuples(run.process_batch([], watermark=9).output)
     assert repr([values[2:] for values in output]) == repr(
         [(1e300, 1e300), *[(float("nan"), float("nan"))] * 2, (float("inf"), float("inf")), (0.2, 0.1 + 0.2)]
     )
@@ -252,30 +254,30 @@ def test_a_sum_that_is_too_large_is_an_error(rows: int | None, sign: int) -> Non
         run = Bucket(told(OverCall("sum", "sum", name, rows=rows)), schema)
         values = [Decimal(sign * value) if name == "d" else sign * value for value in (large, -1, 1, 2)]
         given = [row(id, id + 1, **{name: value}) for id, value in enumerate(values)]
-        run.turn(given, watermark=0)
-        assert last(run.turn([], watermark=3).output)[2] == sign * large
+        run.process_batch(given, watermark=0)
+        assert last(run.process_batch([], watermark=3).output)[2] == sign * large
         with pytest.raises(ArithmeticError, match=rf"sum of the key \(x\) has no room in {kind}"):
-            run.turn([], watermark=4)
+            run.process_batch([], watermark=4)
 
 
 def test_a_partition_that_no_row_comes_for_starts_anew() -> None:
     run = runner(
         told(OverCall("next", "lead", "s", default="p"), OverCall("number", "row_number"), timed=False, ttl_ms=10)
     )
-    assert tuples(run.turn([row(1, 1, s="one")], now=0).output) == []
-    assert tuples(run.turn([row(2, 1, s="two")], now=9).output) == [(1, "x", "two", 1)]
-    assert tuples(run.turn([row(3, 1, s="three")], now=19).output) == [(2, "x", "x", 2)]
-    assert tuples(run.turn([row(4, 1, s="four")], now=20).output) == [(3, "x", "four", 1)]
+    assert tuples(run.process_batch([row(1, 1, s="one")], now=0).output) == []
+    assert tuples(run.process_batch([row(2, 1, s="two")], now=9).output) == [(1, "x", "two", 1)]
+    assert tuples(run.process_batch([row(3, 1, s="three")], now=19).output) == [(2, "x", "x", 2)]
+    assert tuples(run.process_batch([row(4, 1, s="four")], now=20).output) == [(3, "x", "four", 1)]
 
 
 def test_a_partition_is_touched_when_rows_come_that_must_wait() -> None:
     run = runner(told(OverCall("number", "row_number"), ttl_ms=10))
-    run.turn([row(1, 1)], now=0, watermark=0)
-    assert last(run.turn([], now=1, watermark=1).output) == {1: 1}
-    run.turn([row(2, 5)], now=8, watermark=1)
-    assert last(run.turn([], now=17, watermark=5).output) == {2: 2}
-    run.turn([row(3, 9)], now=26, watermark=5)
-    assert last(run.turn([], now=36, watermark=9).output) == {3: 1}
+    run.process_batch([row(1, 1)], now=0, watermark=0)
+    assert last(run.process_batch([], now=1, watermark=1).output) == {1: 1}
+    run.process_batch([row(2, 5)], now=8, watermark=1)
+    assert last(run.process_batch([], now=17, watermark=5).output) == {2: 2}
+    run.process_batch([row(3, 9)], now=26, watermark=5)
+    assert last(run.process_batch([], now=36, watermark=9).output) == {3: 1}
 
 
 @pytest.mark.parametrize("timed", [True, False], ids=["by time", "by arrival"])
@@ -283,35 +285,35 @@ def test_a_range_reaches_exactly_as_far_as_it_says(timed: bool) -> None:
     run = runner(told(OverCall("recent", "count", range_ms=3), timed=timed))
     found: dict[int, Any] = {}
     for time in (1, 2, 4, 5, 9):
-        found |= last(run.turn([row(time, time)], now=time, watermark=time - 1 if timed else None).output)
-    found |= last(run.turn([], now=9, watermark=9 if timed else None).output)
+        found |= last(run.process_batch([row(time, time)], now=time, watermark=time - 1 if timed else None).output)
+    found |= last(run.process_batch([], now=9, watermark=9 if timed else None).output)
     assert found == {1: 1, 2: 2, 4: 3, 5: 3, 9: 1}
 
 
 def test_a_range_reaches_to_the_microsecond() -> None:
     run = runner(told(OverCall("recent", "count", range_ms=3)))
-    run.turn([{**row(id, 0), "ts": time} for id, time in enumerate([1000, 1001, 4001])], watermark=0)
-    run.turn([], watermark=4)
-    assert last(run.turn([], watermark=5).output) == {2: 2}
+    run.process_batch([{**row(id, 0), "ts": time} for id, time in enumerate([1000, 1001, 4001])], watermark=0)
+    run.process_batch([], watermark=4)
+    assert last(run.process_batch([], watermark=5).output) == {2: 2}
 
 
 def test_without_partitions_all_rows_are_one() -> None:
     run = runner(replace(told(OverCall("number", "row_number")), partition=()))
-    run.turn([row(1, 1), row(2, 2, p="y")], watermark=0)
-    assert last(run.turn([], watermark=2).output) == {1: 1, 2: 2}
+    run.process_batch([row(1, 1), row(2, 2, p="y")], watermark=0)
+    assert last(run.process_batch([], watermark=2).output) == {1: 1, 2: 2}
 
 
 def test_a_count_of_all_rows_needs_no_column() -> None:
-    run = runner(Over((), None, (OverCall("number", "count"),), ()))
-    assert tuples(run.turn([row(1, 1), row(2, 2)]).output) == [(1,), (2,)]
-    assert tuples(run.turn([row(3, 1)]).output) == [(3,)]
+    run = runner(OverWindow((), None, (OverCall("number", "count"),), ()))
+    assert tuples(run.process_batch([row(1, 1), row(2, 2)]).output) == [(1,), (2,)]
+    assert tuples(run.process_batch([row(3, 1)]).output) == [(3,)]
 
 
 def test_rows_of_equal_time_share_a_value_unless_the_frame_goes_by_row() -> None:
     run = runner(told(OverCall("shared", "sum", "i"), OverCall("own", "sum", "i", by_row=True)))
     rows = [{"p": "x", "ts": 1000, "id": n, "i": n, NOW: 0} for n in (1, 2, 3)]
-    run.turn(in_order(rows), now=0, watermark=0)
-    done = run.turn([], now=0, watermark=1)
+    run.process_batch(in_order(rows), now=0, watermark=0)
+    done = run.process_batch([], now=0, watermark=1)
     assert sorted(tuples(done.output)) == [(1, "x", 6, 1), (2, "x", 6, 3), (3, "x", 6, 6)]
 
 
@@ -322,17 +324,19 @@ def test_rows_that_came_at_once_are_taken_by_their_values(fields: list[pa.Field]
     schema = pa.schema([*(field for field in SCHEMA if field not in ORDER_FIELDS), *fields])
     run = Bucket(told(OverCall("number", "row_number"), OverCall("own", "last", "l", by_row=True), timed=timed), schema)
     rows = [{"p": "x", "ts": 1000, "id": 7, "s": text, "l": [n], NOW: 0} for n in range(9) for text in (None, "a")]
-    outputs = [run.turn(some, watermark=mark if timed else None).output for mark, some in enumerate((rows, []))]
+    outputs = [
+        run.process_batch(some, watermark=mark if timed else None).output for mark, some in enumerate((rows, []))
+    ]
     found = {number: own for output in outputs for *_, number, own in tuples(output)}
     assert found == {number: [(number - 1) % 9] for number in range(1, 19)}
 
 
 def test_first_and_last_pass_over_nulls_in_every_turn() -> None:
     run = runner(told(OverCall("first", "first", "i"), OverCall("last", "last", "i")), 0)
-    run.turn([row(1, 1, i=None), row(2, 2, i=7), row(3, 3, i=None)])
-    assert tuples(run.turn([row(4, 4, i=8), row(5, 5, i=None)], watermark=3).output) == [
+    run.process_batch([row(1, 1, i=None), row(2, 2, i=7), row(3, 3, i=None)])
+    assert tuples(run.process_batch([row(4, 4, i=8), row(5, 5, i=None)], watermark=3).output) == [
         (1, "x", None, None),
         (2, "x", 7, 7),
         (3, "x", 7, 7),
     ]
-    assert tuples(run.turn([], watermark=5).output) == [(4, "x", 7, 8), (5, "x", 7, 8)]
+    assert tuples(run.process_batch([], watermark=5).output) == [(4, "x", 7, 8), (5, "x", 7, 8)]

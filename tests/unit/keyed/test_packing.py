@@ -3,13 +3,13 @@
 import pyarrow as pa
 import pytest
 
-from penstock.keyed.packing import pack, unpack
+from penstock.keyed.packing import pack_tables, unpack_tables
 from tests.unit.keyed.values import KINDS, MAPS
 
 
 def test_nothing_is_nothing() -> None:
-    assert pack({}) == {}
-    assert unpack({}) == {}
+    assert pack_tables({}) == {}
+    assert unpack_tables({}) == {}
 
 
 @pytest.mark.parametrize("kind", [*KINDS, *MAPS])
@@ -21,7 +21,7 @@ def test_tables_of_every_type_come_back_as_they_were(kind: str) -> None:
         "empty": whole.slice(0, 0),
         "part": pa.concat_tables([whole.slice(1, 2), whole.slice(0, 1)]),
     }
-    back = unpack(pack(tables))
+    back = unpack_tables(pack_tables(tables))
     assert list(back) == list(tables)
     for name, table in back.items():
         assert table.schema == tables[name].schema

@@ -54,7 +54,7 @@ class Model:
             del self.touched[key], self.rows[key]
         return late
 
-    def turn(self, rows: list[Row], now: int) -> None:
+    def process_batch(self, rows: list[Row], now: int) -> None:
         came: dict[Any, list[Row]] = {}
         for new in sorted(rows, key=lambda new: new[ORDER[3]]):
             self.touched[plain(new["k"])] = now
@@ -111,7 +111,7 @@ def follow(ranking: Ranking, schema: pa.Schema, turns: list[tuple[int, list[Row]
     bag: Counter[Any] = Counter()
     for now, rows in turns:
         forgotten = model.forget(now)
-        model.turn(rows, now)
+        model.process_batch(rows, now)
         changes = bucket.told(rows, now=now)
         if ranking.rank is not None or ranking.limit == 1:
             seats = {key: row for key, row in seats.items() if key[0] not in forgotten}

@@ -82,7 +82,9 @@ class Model:
     versions: list[Row] = field(default_factory=list)
     touched: dict[str, int] = field(default_factory=dict)
 
-    def turn(self, lefts: list[Row], rights: list[Row], now: int, watermark: int) -> tuple[list[tuple[Any, ...]], int]:
+    def process_batch(
+        self, lefts: list[Row], rights: list[Row], now: int, watermark: int
+    ) -> tuple[list[tuple[Any, ...]], int]:
         ttl = self.told.ttl_ms
         if ttl is not None:
             self.versions = [v for v in self.versions if now - self.touched[_right_key(v)] < ttl]
@@ -142,8 +144,8 @@ def test_each_row_meets_the_version_of_its_time_however_versions_come(
     for lefts, rights, step, pause in [*turns, ([], [], 12, 0)]:
         watermark, now = watermark + step, now + pause
         rights = in_order(rights)
-        expected, late = model.turn(lefts, rights, now, watermark)
-        done = run.turn(
+        expected, late = model.process_batch(lefts, rights, now, watermark)
+        done = run.process_batch(
             [{**row, NOW: now} for row in lefts],
             [{**row, NOW: now} for row in rights],
             now=now,
@@ -175,30 +177,30 @@ def names(output: pa.Table) -> dict[int, str]:
 def test_the_name_of_a_customer_is_that_of_the_time_of_the_order() -> None:
     """Ann until 10, Beth from 10, Cora from 20; the last comes first, and the first when half of it is over."""
     run = runner(told())
-    run.turn([order(1, 12), order(2, 9), order(3, 25)], in_order([version(20, "Cora")]), watermark=1)
-    run.turn([], in_order([version(10, "Beth")]), watermark=2)
-    assert names(run.turn([], in_order([version(0, "Ann")]), watermark=11).output) == {2: "Ann"}
-    done = run.turn([order(4, 10), order(5, 19)], in_order([version(18, "Bea")]), watermark=11)
+    run.process_batch([order(1, 12), order(2, 9), order(3, 25)], in_order([version(20, "Cora")]), watermark=1)
+    run.process_batch([], in_order([version(10, "Beth")]), watermark=2)
+    assert names(run.process_batch([], in_order([version(0, "Ann")]), watermark=11).output) == {2: "Ann"}
+    done = run.process_batch([order(4, 10), order(5, 19)], in_order([version(18, "Bea")]), watermark=11)
     assert done.output.num_rows == 0
     assert done.late == 1
     assert done.wake_ms == 12
-    assert names(run.turn([], [], watermark=30).output) == {1: "Beth", 5: "Bea", 3: "Cora"}
+    assert names(run.process_batch([], [], watermark=30).output) == {1: "Beth", 5: "Bea", 3: "Cora"}
     assert len(run.rows("right")) == 1
 
 
 def test_a_deleted_version_is_not_revived_by_one_that_comes_late() -> None:
     run = runner(told(keep_unmatched=True))
-    run.turn([order(1, 15)], in_order([version(5, "Ann"), version(10, None, "d")]), watermark=11)
-    done = run.turn([], in_order([version(7, "Late")]), watermark=20)
+    run.process_batch([order(1, 15)], in_order([version(5, "Ann"), version(10, None, "d")]), watermark=11)
+    done = run.process_batch([], in_order([version(7, "Late")]), watermark=20)
     assert done.output.to_pylist() == [{"order": 1, "customer": 1.0, "name": None, "since": None}]
 
 
 def test_of_two_versions_of_one_time_the_one_that_came_last_is_valid() -> None:
     run = runner(told())
-    run.turn([order(1, 15)], in_order([version(10, "first"), version(10, "second")]), watermark=1)
+    run.process_batch([order(1, 15)], in_order([version(10, "first"), version(10, "second")]), watermark=1)
     assert len(run.rows("right")) == 1
-    run.turn([], in_order([version(10, "third"), version(10, "fourth")]), watermark=1)
-    assert names(run.turn([], [], watermark=15).output) == {1: "fourth"}
+    run.process_batch([], in_order([version(10, "third"), version(10, "fourth")]), watermark=1)
+    assert names(run.process_batch([], [], watermark=15).output) == {1: "fourth"}
 
 
 def test_without_places_in_the_input_the_order_of_rows_does_not_matter() -> None:
@@ -206,17 +208,17 @@ def test_without_places_in_the_input_the_order_of_rows_does_not_matter() -> None
     found = set()
     for seed in range(8):
         run = Bucket(told(), LEFT, schema, seed=seed)
-        run.turn([order(1, 15)], [{**version(10, None), OP: op} for op in "iud"], watermark=1)
-        found.add(run.turn([], [], watermark=15).output.num_rows)
+        run.process_batch([order(1, 15)], [{**version(10, None), OP: op} for op in "iud"], watermark=1)
+        found.add(run.process_batch([], [], watermark=15).output.num_rows)
     assert len(found) == 1
 
 
 def test_versions_of_a_key_that_no_row_comes_for_are_forgotten() -> None:
     run = runner(told(timed=False, ttl_ms=10))
-    assert names(run.turn([order(1, 1)], in_order([version(1, "Ann")]), now=0).output) == {1: "Ann"}
-    assert names(run.turn([order(2, 2)], [], now=9).output) == {2: "Ann"}
-    assert names(run.turn([order(3, 3)], [], now=18).output) == {3: "Ann"}
-    assert names(run.turn([order(4, 4)], [], now=28).output) == {}
+    assert names(run.process_batch([order(1, 1)], in_order([version(1, "Ann")]), now=0).output) == {1: "Ann"}
+    assert names(run.process_batch([order(2, 2)], [], now=9).output) == {2: "Ann"}
+    assert names(run.process_batch([order(3, 3)], [], now=18).output) == {3: "Ann"}
+    assert names(run.process_batch([order(4, 4)], [], now=28).output) == {}
     assert len(run.rows("right")) == 0
 
 
@@ -224,4 +226,4 @@ def test_of_versions_that_came_at_once_one_is_valid_whatever_the_order_of_rows()
     """Sources whose rows have no places of their own number them by task, so that several have one place."""
     run = runner(told(timed=False))
     versions = [row for name in "abcdefgh" for row in in_order([version(1, name)])]
-    assert names(run.turn([order(1, 1)], versions).output) == {1: "h"}
+    assert names(run.process_batch([order(1, 1)], versions).output) == {1: "h"}

@@ -7,10 +7,10 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from penstock.keyed.kernel import Clock, Turn
+from penstock.keyed.kernel import Clock, KernelResult
 from penstock.keyed.kernels import kernel_for
 from penstock.keyed.operators import OP, ORDER, Operator
-from penstock.keyed.packing import pack, unpack
+from penstock.keyed.packing import pack_tables, unpack_tables
 from tests.unit.keyed.values import plain
 
 Row: TypeAlias = dict[str, Any]
@@ -39,30 +39,30 @@ class Bucket:
         self.kernel, self.schemas = kernel_for(operator, schemas), schemas
         self.random, self.packed = Random(seed), dict[str, bytes]()
 
-    def turn(self, *inputs: Sequence[Row], now: int = 0, watermark: int | None = None) -> Turn:
+    def process_batch(self, *inputs: Sequence[Row], now: int = 0, watermark: int | None = None) -> KernelResult:
         """What comes of a turn, which is the same whatever the order of the rows."""
         one, two = (self._turn(inputs, Clock(now, watermark)) for _ in range(2))
         assert counted(map(plain, tuples(one.output))) == counted(map(plain, tuples(two.output)))
         assert (one.late, one.wake_ms) == (two.late, two.wake_ms)
         assert [kept.num_rows for kept in one.state.values()] == [kept.num_rows for kept in two.state.values()]
-        self.packed = pack(one.state)
+        self.packed = pack_tables(one.state)
         return one
 
     def told(self, *inputs: Sequence[Row], now: int = 0) -> list[Row]:
         """What comes out of a turn."""
-        rows: list[Row] = self.turn(*inputs, now=now).output.to_pylist()
+        rows: list[Row] = self.process_batch(*inputs, now=now).output.to_pylist()
         return rows
 
     def rows(self, name: str) -> list[Row]:
         """What the state remembers."""
-        rows: list[Row] = unpack(self.packed)[name].to_pylist()
+        rows: list[Row] = unpack_tables(self.packed)[name].to_pylist()
         return rows
 
-    def _turn(self, inputs: Sequence[Sequence[Row]], clock: Clock) -> Turn:
+    def _turn(self, inputs: Sequence[Sequence[Row]], clock: Clock) -> KernelResult:
         tables = [table(rows, schema, self.random) for rows, schema in zip(inputs, self.schemas, strict=True)]
         kernel = pickle.loads(pickle.dumps(self.kernel))
         assert kernel == self.kernel
-        done: Turn = kernel.turn(unpack(self.packed), tables, clock)
+        done: KernelResult = kernel.process_batch(unpack_tables(self.packed), tables, clock)
         done.output.validate(full=True)
         assert done.output.schema.equals(kernel.output)
         assert tuple(done.state) == kernel.tables

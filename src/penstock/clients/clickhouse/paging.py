@@ -17,8 +17,8 @@ from penstock.clients.clickhouse.engines import Replacing, plain, replacing, unw
 from penstock.clients.clickhouse.types import Kind, kind_of
 from penstock.errors import ServiceError, did_you_mean
 from penstock.keyed.operators import OP
-from penstock.sql.parse.dialects import quoted
-from penstock.sql.types.int256 import Wide
+from penstock.sql.parse.dialects import quote_spark_identifier
+from penstock.sql.types.int256 import WideType
 
 _SAME: Final = {
     "Bool": ("Bool", "BOOLEAN"),
@@ -38,7 +38,7 @@ _SAME: Final = {
     "DateTime64": ("DateTime64(6, 'UTC')", "TIMESTAMP"),
 }
 _TEXT: Final = ("String", "STRING")
-_WIDE: Final[Mapping[str, Wide]] = {"UInt256": "UINT256", "Int256": "INT256"}
+_WIDE: Final[Mapping[str, WideType]] = {"UInt256": "UINT256", "Int256": "INT256"}
 _WHOLE: Final = re.compile(r"U?Int\d+")
 _PAGE_BYTES: Final = 2**30
 _GIVEN_UP: Final[Mapping[str, str]] = {"cancel_http_readonly_queries_on_client_close": "1"}
@@ -60,7 +60,7 @@ class Reading:
     operation: str
     filter: str | None
     page_size: int
-    wide: tuple[tuple[str, Wide], ...] = ()
+    wide: tuple[tuple[str, WideType], ...] = ()
     """The columns that come as texts of wide numbers."""
     key: tuple[str, ...] = ()
     """The columns that the table is sorted by; none if they are not all columns, or not all of them are read."""
@@ -71,7 +71,9 @@ class Reading:
 
     @property
     def schema(self) -> str:
-        return ", ".join(f"{quoted(column)} {kind}" for column, _, kind in (*self.columns, (OP, "", "STRING")))
+        return ", ".join(
+            f"{quote_spark_identifier(column)} {kind}" for column, _, kind in (*self.columns, (OP, "", "STRING"))
+        )
 
     @property
     def lowest(self) -> int:
@@ -242,7 +244,10 @@ def _wire(kind: Kind) -> tuple[str, str]:
         case "Tuple" if all(kind.names):
             inner = list(zip(kind.names, map(_wire, kind.inner), strict=True))
             wires = ", ".join(f"{name(label)} {wire}" for label, (wire, _) in inner)
-            return f"Tuple({wires})", f"STRUCT<{', '.join(f'{quoted(label)}: {spark}' for label, (_, spark) in inner)}>"
+            return (
+                f"Tuple({wires})",
+                f"STRUCT<{', '.join(f'{quote_spark_identifier(label)}: {spark}' for label, (_, spark) in inner)}>",
+            )
     wire, spark = _SAME.get(kind.word, _TEXT)
     if kind.word == "Decimal" and kind.numbers[0] <= 38:
         wire = spark = f"DECIMAL({kind.numbers[0]}, {kind.numbers[1]})"

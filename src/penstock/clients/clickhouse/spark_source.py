@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from penstock.clients.clickhouse.paging import Reading
-from penstock.errors import conveying
+from penstock.errors import raise_as_text
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSource
@@ -72,7 +72,7 @@ def data_source(label: str, table: Table) -> type[DataSource]:
 
         def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
             assert isinstance(partition, Keys)
-            with conveying():
+            with raise_as_text():
                 arrow = to_arrow_schema(self.schema, timezone="UTC")
                 yield from table.reading.batches(partition.begin, partition.end, arrow)
 
@@ -82,11 +82,11 @@ def data_source(label: str, table: Table) -> type[DataSource]:
         end: int | None = None
 
         def initialOffset(self) -> dict[str, str]:
-            with conveying():
+            with raise_as_text():
                 return {"key": str(table.first)}
 
         def prepareForTriggerAvailableNow(self) -> None:
-            with conveying():
+            with raise_as_text():
                 self.end = table.end
 
         def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
@@ -94,7 +94,7 @@ def data_source(label: str, table: Table) -> type[DataSource]:
                 self.prepareForTriggerAvailableNow()
             assert self.end is not None
             begin = int(start["key"])
-            with conveying():
+            with raise_as_text():
                 return start if begin >= self.end else {"key": str(table.reading.page_end(begin, self.end))}
 
         def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
@@ -102,7 +102,7 @@ def data_source(label: str, table: Table) -> type[DataSource]:
 
     class Whole(Rows, DataSourceReader):
         def partitions(self) -> Sequence[InputPartition]:
-            with conveying():
+            with raise_as_text():
                 return [Keys(*part) for part in cut(*table.span)]
 
     class TableSource(DataSource):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from penstock.errors import QueryFailed
-from penstock.sql.parse.dialects import quoted
+from penstock.sql.parse.dialects import quote_spark_identifier
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -23,5 +23,5 @@ def flat(rows: DataFrame) -> DataFrame:
     void = {field.name for field in rows.schema if isinstance(field.dataType, NullType)}
     if not void:
         return rows
-    texts = {name: f.col(quoted(name)).cast("string").alias(name) for name in void}
-    return rows.select(*(texts.get(name, f.col(quoted(name))) for name in rows.columns))
+    texts = {name: f.col(quote_spark_identifier(name)).cast("string").alias(name) for name in void}
+    return rows.select(*(texts.get(name, f.col(quote_spark_identifier(name))) for name in rows.columns))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from penstock.clients.jvm.strict_json import checked_json, json_sorts
 from penstock.clients.warn_once import notice
-from penstock.sql.parse.dialects import quoted
+from penstock.sql.parse.dialects import quote_spark_identifier
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, DataFrameReader
@@ -105,9 +105,12 @@ def csv_schema(reader: DataFrameReader, root: str, found: StructType, texts: Ite
     if not open_:
         return found
     rows = reader.options(header="true", inferSchema="false").load(root).limit(_LOOKED_AT)
-    asked = [f.count(quoted(name)).alias(f"{place}") for place, name in enumerate(open_)]
+    asked = [f.count(quote_spark_identifier(name)).alias(f"{place}") for place, name in enumerate(open_)]
     for place, name in enumerate(open_):
-        asked += [f.count_if(fits).alias(f"{place} {kind}") for kind, fits in _candidates(f.col(quoted(name))).items()]
+        asked += [
+            f.count_if(fits).alias(f"{place} {kind}")
+            for kind, fits in _candidates(f.col(quote_spark_identifier(name))).items()
+        ]
     (counted,) = rows.agg(*asked).collect()
     types: dict[str, DataType] = {}
     for place, name in enumerate(open_):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from penstock.clients.files.formats import JSON_OPTIONS, Format
 from penstock.clients.jvm.strict_json import json_fault, json_row, line_counted
 from penstock.clients.rows.reserved_columns import ERROR, ORIGIN
-from penstock.sql.parse.dialects import quoted
+from penstock.sql.parse.dialects import quote_spark_identifier
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -87,7 +87,7 @@ def rows_read(
         return _of_lines(table, columns, beside, keys, told=told)
     if form.name == "csv":
         return _of_records(table, columns, in_files or columns, beside, told=told)
-    return table.select(*map(quoted, columns.names), f.lit(None).cast("string").alias(ERROR), *beside)
+    return table.select(*map(quote_spark_identifier, columns.names), f.lit(None).cast("string").alias(ERROR), *beside)
 
 
 def sound_rows(rows: DataFrame) -> DataFrame:
@@ -105,7 +105,10 @@ def _of_lines(
     line = f.col(TEXT).cast("binary")
     schema = _ddl([field for field in columns if field.name not in keys])
     fault = f.when(f.col(_DECODED).isNull(), _in_file(f.coalesce(json_fault(line, schema), f.lit(_UNFIT)), told=told))
-    values = [quoted(name) if name in keys else f"{_DECODED}.{quoted(name)}" for name in columns.names]
+    values = [
+        quote_spark_identifier(name) if name in keys else f"{_DECODED}.{quote_spark_identifier(name)}"
+        for name in columns.names
+    ]
     lines = table.where(_WITH_TEXT).withColumn(_DECODED, json_row(line, schema))
     every = [f"{_DECODED}.*"] if values and not keys else values
     return lines.select(*every, fault.alias(ERROR), *beside)
@@ -125,15 +128,18 @@ def _of_records(
     from pyspark.sql.types import DateType, DecimalType, StringType, TimestampType
 
     def value(field: StructField) -> Column:
-        column = f.col(quoted(field.name))
+        column = f.col(quote_spark_identifier(field.name))
         return _decimal(column, field.dataType) if isinstance(field.dataType, DecimalType) else column
 
     # Spark looks only at values that are asked for, so that all are; the condition always holds.
-    asked = f.hash(f.lit(0), *(quoted(field.name) for field in columns if not _is_nested(field))) >= _SMALLEST
+    asked = (
+        f.hash(f.lit(0), *(quote_spark_identifier(field.name) for field in columns if not _is_nested(field)))
+        >= _SMALLEST
+    )
     wrong = f.col(LINE).isNotNull() & asked
     fault = f.when(wrong, f.coalesce(_csv_mismatch(in_files), f.lit(_UNLIKE)))
     for field in columns:
-        column = f.col(quoted(field.name))
+        column = f.col(quote_spark_identifier(field.name))
         match field.dataType:
             case StringType():
                 fault = fault.when(column.contains(_REPLACEMENT), f.lit(f"not-text: `{field.name}` is not UTF-8"))
@@ -229,7 +235,11 @@ def origin_of(form: Format, columns: StructType, file: Column | None = None) -> 
     """
     from pyspark.sql import functions as f
 
-    row = f.col(TEXT) if form.name == "json" else f.to_json(f.struct(*map(quoted, columns.names)), JSON_OPTIONS)
+    row = (
+        f.col(TEXT)
+        if form.name == "json"
+        else f.to_json(f.struct(*map(quote_spark_identifier, columns.names)), JSON_OPTIONS)
+    )
     return f.struct(
         (file_read() if file is None else file).alias("topic"),
         f.lit(None).cast("int").alias("partition"),
@@ -263,7 +273,7 @@ def rows_of_records(
         read = f.when(is_object, read).otherwise(fitting)
         fault = f.when(is_object, fault).otherwise(f.lit(_UNLIKE))
     found = records.withColumns({_DECODED: read, ORIGIN: f.struct(*records.columns)})
-    values = [f.col(f"{_DECODED}.{quoted(name)}").alias(name) for name in columns.names]
+    values = [f.col(f"{_DECODED}.{quote_spark_identifier(name)}").alias(name) for name in columns.names]
     return found.select(*values, f.when(f.col(_DECODED).isNull(), fault).alias(ERROR), ORIGIN)
 
 

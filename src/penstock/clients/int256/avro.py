@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from penstock.sql.types.avro_types import SIGNED
-from penstock.sql.types.int256 import FIELDS, Wide, maker_of, wide_name
+from penstock.sql.types.int256 import FIELDS, WideType, conversion_function, parse_wide_type
 from penstock.sql.types.wide_decimals import SPARK_DIGITS, decimal_kind
 
 _SIGNED_DIGITS: Final = 76
@@ -18,7 +18,7 @@ class WideDecimal:
     """How a decimal is carried: as a wide number made by a function, or as text of so many digits behind the point."""
 
     function: str
-    kind: Wide | None = None
+    kind: WideType | None = None
     scale: int | None = None
 
     @property
@@ -32,8 +32,10 @@ def wide_decimal(schema: Any) -> WideDecimal | None:
         case list():
             inner = [part for part in schema if part != "null"]
             return wide_decimal(inner[0]) if len(inner) == 1 else None
-        case {"logicalType": str(word), "type": "bytes" | "fixed" | "string"} if (kind := wide_name(word)) is not None:
-            return WideDecimal(maker_of(kind), kind)
+        case {"logicalType": str(word), "type": "bytes" | "fixed" | "string"} if (
+            kind := parse_wide_type(word)
+        ) is not None:
+            return WideDecimal(conversion_function(kind), kind)
         case {"logicalType": "decimal", "precision": int(digits)} if digits > SPARK_DIGITS:
             scale = schema.get("scale", 0)
             if scale:
@@ -47,8 +49,8 @@ def wide_decimal(schema: Any) -> WideDecimal | None:
 
 
 def _whole(schema: dict[str, Any], digits: int) -> WideDecimal:
-    said = wide_name(str(schema.get(SIGNED, "")))
-    kind: Wide = said or ("INT256" if digits <= _SIGNED_DIGITS else "UINT256")
+    said = parse_wide_type(str(schema.get(SIGNED, "")))
+    kind: WideType = said or ("INT256" if digits <= _SIGNED_DIGITS else "UINT256")
     if kind == "UINT256" and schema.get("type") == "fixed" and schema.get("size") == _WIDTH:
         return WideDecimal("penstock_to_u256", kind)  # all of the bits are digits
     return WideDecimal(f"penstock_{FIELDS[kind]}_from_bytes", kind)

@@ -6,8 +6,16 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from penstock.clients.int256.register import know_wide_numbers
-from penstock.sql.parse.dialects import quoted
-from penstock.sql.types.int256 import FIELDS, MARKS, Wide, field_of, is_decimal, maker_of, wide_name
+from penstock.sql.parse.dialects import quote_spark_identifier
+from penstock.sql.types.int256 import (
+    FIELDS,
+    MARKS,
+    WideType,
+    conversion_function,
+    is_decimal,
+    parse_wide_type,
+    struct_field,
+)
 from penstock.sql.types.wide_decimals import decimal_sizes
 
 if TYPE_CHECKING:
@@ -21,50 +29,53 @@ def has_wide_numbers(frame: DataFrame) -> bool:
     return any(mark in told for mark in MARKS)
 
 
-def wide_kind(kind: DataType) -> Wide | None:
-    return wide_name(kind.simpleString()) if kind.typeName() == "struct" else None
+def wide_kind(kind: DataType) -> WideType | None:
+    return parse_wide_type(kind.simpleString()) if kind.typeName() == "struct" else None
 
 
-def wide_columns(schema: StructType) -> dict[str, Wide]:
+def wide_columns(schema: StructType) -> dict[str, WideType]:
     """The columns that are wide numbers."""
     return {field.name: kind for field in schema if (kind := wide_kind(field.dataType)) is not None}
 
 
-def as_number(raw: Column, kind: Wide) -> Column:
+def as_number(raw: Column, kind: WideType) -> Column:
     """The bytes of a wide number as Spark holds it."""
     from pyspark.sql import functions as f
 
-    return f.when(raw.isNotNull(), f.struct(raw.alias(field_of(kind))))
+    return f.when(raw.isNotNull(), f.struct(raw.alias(struct_field(kind))))
 
 
-def as_text(value: Column, kind: Wide) -> Column:
+def as_text(value: Column, kind: WideType) -> Column:
     """The digits of a wide number."""
     from pyspark.sql import functions as f
 
-    return f.call_function(f"penstock_{FIELDS.get(kind, 'dec')}_text", value[field_of(kind)], *_scale(kind))
+    return f.call_function(f"penstock_{FIELDS.get(kind, 'dec')}_text", value[struct_field(kind)], *_scale(kind))
 
 
-def as_decimal_bytes(value: Column, kind: Wide) -> Column:
+def as_decimal_bytes(value: Column, kind: WideType) -> Column:
     """A wide number as a decimal of Avro has it."""
     from pyspark.sql import functions as f
 
-    return f.call_function(f"penstock_{FIELDS.get(kind, 'dec')}_bytes", value[field_of(kind)], *_scale(kind))
+    return f.call_function(f"penstock_{FIELDS.get(kind, 'dec')}_bytes", value[struct_field(kind)], *_scale(kind))
 
 
-def _scale(kind: Wide) -> tuple[Column, ...]:
+def _scale(kind: WideType) -> tuple[Column, ...]:
     from pyspark.sql import functions as f
 
     return (f.lit(decimal_sizes(kind)[1]),) if is_decimal(kind) else ()
 
 
-def of_texts(frame: DataFrame, kinds: Mapping[str, Wide]) -> DataFrame:
+def of_texts(frame: DataFrame, kinds: Mapping[str, WideType]) -> DataFrame:
     """The frame with wide numbers in place of these columns, which are their texts."""
     from pyspark.sql import functions as f
 
     if not kinds:
         return frame
     know_wide_numbers(frame.sparkSession)
-    made = {name: as_number(f.call_function(maker_of(kind), f.col(quoted(name))), kind) for name, kind in kinds.items()}
+    made = {
+        name: as_number(f.call_function(conversion_function(kind), f.col(quote_spark_identifier(name))), kind)
+        for name, kind in kinds.items()
+    }
     return frame.withColumns(made)
 
 
@@ -80,7 +91,7 @@ def text_of(frame: DataFrame, name: str) -> Column:
     """A column of a frame with its wide numbers as text."""
     from pyspark.sql import functions as f
 
-    return _texts(f.col(quoted(name)), frame.schema[name].dataType).alias(name)
+    return _texts(f.col(quote_spark_identifier(name)), frame.schema[name].dataType).alias(name)
 
 
 def _texts(value: Column, kind: Any) -> Column:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.clients.int256.columns import as_number
 from penstock.clients.jvm.try_eval import tried
-from penstock.sql.types.int256 import Wide, maker_of
+from penstock.sql.types.int256 import WideType, conversion_function
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -18,7 +18,7 @@ class Made:
     """A column that is made by a function of what was read, and the kind of wide number that it is."""
 
     function: str
-    kind: Wide | None = None
+    kind: WideType | None = None
     scale: int | None = None
 
     def of(self, read: Column) -> Column:
@@ -31,4 +31,4 @@ class Made:
 
     def of_key(self, text: Column) -> Column:
         """The column of a row that is gone, of which only the key is known."""
-        return text if self.kind is None else Made(maker_of(self.kind), self.kind).of(text)
+        return text if self.kind is None else Made(conversion_function(self.kind), self.kind).of(text)

@@ -4,7 +4,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, BeforeValidator
 
-from penstock.config import Spelled, each_once, unknown_word
+from penstock.config import TextPattern, refuse_duplicates, unknown_word_error
 from penstock.keyed.operators import OP
 from penstock.sql.types.arrow_types import TYPE_NAMES, column_type, is_long_fraction
 
@@ -14,7 +14,7 @@ def known_format(*known: str) -> BeforeValidator:
 
     def check(value: object) -> object:
         if isinstance(value, str) and value not in known:
-            raise unknown_word("unsupported Kafka format: {given}; there are {words}", value, known)
+            raise unknown_word_error("unsupported Kafka format: {given}; there are {words}", value, known)
         return value
 
     return BeforeValidator(check)
@@ -28,7 +28,9 @@ def _type(value: object) -> object:
             " the point. Declare it as `string`, and let its numbers stand in quotes: so every digit is kept"
         )
     if found is None:
-        raise unknown_word("unsupported data type '{given}' in schema; supported types: {words}", value, TYPE_NAMES)
+        raise unknown_word_error(
+            "unsupported data type '{given}' in schema; supported types: {words}", value, TYPE_NAMES
+        )
     return found
 
 
@@ -37,7 +39,7 @@ ColumnType = Annotated[str, BeforeValidator(_type, json_schema_input_type=str)]
 
 
 def _sound(schema: dict[str, str]) -> dict[str, str]:
-    each_once(schema)
+    refuse_duplicates(schema)
     kind = next((kind for name, kind in schema.items() if name.casefold() == OP), "STRING")
     if kind.upper() != "STRING":
         raise ValueError(f"`{OP}` is {kind}, and no string: its values are `i`, `u` and `d`")
@@ -52,7 +54,7 @@ def _text(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-BEGINNING: Final = Spelled(
+BEGINNING: Final = TextPattern(
     r"(earliest|latest|[0-9]+)", "a topic is read from `earliest`, `latest`, or a time in milliseconds since 1970"
 )
 Beginning = Annotated[str, BeforeValidator(_text, json_schema_input_type=str | int), BEGINNING]

@@ -15,8 +15,8 @@ from penstock.clients.kafka.confluent_wire import Writers
 from penstock.clients.kafka.tombstone_keys import UNREADABLE, key_read
 from penstock.clients.rows.reserved_columns import wrong_names
 from penstock.keyed.operators import OP, ORDER
-from penstock.sql.parse.dialects import quoted
-from penstock.sql.types.int256 import maker_of, wide_name
+from penstock.sql.parse.dialects import quote_spark_identifier
+from penstock.sql.types.int256 import conversion_function, parse_wide_type
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -108,13 +108,14 @@ def out_of_envelope(whole: Decoded) -> Decoded:
 def _fields(columns: Mapping[str, str]) -> str:
     """The columns as they are read: wide numbers as text, of which they are made."""
     return ", ".join(
-        f"{quoted(name)} {kind if wide_name(kind) is None else 'STRING'}" for name, kind in columns.items()
+        f"{quote_spark_identifier(name)} {kind if parse_wide_type(kind) is None else 'STRING'}"
+        for name, kind in columns.items()
     )
 
 
 def _made_of_text(columns: Mapping[str, str]) -> dict[str, Made]:
-    kinds = {name: kind for name, text in columns.items() if (kind := wide_name(text)) is not None}
-    return {name: Made(maker_of(kind), kind) for name, kind in kinds.items()}
+    kinds = {name: kind for name, text in columns.items() if (kind := parse_wide_type(text)) is not None}
+    return {name: Made(conversion_function(kind), kind) for name, kind in kinds.items()}
 
 
 def _json(schema: str, at: str, made: Mapping[str, Made], *, envelope: bool = False) -> Decoded:
@@ -193,13 +194,13 @@ def rows(records: DataFrame, decoded: Decoded, shape: Shape, fault: str, kept: S
         know_wide_numbers(records.sparkSession)
 
     def column(name: str) -> Column:
-        read = f.col(f"{VALUE}.{quoted(name)}")
+        read = f.col(f"{VALUE}.{quote_spark_identifier(name)}")
         found = made[name].of(read) if name in made else read
         return (f.when(gone, keys[name]).otherwise(found) if name in keys else found).alias(name)
 
     columns = [column(name) for name in types]
     for name, how in made.items():
-        read = f.col(f"{VALUE}.{quoted(name)}")
+        read = f.col(f"{VALUE}.{quote_spark_identifier(name)}")
         wrong = f.coalesce(wrong, f.when(~gone & read.isNotNull() & how.of(read).isNull(), "field-mismatch"))
     if shape.operation and OP not in types:
         columns.append((f.when(gone, "d").otherwise(said) if deletes else said).alias(OP))

@@ -3,10 +3,10 @@
 from pydantic import AliasChoices, Field, SecretStr
 
 from penstock.clients.postgres.server import PostgresServer
-from penstock.config import Frozen, Secret, SslMode, Whole
+from penstock.config import FrozenModel, Secret, SslMode, Whole
 
 
-class Login(Frozen):
+class Login(FrozenModel):
     """A server, and as whom it is entered. What is left out is as the settings say."""
 
     host: str | None = None
@@ -35,7 +35,7 @@ class Login(Frozen):
         return usual.changed({name: value for name, value in said.items() if value is not None})
 
 
-class Address(Frozen):
+class Address(FrozenModel):
     """A server, and as whom it is entered, for those that no settings are for."""
 
     host: str = "127.0.0.1"

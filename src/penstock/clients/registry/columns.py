@@ -4,7 +4,7 @@ import json
 from typing import Any, Final
 
 from penstock.clients.int256.avro import wide_decimal
-from penstock.sql.parse.dialects import quoted
+from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.types.columns import Column, Columns
 from penstock.sql.types.wide_decimals import SPARK_DIGITS
 
@@ -133,4 +133,4 @@ def _wrapped(pattern: str, inner: str | None) -> str | None:
 def _struct(fields: dict[str, str | None]) -> str | None:
     if not fields or any(kind is None for kind in fields.values()):
         return None
-    return f"STRUCT<{', '.join(f'{quoted(name)}: {kind}' for name, kind in fields.items())}>"
+    return f"STRUCT<{', '.join(f'{quote_spark_identifier(name)}: {kind}' for name, kind in fields.items())}>"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from penstock.sql.parse.dialects import quoted
+from penstock.sql.parse.dialects import quote_spark_identifier
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -22,6 +22,6 @@ def one_by_one(rows: DataFrame, key: Sequence[str], tasks: int | None = None) ->
     from pyspark.sql import functions as f
 
     placed = rows.withColumn(_PLACE, f.monotonically_increasing_id())
-    columns = list(map(quoted, key)) or [_PLACE]
+    columns = list(map(quote_spark_identifier, key)) or [_PLACE]
     together = placed.repartition(*columns) if tasks is None else placed.repartition(tasks, *columns)
     return together.sortWithinPartitions(_PLACE).drop(_PLACE)

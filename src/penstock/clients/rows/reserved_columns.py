@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from penstock.errors import ServiceError
 from penstock.keyed.operators import OP, ORDER
-from penstock.sql.types.columns import alike
+from penstock.sql.types.columns import find_case_clash
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +36,7 @@ def wrong_names(names: Iterable[str], whose: str, hint: str, ours: Iterable[str]
 
 def same_names(names: Iterable[str], whose: str, hint: str) -> ServiceError | None:
     """What to say of names of which SQL takes two for one."""
-    match alike(names):
+    match find_case_clash(names):
         case None:
             return None
         case one, other if one == other:

@@ -2,13 +2,13 @@
 
 from typing import Annotated, Final
 
-from penstock.config import Spelled
+from penstock.config import TextPattern
 
 TOPIC_NAME: Final = r"(?:[A-Za-z0-9_-]|\.[A-Za-z0-9_-]|\.\.[A-Za-z0-9._-])[A-Za-z0-9._-]{0,246}"
 """What Kafka takes for a topic, and what is one directory here: never `.` or `..`."""
 TopicName = Annotated[
     str,
-    Spelled(
+    TextPattern(
         TOPIC_NAME,
         "the name of a topic has up to 249 letters (a to z, in either case), digits, `.`, `_` and `-`,"
         " and is not `.` or `..`",

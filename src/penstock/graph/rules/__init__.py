@@ -10,13 +10,13 @@ from penstock.graph.rules.security import security_rules
 from penstock.graph.rules.sources import source_rules
 from penstock.graph.rules.tests import test_rules
 from penstock.graph.rules.topics import topic_rules
-from penstock.graph.rules.violation import Ruled, Violation
-from penstock.graph.rules.waivers import judged
+from penstock.graph.rules.violation import RuleContext, Violation
+from penstock.graph.rules.waivers import apply_waivers
 
 RULES = (topic_rules, model_rules, source_rules, exposure_rules, test_rules, security_rules)
 
 
-def check_rules(ruled: Ruled, today: date) -> Iterator[Diagnostic]:
+def check_rules(ruled: RuleContext, today: date) -> Iterator[Diagnostic]:
     """Everything that breaks a rule and has no leave to, and every waiver that is of no use any more."""
     violations: list[Violation] = [violation for rule in RULES for violation in rule(ruled)]
-    yield from judged(violations, ruled, today)
+    yield from apply_waivers(violations, ruled, today)

@@ -2,18 +2,18 @@
 
 from collections.abc import Iterator
 
-from penstock.graph.rules.violation import Ruled, Violation, missing, missing_tags, missing_words
+from penstock.graph.rules.violation import RuleContext, Violation, missing_field, missing_tags, missing_texts
 
 
-def exposure_rules(ruled: Ruled) -> Iterator[Violation]:
+def exposure_rules(ruled: RuleContext) -> Iterator[Violation]:
     rules = ruled.rules.exposures
     for exposure in ruled.project.exposures:
         value = exposure.value
-        yield from missing_words("exposures", exposure, rules)
+        yield from missing_texts("exposures", exposure, rules)
         if rules.require_sla and value.sla is None:
-            yield missing("exposures.require_sla", exposure, "sla")
+            yield missing_field("exposures.require_sla", exposure, "sla")
         if rules.require_contacts and not value.contacts:
-            yield missing("exposures.require_contacts", exposure, "contacts")
+            yield missing_field("exposures.require_contacts", exposure, "contacts")
         sla = value.sla
         slowest, lowest = rules.max_latency_p99_ms, rules.min_availability
         if sla and slowest is not None and sla.latency_p99_ms is not None and sla.latency_p99_ms > slowest:

@@ -3,30 +3,30 @@
 from collections.abc import Iterator
 
 from penstock.graph.graph import Node
-from penstock.graph.rules.violation import Ruled, Violation, missing_tags, missing_words
+from penstock.graph.rules.violation import RuleContext, Violation, missing_tags, missing_texts
 from penstock.project import stream_project as written
-from penstock.project.declared import Declared
+from penstock.project.declared import Declaration
 
 
-def model_rules(ruled: Ruled) -> Iterator[Violation]:
+def model_rules(ruled: RuleContext) -> Iterator[Violation]:
     for model, node in ruled.models():
-        yield from _words(ruled, model)
-        yield from _tests(ruled, model, node)
-        yield from _size(ruled, model, node)
-        yield from _tags(ruled, model)
+        yield from _description_rules(ruled, model)
+        yield from _test_count_rules(ruled, model, node)
+        yield from _size_rules(ruled, model, node)
+        yield from _tag_rules(ruled, model)
 
 
-def _words(ruled: Ruled, model: Declared[written.Model]) -> Iterator[Violation]:
+def _description_rules(ruled: RuleContext, model: Declaration[written.Model]) -> Iterator[Violation]:
     rules = ruled.rules.models
     description = (model.value.description or "").strip()
-    yield from missing_words("models", model, rules)
+    yield from missing_texts("models", model, rules)
     if rules.min_description_length is not None and 0 < len(description) < rules.min_description_length:
         expected, actual = f">= {rules.min_description_length} characters", f"{len(description)}"
         origin, text = model.origin_of("description"), "the description is too short"
         yield Violation("models.min_description_length", model, origin, expected, actual, text, "say more")
 
 
-def _tests(ruled: Ruled, model: Declared[written.Model], node: Node) -> Iterator[Violation]:
+def _test_count_rules(ruled: RuleContext, model: Declaration[written.Model], node: Node) -> Iterator[Violation]:
     """A test without an assertion tests nothing, and does not count."""
     rules = ruled.rules.models
     count = sum(bool(test.element.assertions) for test in ruled.tests_of(node))
@@ -39,7 +39,7 @@ def _tests(ruled: Ruled, model: Declared[written.Model], node: Node) -> Iterator
         yield Violation("models.min_tests", model, model.origin, f">= {rules.min_tests}", f"{count}", text, hint)
 
 
-def _size(ruled: Ruled, model: Declared[written.Model], node: Node) -> Iterator[Violation]:
+def _size_rules(ruled: RuleContext, model: Declaration[written.Model], node: Node) -> Iterator[Violation]:
     rules = ruled.rules.models
     if rules.max_dependencies is not None and len(node.inputs) > rules.max_dependencies:
         text = f"the model reads {', '.join(i.partition('.')[2] for i in node.inputs)}"
@@ -59,7 +59,7 @@ def _size(ruled: Ruled, model: Declared[written.Model], node: Node) -> Iterator[
         yield Violation("models.allowed_materializations", model, model.origin, expected, actual, text)
 
 
-def _tags(ruled: Ruled, model: Declared[written.Model]) -> Iterator[Violation]:
+def _tag_rules(ruled: RuleContext, model: Declaration[written.Model]) -> Iterator[Violation]:
     rules = ruled.rules.models
     yield from missing_tags("models.required_tags", model, model.value.tags, rules.required_tags)
     for position, tag in enumerate(model.value.tags):

@@ -5,24 +5,24 @@ from collections.abc import Iterator
 
 from penstock.graph.graph import Node
 from penstock.graph.masking import LEVELS, is_sensitive
-from penstock.graph.rules.violation import Ruled, Violation, missing
+from penstock.graph.rules.violation import RuleContext, Violation, missing_field
 from penstock.project import stream_project as written
-from penstock.project.declared import Declared
+from penstock.project.declared import Declaration
 
 
-def security_rules(ruled: Ruled) -> Iterator[Violation]:
+def security_rules(ruled: RuleContext) -> Iterator[Violation]:
     rules = ruled.rules.security
     for source in ruled.project.sources:
         yield from _declared_columns(ruled, source, ruled.nodes[f"source.{source.value.name}"])
     for model, node in ruled.models():
         yield from _declared_columns(ruled, model, node)
-        yield from _open_columns(ruled, model, node)
+        yield from _unmasked_columns(ruled, model, node)
         if rules.require_access_level and model.value.access is None:
-            yield missing("security.require_access_level", model, "access")
+            yield missing_field("security.require_access_level", model, "access")
 
 
 def _declared_columns(
-    ruled: Ruled, element: Declared[written.Source] | Declared[written.Model], node: Node
+    ruled: RuleContext, element: Declaration[written.Source] | Declaration[written.Model], node: Node
 ) -> Iterator[Violation]:
     """Every column that is declared, and every one that is known and has a telling name."""
     rules = ruled.rules.security
@@ -52,14 +52,14 @@ def _declared_columns(
             yield Violation("security.pii_column_patterns", element, origin, "sensitive or more", actual, text, hint)
 
 
-def _open_columns(ruled: Ruled, model: Declared[written.Model], node: Node) -> Iterator[Violation]:
+def _unmasked_columns(ruled: RuleContext, model: Declaration[written.Model], node: Node) -> Iterator[Violation]:
     """What leaves the model without a mask, wherever it comes from and whatever it is called by now."""
     rules = ruled.rules.security
     masks = {mask.column.casefold(): mask for mask in node.masks}
     for name, level in node.classification.items():
         open_ = name not in node.covered
         if rules.sensitive_columns_require_masking and open_ and is_sensitive(level):
-            text = f"the column `{name}` is {level.replace('_', ' ')}{_whence(node, name)}, and not masked"
+            text = f"the column `{name}` is {level.replace('_', ' ')}{_origin_text(node, name)}, and not masked"
             hint = f"add `security: {{masking: [{{column: {name}, policy: hash}}]}}`, or leave it out"
             rule = "security.sensitive_columns_require_masking"
             yield Violation(rule, model, model.origin, "a mask", "none", text, hint)
@@ -70,13 +70,13 @@ def _open_columns(ruled: Ruled, model: Declared[written.Model], node: Node) -> I
         if rules.highly_sensitive_columns_require_encryption and level == "highly_sensitive" and not strong:
             if mask is None and not open_:
                 continue  # it came covered
-            text = f"the column `{name}` is highly sensitive{_whence(node, name)}, and not strongly masked"
+            text = f"the column `{name}` is highly sensitive{_origin_text(node, name)}, and not strongly masked"
             hint = "use `tokenize`, `redact`, `null`, or `hash` with sha256 and a salt"
             rule = "security.highly_sensitive_columns_require_encryption"
             yield Violation(rule, model, model.origin, "a strong mask", mask.policy if mask else "none", text, hint)
 
 
-def _whence(node: Node, name: str) -> str:
+def _origin_text(node: Node, name: str) -> str:
     """Where an output of another name comes from."""
     origins = next((found for output, found in node.column_origins.items() if output.casefold() == name), ())
     others = [f"`{o.input.partition('.')[2]}.{o.name}`" for o in origins if o.way != "counted" and o.name != name]

@@ -2,30 +2,30 @@
 
 from collections.abc import Iterator
 
-from penstock.graph.rules.violation import Ruled, Violation, missing, missing_tags, missing_words
+from penstock.graph.rules.violation import RuleContext, Violation, missing_field, missing_tags, missing_texts
 from penstock.project import stream_project as written
-from penstock.project.declared import Declared
+from penstock.project.declared import Declaration
 
 _WORDS = {"warn": "warning", "error": "error"}
 
 
-def _place(source: Declared[written.Source], word: str) -> tuple[str, ...]:
+def _freshness_steps(source: Declaration[written.Source], word: str) -> tuple[str, ...]:
     """The field that says how long, in the way it was written."""
     fields = {"warn": ("warn_after", "warn_after_seconds"), "error": ("error_after", "max_lag_seconds")}[word]
-    return tuple(field for field in fields if source.says("freshness", field))
+    return tuple(field for field in fields if source.has_field("freshness", field))
 
 
-def source_rules(ruled: Ruled) -> Iterator[Violation]:
+def source_rules(ruled: RuleContext) -> Iterator[Violation]:
     rules = ruled.rules.sources
     for source in ruled.project.sources:
         value = source.value
-        yield from missing_words("sources", source, rules)
+        yield from missing_texts("sources", source, rules)
         if rules.require_schema and value.schema_ is None:
-            yield missing("sources.require_schema", source, "schema")
+            yield missing_field("sources.require_schema", source, "schema")
         if rules.require_columns and not (value.columns or ruled.nodes[f"source.{value.name}"].columns):
-            yield missing("sources.require_columns", source, "columns")
+            yield missing_field("sources.require_columns", source, "columns")
         if rules.require_freshness and value.freshness is None:
-            yield missing("sources.require_freshness", source, "freshness")
+            yield missing_field("sources.require_freshness", source, "freshness")
         if value.freshness is not None:
             limits = (
                 ("warn", value.freshness.warn_ms, rules.max_freshness_warn),
@@ -35,7 +35,7 @@ def source_rules(ruled: Ruled) -> Iterator[Violation]:
                 if given is not None and most is not None and given > most:
                     text, origin = (
                         f"the source may be silent for too long before the {_WORDS[word]}",
-                        source.origin_of("freshness", *_place(source, word)),
+                        source.origin_of("freshness", *_freshness_steps(source, word)),
                     )
                     expected, actual = f"<= {most / 1000:g} s", f"{given / 1000:g} s"
                     yield Violation(f"sources.max_freshness_{word}", source, origin, expected, actual, text)

@@ -2,17 +2,17 @@
 
 from collections.abc import Iterator
 
-from penstock.graph.rules.violation import Ruled, Violation, missing_words
+from penstock.graph.rules.violation import RuleContext, Violation, missing_texts
 
 
-def test_rules(ruled: Ruled) -> Iterator[Violation]:
+def test_rules(ruled: RuleContext) -> Iterator[Violation]:
     rules = ruled.rules.tests
     for test in ruled.project.tests:
         count, least = len(test.value.assertions), rules.min_assertions_per_test
         if least is not None and count < least:
             text, origin = "the test has too few assertions", test.origin
             yield Violation("tests.min_assertions_per_test", test, origin, f">= {least}", f"{count}", text)
-        yield from missing_words("tests", test, rules)
+        yield from missing_texts("tests", test, rules)
     for model, node in ruled.models():
         kinds = {test.element.type for test in ruled.tests_of(node) if test.element.assertions}
         if rules.require_schema_tests and "schema" not in kinds:

@@ -5,22 +5,22 @@ from collections.abc import Iterator
 from typing import Final
 
 from penstock.graph.graph import TopicSettings
-from penstock.graph.rules.violation import Ruled, Violation
+from penstock.graph.rules.violation import RuleContext, Violation
 from penstock.project import stream_project as written
-from penstock.project.declared import Declared
+from penstock.project.declared import Declaration
 
 
-def topic_rules(ruled: Ruled) -> Iterator[Violation]:
+def topic_rules(ruled: RuleContext) -> Iterator[Violation]:
     for model, node in ruled.models():
         if node.topic is not None:
-            yield from _numbers(ruled, model, node.topic)
-            yield from _name(ruled, model, node.topic.name)
-            yield from _config(ruled, model, node.topic)
+            yield from _number_rules(ruled, model, node.topic)
+            yield from _name_rules(ruled, model, node.topic.name)
+            yield from _config_rules(ruled, model, node.topic)
         elif node.materialized == "virtual_topic":
-            yield from _name(ruled, model, model.value.virtual_topic)
+            yield from _name_rules(ruled, model, model.value.virtual_topic)
 
 
-def _numbers(ruled: Ruled, model: Declared[written.Model], topic: TopicSettings) -> Iterator[Violation]:
+def _number_rules(ruled: RuleContext, model: Declaration[written.Model], topic: TopicSettings) -> Iterator[Violation]:
     """What nobody has set counts as 1, as it does for the broker."""
     rules = ruled.rules.topics
     limits = (
@@ -47,7 +47,7 @@ _WORDS: Final = {
 }
 
 
-def _name(ruled: Ruled, model: Declared[written.Model], name: str) -> Iterator[Violation]:
+def _name_rules(ruled: RuleContext, model: Declaration[written.Model], name: str) -> Iterator[Violation]:
     rules = ruled.rules.topics
     own = model.value.advanced.topic.name is not None
     origin = model.origin_of("advanced", "topic", "name") if own else model.origin_of("name")
@@ -65,7 +65,7 @@ def _name(ruled: Ruled, model: Declared[written.Model], name: str) -> Iterator[V
             yield Violation("topics.forbidden_suffixes", model, origin, f"no name with `…{suffix}`", name, text, hint)
 
 
-def _config(ruled: Ruled, model: Declared[written.Model], topic: TopicSettings) -> Iterator[Violation]:
+def _config_rules(ruled: RuleContext, model: Declaration[written.Model], topic: TopicSettings) -> Iterator[Violation]:
     for key in ruled.rules.topics.required_config:
         if key not in topic.config:
             text = f"the topic `{topic.name}` does not set `{key}`"

@@ -6,23 +6,23 @@ from functools import cached_property
 from typing import Any
 
 from penstock.errors import Diagnostic, Origin, Severity
-from penstock.graph.graph import DataTest, Node
+from penstock.graph.graph import LinkedTest, Node
 from penstock.project import stream_project as written
-from penstock.project.declared import Declared
+from penstock.project.declared import Declaration
 from penstock.project.parse_project import StreamProject
 
 
 @dataclass(frozen=True)
-class Ruled:
+class RuleContext:
     """A project with its nodes and tests."""
 
     project: StreamProject
     nodes: Mapping[str, Node]
-    tests: tuple[DataTest, ...]
+    tests: tuple[LinkedTest, ...]
 
     @cached_property
-    def _by_node(self) -> Mapping[str, list[DataTest]]:
-        found: dict[str, list[DataTest]] = {}
+    def _tests_by_node(self) -> Mapping[str, list[LinkedTest]]:
+        found: dict[str, list[LinkedTest]] = {}
         for test in self.tests:
             found.setdefault(test.node, []).append(test)
         return found
@@ -31,14 +31,14 @@ class Ruled:
     def rules(self) -> written.Rules:
         return self.project.rules.value
 
-    def models(self) -> Iterator[tuple[Declared[written.Model], Node]]:
+    def models(self) -> Iterator[tuple[Declaration[written.Model], Node]]:
         """The models that could be linked."""
         for model in self.project.models:
             if (node := self.nodes.get(f"model.{model.value.name}")) is not None:
                 yield model, node
 
-    def tests_of(self, node: Node) -> list[DataTest]:
-        return self._by_node.get(node.id, [])
+    def tests_of(self, node: Node) -> list[LinkedTest]:
+        return self._tests_by_node.get(node.id, [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Violation:
     """An element breaks a rule."""
 
     rule: str
-    element: Declared[Any]
+    element: Declaration[Any]
     origin: Origin
     expected: str
     actual: str
@@ -65,31 +65,31 @@ class Violation:
         )
 
 
-def missing(rule: str, element: Declared[Any], field: str) -> Violation:
+def missing_field(rule: str, element: Declaration[Any], field: str) -> Violation:
     """A field that a rule asks for is not there."""
     return Violation(
         rule, element, element.origin, f"`{field}`", "nothing", f"`{field}` is missing", f"add `{field}: …`"
     )
 
 
-def missing_words(group: str, element: Declared[Any], rules: Any) -> Iterator[Violation]:
+def missing_texts(group: str, element: Declaration[Any], rules: Any) -> Iterator[Violation]:
     """A description, or an owner, that the rules of a group ask for and the element does not have."""
     for field in ("description", "owner"):
         if getattr(rules, f"require_{field}", False) and not (getattr(element.value, field) or "").strip():
-            yield missing(f"{group}.require_{field}", element, field)
+            yield missing_field(f"{group}.require_{field}", element, field)
 
 
 def missing_tags(
-    rule: str, element: Declared[Any], tags: Sequence[str], required: Sequence[str]
+    rule: str, element: Declaration[Any], tags: Sequence[str], required: Sequence[str]
 ) -> Iterator[Violation]:
     """`tier` is there with `tier`, `tier-1` or `tier:1`."""
     for tag in required:
         if not any(t == tag or (t.startswith((f"{tag}-", f"{tag}:")) and t[len(tag) + 1 :].strip()) for t in tags):
             text = f"the tag `{tag}` is missing"
             yield Violation(
-                rule, element, element.origin, f"a tag `{tag}`", _listed(tags), text, f"add `{tag}` to `tags`"
+                rule, element, element.origin, f"a tag `{tag}`", _join_words(tags), text, f"add `{tag}` to `tags`"
             )
 
 
-def _listed(words: Sequence[str]) -> str:
+def _join_words(words: Sequence[str]) -> str:
     return ", ".join(words) or "none"

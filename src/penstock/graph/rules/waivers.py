@@ -6,15 +6,15 @@ from datetime import date
 from typing import Any, Final
 
 from penstock.errors import Diagnostic, Severity, nearest
-from penstock.graph.rules.violation import Ruled, Violation
+from penstock.graph.rules.violation import RuleContext, Violation
 from penstock.project import stream_project as written
-from penstock.project.declared import Declared
+from penstock.project.declared import Declaration
 
 WARNINGS: Final = ("state-unbounded",)
 """Warnings that a model may have leave for."""
 
 
-def judged(violations: list[Violation], ruled: Ruled, today: date) -> Iterator[Diagnostic]:
+def apply_waivers(violations: list[Violation], ruled: RuleContext, today: date) -> Iterator[Diagnostic]:
     """Violations, but for those with leave; and waivers that are unknown, over, or of no use."""
     elements = _elements(ruled)
     used: set[tuple[str, int]] = set()
@@ -25,7 +25,7 @@ def judged(violations: list[Violation], ruled: Ruled, today: date) -> Iterator[D
         if in_force:
             place, waiver = in_force[0]
             used.add((violation.element.label, place))
-            yield _waived(violation, waiver)
+            yield _waived_diagnostic(violation, waiver)
         else:
             yield violation.diagnostic()
     for element in elements:
@@ -33,11 +33,11 @@ def judged(violations: list[Violation], ruled: Ruled, today: date) -> Iterator[D
             if waiver.rule in WARNINGS:
                 continue
             earlier = any(w.rule == waiver.rule and not _is_over(w, today) for w in element.value.waivers[:place])
-            yield from _of_no_use(element, place, waiver, (element.label, place) in used, today, earlier)
+            yield from _useless_waiver(element, place, waiver, (element.label, place) in used, today, earlier)
 
 
-def with_waived_warnings(
-    models: Iterable[Declared[written.Model]], diagnostics: Sequence[Diagnostic], today: date
+def waive_warnings(
+    models: Iterable[Declaration[written.Model]], diagnostics: Sequence[Diagnostic], today: date
 ) -> list[Diagnostic]:
     """The diagnostics, with warnings that a model has leave for as information; and waivers that are of no use."""
     waived: dict[tuple[str, str], written.Waiver] = {}
@@ -46,17 +46,17 @@ def with_waived_warnings(
         for place, waiver in enumerate(model.value.waivers):
             if waiver.rule not in WARNINGS:
                 continue
-            used = any(d.code == waiver.rule and _is_of(d, model.label) for d in diagnostics)
+            used = any(d.code == waiver.rule and _is_about(d, model.label) for d in diagnostics)
             earlier = (model.label, waiver.rule) in waived
-            found += _of_no_use(model, place, waiver, used and not earlier, today, earlier)
+            found += _useless_waiver(model, place, waiver, used and not earlier, today, earlier)
             if not _is_over(waiver, today):
                 waived.setdefault((model.label, waiver.rule), waiver)
-    return [*(_with_leave(d, waived) for d in diagnostics), *found]
+    return [*(_apply_waiver(d, waived) for d in diagnostics), *found]
 
 
-def _with_leave(diagnostic: Diagnostic, waived: Mapping[tuple[str, str], written.Waiver]) -> Diagnostic:
+def _apply_waiver(diagnostic: Diagnostic, waived: Mapping[tuple[str, str], written.Waiver]) -> Diagnostic:
     for (label, rule), waiver in waived.items():
-        if diagnostic.code == rule and _is_of(diagnostic, label):
+        if diagnostic.code == rule and _is_about(diagnostic, label):
             end = f" until {waiver.until}" if waiver.until else ""
             text = f"{diagnostic.message}; this is waived{end}: {waiver.reason}"
             params = {**diagnostic.params, "rule": rule, "reason": waiver.reason}
@@ -66,7 +66,7 @@ def _with_leave(diagnostic: Diagnostic, waived: Mapping[tuple[str, str], written
     return diagnostic
 
 
-def _is_of(diagnostic: Diagnostic, label: str) -> bool:
+def _is_about(diagnostic: Diagnostic, label: str) -> bool:
     return diagnostic.path == label or diagnostic.path.startswith(f"{label}.")
 
 
@@ -74,12 +74,12 @@ def _is_over(waiver: written.Waiver, today: date) -> bool:
     return waiver.until is not None and waiver.until < today
 
 
-def _elements(ruled: Ruled) -> list[Declared[Any]]:
+def _elements(ruled: RuleContext) -> list[Declaration[Any]]:
     project = ruled.project
     return [*project.sources, *project.models, *project.tests, *project.exposures]
 
 
-def _waived(violation: Violation, waiver: written.Waiver) -> Diagnostic:
+def _waived_diagnostic(violation: Violation, waiver: written.Waiver) -> Diagnostic:
     text = f"{violation.text}: rule `{violation.rule}` is waived until {waiver.until}: {waiver.reason}"
     params = {
         "rule": violation.rule,
@@ -92,8 +92,8 @@ def _waived(violation: Violation, waiver: written.Waiver) -> Diagnostic:
     return Diagnostic("rule-waived", text, violation.origin, label, severity=Severity.INFO, params=params)
 
 
-def _of_no_use(
-    element: Declared[Any], place: int, waiver: written.Waiver, used: bool, today: date, earlier: bool
+def _useless_waiver(
+    element: Declaration[Any], place: int, waiver: written.Waiver, used: bool, today: date, earlier: bool
 ) -> Iterator[Diagnostic]:
     origin, path = element.origin_of("waivers", place, "rule"), element.label_of("waivers", place)
     params = {"rule": waiver.rule}

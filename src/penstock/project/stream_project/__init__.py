@@ -1,13 +1,13 @@
 """The project format: what can be written in `stream_project.yml` and in the files beside it."""
 
-from penstock.project.stream_project.advanced import Advanced, Interval, ModelConnector, SparkJob, Topic
+from penstock.project.stream_project.advanced import Advanced, Interval, ModelConnector, ModelTopic, SparkJob
 from penstock.project.stream_project.environment import EnvironmentFile, EnvironmentHeader, Safety
 from penstock.project.stream_project.exposure import Exposure, Sla
 from penstock.project.stream_project.header import Defaults, ProjectHeader, TopicDefaults, Variables
 from penstock.project.stream_project.model import Materialized, MlOutput, Model, ModelSchema
 from penstock.project.stream_project.parts import (
-    Column,
     ColumnCheck,
+    ColumnSpec,
     EventTime,
     NodeReference,
     Waiver,
@@ -23,8 +23,8 @@ __all__ = [
     "Advanced",
     "Assertion",
     "Classification",
-    "Column",
     "ColumnCheck",
+    "ColumnSpec",
     "DataTest",
     "Defaults",
     "EnvironmentFile",
@@ -39,6 +39,7 @@ __all__ = [
     "Model",
     "ModelConnector",
     "ModelSchema",
+    "ModelTopic",
     "NodeReference",
     "ProjectHeader",
     "Rules",
@@ -48,7 +49,6 @@ __all__ = [
     "Sla",
     "Source",
     "SparkJob",
-    "Topic",
     "TopicDefaults",
     "Variables",
     "Waiver",

@@ -4,12 +4,12 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from penstock.config import Frozen, Whole
+from penstock.config import FrozenModel, Whole
 from penstock.connectors import registry
 from penstock.project.stream_project.parts import LONGEST_MS
 
 
-class Topic(Frozen):
+class ModelTopic(FrozenModel):
     """The topic that a model writes."""
 
     name: str | None = Field(None, min_length=1)
@@ -23,7 +23,7 @@ class Topic(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _by_name(cls, value: Any) -> Any:
+    def _from_name(cls, value: Any) -> Any:
         return {"name": value} if isinstance(value, str) else value
 
 
@@ -31,7 +31,7 @@ _NATIVE: Final = {"jdbc-sink": frozenset({"connection.url"}), "s3-sink": frozens
 """Connectors of Kafka Connect that can do without it, and what they need to be told, one of it."""
 
 
-class ModelConnector(Frozen):
+class ModelConnector(FrozenModel):
     """The connector that a sink model writes with."""
 
     type: str
@@ -43,7 +43,7 @@ class ModelConnector(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _by_type(cls, value: Any) -> Any:
+    def _from_type(cls, value: Any) -> Any:
         return {"type": value} if isinstance(value, str) else value
 
     def is_foreign(self, connect: object) -> bool:
@@ -59,18 +59,18 @@ class ModelConnector(Frozen):
         return {"type": self.type, "from": node_id, **tasks, **self.config}
 
 
-class Interval(Frozen):
+class Interval(FrozenModel):
     """A batch at regular times."""
 
     interval_ms: Whole = Field(ge=1, le=LONGEST_MS)
     """How long from the start of one batch to that of the next. A batch that takes longer is followed at once."""
 
 
-def _kind_of_trigger(value: object) -> str:
+def _trigger_kind(value: object) -> str:
     return "a mapping" if isinstance(value, dict | Interval) else "a word"
 
 
-def _realtime_only(value: object) -> object:
+def _check_realtime(value: object) -> object:
     if value != "realtime":
         raise ValueError(f"`{value}` is neither `realtime` nor `{{interval_ms: …}}`")
     return value
@@ -78,13 +78,13 @@ def _realtime_only(value: object) -> object:
 
 Trigger = Annotated[
     Annotated[Interval, Tag("a mapping")]
-    | Annotated[Literal["realtime"], BeforeValidator(_realtime_only), Tag("a word")],
-    Discriminator(_kind_of_trigger),
+    | Annotated[Literal["realtime"], BeforeValidator(_check_realtime), Tag("a word")],
+    Discriminator(_trigger_kind),
 ]
 """When a batch begins."""
 
 
-class SparkJob(Frozen):
+class SparkJob(FrozenModel):
     """How the model's query runs. `flink` is the same section."""
 
     trigger: Trigger | None = None
@@ -123,10 +123,10 @@ class SparkJob(Frozen):
     """Flink's savepoints."""
 
 
-class Advanced(Frozen):
+class Advanced(FrozenModel):
     """Settings that most models do without."""
 
-    topic: Topic = Topic()
+    topic: ModelTopic = ModelTopic()
     """The topic that the model writes."""
     spark: SparkJob = SparkJob()
     """How its query runs."""

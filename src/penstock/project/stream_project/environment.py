@@ -1,11 +1,11 @@
 """One file of `environments/`: where the project runs, and how careful to be there."""
 
-from penstock.config import Frozen
+from penstock.config import FrozenModel
 from penstock.project.runtime import Runtime
 from penstock.project.stream_project.header import Variables
 
 
-class EnvironmentHeader(Frozen):
+class EnvironmentHeader(FrozenModel):
     """Which environment this is."""
 
     name: str | None = None
@@ -16,7 +16,7 @@ class EnvironmentHeader(Frozen):
     """Whether changing it takes a confirmation."""
 
 
-class Safety(Frozen):
+class Safety(FrozenModel):
     """How careful to be."""
 
     confirm_apply: bool | None = None
@@ -25,7 +25,7 @@ class Safety(Frozen):
     """Whether a run may rebuild or retire queries; if not, only with `--force`."""
 
 
-class EnvironmentFile(Frozen):
+class EnvironmentFile(FrozenModel):
     """A file of `environments/`."""
 
     environment: EnvironmentHeader = EnvironmentHeader()

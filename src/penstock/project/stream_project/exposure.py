@@ -4,19 +4,19 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from penstock.config import Frozen, Number, Whole, refuse_crossed_bounds
+from penstock.config import FrozenModel, Number, Whole, refuse_crossed_bounds
 from penstock.project.stream_project.parts import Name, References, Waiver
 
 
-def _percent(value: object) -> object:
+def _strip_percent(value: object) -> object:
     return value.strip().removesuffix("%").strip() if isinstance(value, str) else value
 
 
-class Sla(Frozen):
+class Sla(FrozenModel):
     """What was promised."""
 
     availability: Annotated[
-        float | None, Field(ge=0, le=100), BeforeValidator(_percent, json_schema_input_type=float | str | None)
+        float | None, Field(ge=0, le=100), BeforeValidator(_strip_percent, json_schema_input_type=float | str | None)
     ] = None
     """The share of time that it works, in percent: `99.9` or `"99.9%"`."""
     latency_p50_ms: Number | None = Field(None, ge=0)
@@ -41,12 +41,12 @@ class Sla(Frozen):
     """The share of rows that may fail."""
 
     @model_validator(mode="after")
-    def _ordered(self) -> Self:
+    def _check_bounds(self) -> Self:
         refuse_crossed_bounds(self, ("latency_p50_ms", "latency_p99_ms"))
         return self
 
 
-class Contracts(Frozen):
+class Contracts(FrozenModel):
     """The schema that it counts on."""
 
     schema_: str | None = Field(None, alias="schema")
@@ -55,7 +55,7 @@ class Contracts(Frozen):
     """What a change must be compatible with, such as `BACKWARD`."""
 
 
-class ExposureAccess(Frozen):
+class ExposureAccess(FrozenModel):
     """Who works with it."""
 
     roles: tuple[str, ...] = ()
@@ -64,7 +64,7 @@ class ExposureAccess(Frozen):
     """What for."""
 
 
-class ExposureFreshness(Frozen):
+class ExposureFreshness(FrozenModel):
     """How old its rows may be."""
 
     max_lag_seconds: Number | None = Field(None, ge=0)
@@ -75,7 +75,7 @@ class ExposureFreshness(Frozen):
     """After how long there is a warning."""
 
 
-class Contact(Frozen):
+class Contact(FrozenModel):
     """Somebody to ask."""
 
     name: str | None = None
@@ -88,7 +88,7 @@ class Contact(Frozen):
     """By pager."""
 
 
-class Exposure(Frozen):
+class Exposure(FrozenModel):
     """Somebody outside who reads or writes the streams of this project."""
 
     name: Name

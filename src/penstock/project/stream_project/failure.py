@@ -4,10 +4,10 @@ from typing import Any, Literal
 
 from pydantic import AliasChoices, Field, model_validator
 
-from penstock.config import Frozen
+from penstock.config import FrozenModel
 
 
-class Alert(Frozen):
+class Alert(FrozenModel):
     """Tell somebody."""
 
     type: str | None = None
@@ -26,7 +26,7 @@ class Alert(Frozen):
     """What to say."""
 
 
-class PauseModel(Frozen):
+class PauseModel(FrozenModel):
     """Stop a model's query."""
 
     model: str | None = None
@@ -34,7 +34,7 @@ class PauseModel(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _by_name(cls, value: Any) -> Any:
+    def _from_name(cls, value: Any) -> Any:
         match value:
             case str():
                 return {"model": value}
@@ -44,7 +44,7 @@ class PauseModel(Frozen):
                 return value
 
 
-class DeadLetters(Frozen):
+class DeadLetters(FrozenModel):
     """Send rows that fail to another place."""
 
     model: str | None = None
@@ -57,7 +57,7 @@ class DeadLetters(Frozen):
     """Whether their place in the topic goes with them."""
 
 
-class Action(Frozen):
+class Action(FrozenModel):
     """One thing to do when a test fails."""
 
     alert: Alert | None = None
@@ -70,7 +70,7 @@ class Action(Frozen):
     """Refuse to deploy."""
 
 
-class OnFailure(Frozen):
+class OnFailure(FrozenModel):
     """What to do when a test fails: a mapping, or just the list of actions."""
 
     severity: Literal["error", "warning"] = "error"
@@ -80,5 +80,5 @@ class OnFailure(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _by_actions(cls, value: Any) -> Any:
+    def _from_actions(cls, value: Any) -> Any:
         return {"actions": value} if isinstance(value, list) else value

@@ -4,14 +4,14 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from penstock.config import Frozen, OnError, Whole
+from penstock.config import FrozenModel, OnError, Whole
 from penstock.project.stream_project.parts import Name
 
 Variables = dict[str, Any]
 """Values that SQL asks for with `{{ var("name") }}`."""
 
 
-class ProjectHeader(Frozen):
+class ProjectHeader(FrozenModel):
     """Who this project is."""
 
     name: Name
@@ -22,7 +22,7 @@ class ProjectHeader(Frozen):
     """What the project is for."""
 
 
-class TopicDefaults(Frozen):
+class TopicDefaults(FrozenModel):
     """Settings of topics that do not say otherwise."""
 
     partitions: Whole | None = Field(None, ge=1)
@@ -33,7 +33,7 @@ class TopicDefaults(Frozen):
     """Settings of a topic such as `retention.ms`, key by key."""
 
 
-class ModelDefaults(Frozen):
+class ModelDefaults(FrozenModel):
     """Settings of models that do not say otherwise."""
 
     cluster: str | None = None
@@ -44,7 +44,7 @@ class ModelDefaults(Frozen):
     """The topics of models; stronger than `defaults.topic`, key by key."""
 
 
-class TestDefaults(Frozen):
+class TestDefaults(FrozenModel):
     """Settings of tests that do not say otherwise."""
 
     __test__ = False
@@ -55,7 +55,7 @@ class TestDefaults(Frozen):
     """How many rows a sample test reads."""
 
 
-class Defaults(Frozen):
+class Defaults(FrozenModel):
     """What holds where an element says nothing."""
 
     on_error: OnError = "dead_letter"

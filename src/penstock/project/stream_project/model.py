@@ -4,20 +4,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from penstock.config import Frozen, Names, OnError, Whole
+from penstock.config import FrozenModel, Names, OnError, Whole
 from penstock.project.stream_project.advanced import Advanced
-from penstock.project.stream_project.parts import Column, EventTime, Name, References, Waiver, folded
+from penstock.project.stream_project.parts import ColumnSpec, EventTime, Name, References, Waiver, fold_case
 from penstock.project.stream_project.security import Access, Security
 
 Materialized = Literal["topic", "virtual_topic", "spark", "sink"]
 
 
-def spark_for_flink(value: object) -> object:
+def replace_flink(value: object) -> object:
     """The word for a stateful model is `spark`; `flink` is the same word."""
     return "spark" if value == "flink" else value
 
 
-class VirtualTopic(Frozen):
+class VirtualTopic(FrozenModel):
     """A topic that exists only in the gateway."""
 
     name: str | None = Field(None, min_length=1)
@@ -27,7 +27,7 @@ class VirtualTopic(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _by_name(cls, value: Any) -> Any:
+    def _from_name(cls, value: Any) -> Any:
         match value:
             case str():
                 return {"name": value}
@@ -37,24 +37,24 @@ class VirtualTopic(Frozen):
                 return value
 
 
-class GatewayTopic(Frozen):
+class GatewayTopic(FrozenModel):
     """What the gateway makes of the model."""
 
     virtual_topic: VirtualTopic | None = None
     """A topic that exists only in the gateway: `true`, its name, or a mapping."""
 
 
-class MlOutput(Frozen):
+class MlOutput(FrozenModel):
     """What a model of machine learning answers."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[ColumnSpec, ...]
     """The fields of its answer."""
     description: str | None = None
     """What it is."""
 
     @model_validator(mode="before")
     @classmethod
-    def _by_type(cls, value: Any) -> Any:
+    def _from_type(cls, value: Any) -> Any:
         """`{score: DOUBLE}` is short for `{columns: [{name: score, type: DOUBLE}]}`."""
         if isinstance(value, dict) and "columns" not in value:
             return {"columns": [{"name": name, "type": kind} for name, kind in value.items()]}
@@ -68,7 +68,7 @@ class OutputTime(EventTime):
     """The column of the output. Left out, it is the one that comes from the input's event time."""
 
 
-class Sunset(Frozen):
+class Sunset(FrozenModel):
     """When a version of a model goes away."""
 
     sunset_date: str | None = None
@@ -77,10 +77,12 @@ class Sunset(Frozen):
     """What to use instead."""
 
 
-class ModelSchema(Frozen):
+class ModelSchema(FrozenModel):
     """What the records of a model's topic on Kafka are. Its columns are those of the SQL."""
 
-    format: Annotated[Literal["avro", "json"] | None, BeforeValidator(folded, json_schema_input_type=str | None)] = None
+    format: Annotated[Literal["avro", "json"] | None, BeforeValidator(fold_case, json_schema_input_type=str | None)] = (
+        None
+    )
     """`avro`, by a schema that is registered as `<topic>-value`, or `json` without one. `schema: {}` is Avro; with
     `compatibility` alone, records are JSON."""
     compatibility: str | None = None
@@ -91,7 +93,7 @@ class ModelSchema(Frozen):
         return self.format == "avro" or (self.format is None and self.compatibility is None)
 
 
-class Model(Frozen):
+class Model(FrozenModel):
     """A stream made from sources and other models."""
 
     name: Name
@@ -116,7 +118,7 @@ class Model(Frozen):
     """What a model without SQL reads; it is then a sink."""
     key: Names = ()
     """The columns that identify a row, separated by commas. `validate` checks that they are there."""
-    columns: tuple[Column, ...] = ()
+    columns: tuple[ColumnSpec, ...] = ()
     """A contract: what stands here must be in the output, with the type that is given."""
     schema_: ModelSchema | None = Field(None, alias="schema")
     """What the records of its topic on Kafka are: Avro of a schema registry, or JSON."""
@@ -131,7 +133,7 @@ class Model(Frozen):
         Annotated[
             Materialized,
             BeforeValidator(
-                spark_for_flink, json_schema_input_type=Literal["topic", "virtual_topic", "spark", "flink", "sink"]
+                replace_flink, json_schema_input_type=Literal["topic", "virtual_topic", "spark", "flink", "sink"]
             ),
         ]
         | None

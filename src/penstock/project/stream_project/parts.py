@@ -5,19 +5,19 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from penstock.config import Frozen, Number, Whole, one_line, refuse_crossed_bounds
+from penstock.config import FrozenModel, Number, Whole, check_name, refuse_crossed_bounds
 from penstock.project.stream_project.security import Classification
 
-Name = Annotated[str, Field(min_length=1), AfterValidator(one_line)]
+Name = Annotated[str, Field(min_length=1), AfterValidator(check_name)]
 """What an element is called. Names become identifiers in quotes, so any script and any word will do."""
 
 
-def folded(value: object) -> object:
+def fold_case(value: object) -> object:
     """Words in capitals are the same words."""
     return value.lower() if isinstance(value, str) else value
 
 
-class Waiver(Frozen):
+class Waiver(FrozenModel):
     """Leave to break a rule, for a reason and for a time."""
 
     rule: str
@@ -32,7 +32,7 @@ LONGEST_MS: Final = 10 * 366 * 86_400_000
 """Ten years. A longer time is a slip of the pen, and the clock of Spark has an end."""
 
 
-def _without_expression(strategy: object) -> object:
+def _refuse_custom(strategy: object) -> object:
     if strategy == "custom":
         raise ValueError(
             "`custom` cannot be done: Spark's watermark is the largest time less a delay, and never an expression; "
@@ -41,12 +41,12 @@ def _without_expression(strategy: object) -> object:
     return strategy
 
 
-class Watermark(Frozen):
+class Watermark(FrozenModel):
     """How late a row may be."""
 
     strategy: Annotated[
         Literal["bounded_out_of_orderness", "monotonously_increasing", "monotonous"],
-        BeforeValidator(_without_expression),
+        BeforeValidator(_refuse_custom),
     ] = "bounded_out_of_orderness"
     """`monotonous` (or `monotonously_increasing`) means that rows come in order."""
     max_out_of_orderness_ms: Whole = Field(5000, ge=0, le=LONGEST_MS)
@@ -59,7 +59,7 @@ class Watermark(Frozen):
         return self.max_out_of_orderness_ms if self.strategy == "bounded_out_of_orderness" else 0
 
 
-class EventTime(Frozen):
+class EventTime(FrozenModel):
     """The column that says when a row happened."""
 
     column: str
@@ -74,14 +74,14 @@ class EventTime(Frozen):
     """How far ahead of the clock a time may be. A row beyond that is an error, and does not move time; 0 allows any."""
 
 
-class AcceptedValues(Frozen):
+class AcceptedValues(FrozenModel):
     """The values that a column may have."""
 
     values: tuple[Any, ...] = Field(min_length=1)
     """Every value that is allowed."""
 
 
-class Bounds(Frozen):
+class Bounds(FrozenModel):
     """The numbers that a column may hold."""
 
     min: Number | None = None
@@ -90,16 +90,16 @@ class Bounds(Frozen):
     """The largest."""
 
     @model_validator(mode="after")
-    def _ordered(self) -> Self:
+    def _check_bounds(self) -> Self:
         refuse_crossed_bounds(self, ("min", "max"))
         return self
 
 
-class Nothing(Frozen):
+class Nothing(FrozenModel):
     """No settings."""
 
 
-class ColumnCheck(Frozen):
+class ColumnCheck(FrozenModel):
     """Something that must be true of a column: `not_null`, `unique`, `accepted_values` or `range`."""
 
     not_null: Nothing | None = None
@@ -113,7 +113,7 @@ class ColumnCheck(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _by_name(cls, value: Any) -> Any:
+    def _from_name(cls, value: Any) -> Any:
         """A check without settings is written as its name."""
         if isinstance(value, str):
             return {value: {}}
@@ -132,7 +132,7 @@ class ColumnCheck(Frozen):
         return self
 
 
-class Column(Frozen):
+class ColumnSpec(FrozenModel):
     """A column, and what is known about it."""
 
     name: Name
@@ -151,7 +151,7 @@ class Column(Frozen):
     """What must be true of it."""
 
 
-class NodeReference(Frozen):
+class NodeReference(FrozenModel):
     """A source or a model by name."""
 
     source: str | None = None
@@ -170,7 +170,7 @@ class NodeReference(Frozen):
         return f"source.{self.source}" if self.source is not None else f"model.{self.ref}"
 
 
-def _references(value: object) -> object:
+def _normalize_references(value: object) -> object:
     """`from: x`, a list of names, and a list of `{ref: x}` / `{source: y}` are the same thing."""
     if isinstance(value, str | dict):
         value = [value]
@@ -179,5 +179,5 @@ def _references(value: object) -> object:
 
 References = Annotated[
     tuple[NodeReference, ...],
-    BeforeValidator(_references, json_schema_input_type=str | NodeReference | list[str | NodeReference]),
+    BeforeValidator(_normalize_references, json_schema_input_type=str | NodeReference | list[str | NodeReference]),
 ]

@@ -5,12 +5,12 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from penstock.config import Duration, Frozen, Number, Whole, refuse_crossed_bounds
-from penstock.project.stream_project.model import Materialized, spark_for_flink
+from penstock.config import Duration, FrozenModel, Number, Whole, refuse_crossed_bounds
+from penstock.project.stream_project.model import Materialized, replace_flink
 from penstock.project.stream_project.security import Classification
 
 
-def _compiles(pattern: str) -> str:
+def _check_pattern(pattern: str) -> str:
     try:
         re.compile(pattern)
     except re.error as error:
@@ -18,11 +18,11 @@ def _compiles(pattern: str) -> str:
     return pattern
 
 
-Pattern = Annotated[str, AfterValidator(_compiles)]
+Pattern = Annotated[str, AfterValidator(_check_pattern)]
 """A regular expression."""
 
 
-class TopicRules(Frozen):
+class TopicRules(FrozenModel):
     """Rules for the topics that the project writes, defaults applied."""
 
     min_partitions: Whole | None = Field(None, ge=1)
@@ -43,14 +43,14 @@ class TopicRules(Frozen):
     """Settings that must be given, such as `retention.ms`."""
 
     @model_validator(mode="after")
-    def _ordered(self) -> Self:
+    def _check_bounds(self) -> Self:
         refuse_crossed_bounds(
             self, ("min_partitions", "max_partitions"), ("min_replication_factor", "max_replication_factor")
         )
         return self
 
 
-class ModelRules(Frozen):
+class ModelRules(FrozenModel):
     """Rules for models."""
 
     require_description: bool = False
@@ -68,9 +68,7 @@ class ModelRules(Frozen):
     max_sql_length: Whole | None = Field(None, ge=1)
     """The most characters of SQL."""
     allowed_materializations: tuple[
-        Annotated[
-            Materialized, BeforeValidator(spark_for_flink, json_schema_input_type=Materialized | Literal["flink"])
-        ],
+        Annotated[Materialized, BeforeValidator(replace_flink, json_schema_input_type=Materialized | Literal["flink"])],
         ...,
     ] = ()
     """The only ways to be materialized."""
@@ -80,7 +78,7 @@ class ModelRules(Frozen):
     """The only tags that a model may have."""
 
 
-class SourceRules(Frozen):
+class SourceRules(FrozenModel):
     """Rules for sources."""
 
     require_description: bool = False
@@ -101,7 +99,7 @@ class SourceRules(Frozen):
     """Tags that a source must have."""
 
 
-class ExposureRules(Frozen):
+class ExposureRules(FrozenModel):
     """Rules for exposures."""
 
     require_description: bool = False
@@ -120,7 +118,7 @@ class ExposureRules(Frozen):
     """Tags that an exposure must have."""
 
 
-class TestRules(Frozen):
+class TestRules(FrozenModel):
     """Rules for tests."""
 
     __test__ = False
@@ -135,7 +133,7 @@ class TestRules(Frozen):
     """A test says what it is for."""
 
 
-class SecurityRules(Frozen):
+class SecurityRules(FrozenModel):
     """Rules for what is delicate."""
 
     require_classification: bool = False
@@ -152,7 +150,7 @@ class SecurityRules(Frozen):
     """A model says who may read it."""
 
 
-class Rules(Frozen):
+class Rules(FrozenModel):
     """What every element is held to. An element may have leave to break one: see `waivers`."""
 
     topics: TopicRules = TopicRules()
@@ -175,6 +173,6 @@ class Rules(Frozen):
         return tuple(
             f"{group}.{rule}"
             for group, model in groups.items()
-            if isinstance(model, type) and issubclass(model, Frozen)
+            if isinstance(model, type) and issubclass(model, FrozenModel)
             for rule in model.model_fields
         )

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
-from penstock.config import Frozen, Spelled, Whole
+from penstock.config import FrozenModel, TextPattern, Whole
 
 Classification = Literal["public", "internal", "confidential", "sensitive", "highly_sensitive"]
 """How delicate a column is, from harmless to most delicate."""
@@ -12,17 +12,17 @@ Classification = Literal["public", "internal", "confidential", "sensitive", "hig
 Policy = Literal["hash", "partial", "redact", "tokenize", "null"]
 
 
-def _null_is_a_word(value: object) -> object:
+def _null_as_text(value: object) -> object:
     return "null" if value is None else value
 
 
-_VARIABLE: Final = Spelled(
+_VARIABLE: Final = TextPattern(
     "[A-Za-z_][A-Za-z0-9_]*",
     "the name of a variable has letters (a to z, in either case), digits and `_`, no digit first",
 )
 
 
-class MaskConfig(Frozen):
+class MaskConfig(FrozenModel):
     """How a mask covers."""
 
     visible_chars: Whole = Field(4, ge=0)
@@ -35,14 +35,14 @@ class MaskConfig(Frozen):
     """`tokenize`: the environment variable that holds the key. It is read when the query starts, and kept nowhere."""
 
 
-class Mask(Frozen):
+class Mask(FrozenModel):
     """How one column is covered in what a model puts out."""
 
     column: str
     """The column: of the model's output, or of one of its inputs; then every output made from it is covered."""
     policy: Annotated[
         Policy,
-        BeforeValidator(_null_is_a_word, json_schema_input_type=Policy | None),
+        BeforeValidator(_null_as_text, json_schema_input_type=Policy | None),
         Field(validation_alias=AliasChoices("policy", "method")),
     ]
     """`hash` (MD5, or SHA-256), `partial` (the last characters stay), `redact` (`***`), `tokenize` (a keyed,
@@ -53,7 +53,7 @@ class Mask(Frozen):
     """The roles that are to see the masked value. A topic is the same for everybody, so the mask is for all."""
 
 
-class Rule(Frozen):
+class Rule(FrozenModel):
     """Who may or may not read, in the words of a gateway."""
 
     roles: tuple[str, ...] = ()
@@ -66,7 +66,7 @@ class Rule(Frozen):
     """What for."""
 
 
-class PolicyEntry(Frozen):
+class PolicyEntry(FrozenModel):
     """One policy of the older form: `mask`, `allow` or `deny`."""
 
     mask: Mask | None = None
@@ -83,7 +83,7 @@ class PolicyEntry(Frozen):
         return self
 
 
-class Security(Frozen):
+class Security(FrozenModel):
     """What is delicate in a model's output, and how it is covered."""
 
     classification: dict[str, Classification] = {}
@@ -102,7 +102,7 @@ class Security(Frozen):
 Level = Literal["public", "protected", "private"]
 
 
-class Access(Frozen):
+class Access(FrozenModel):
     """Who may read a model."""
 
     level: Level = "protected"
@@ -113,5 +113,5 @@ class Access(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _by_level(cls, value: Any) -> Any:
+    def _from_level(cls, value: Any) -> Any:
         return {"level": value} if isinstance(value, str) else value

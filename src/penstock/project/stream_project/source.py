@@ -4,11 +4,11 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from penstock.config import Duration, Frozen, Names, Number, OnError, Whole
-from penstock.project.stream_project.parts import Column, EventTime, Name, Waiver, folded
+from penstock.config import Duration, FrozenModel, Names, Number, OnError, Whole
+from penstock.project.stream_project.parts import ColumnSpec, EventTime, Name, Waiver, fold_case
 
 
-class SchemaReference(Frozen):
+class SchemaReference(FrozenModel):
     """The schema of a topic: written here, or by its name in a registry."""
 
     registry: str | None = None
@@ -18,7 +18,7 @@ class SchemaReference(Frozen):
     version: Whole | Literal["latest"] | None = None
     """Its version there."""
     format: Annotated[
-        Literal["avro", "json", "protobuf"] | None, BeforeValidator(folded, json_schema_input_type=str | None)
+        Literal["avro", "json", "protobuf"] | None, BeforeValidator(fold_case, json_schema_input_type=str | None)
     ] = None
     """`avro` (the default), `json` or `protobuf`."""
     compatibility: str | None = None
@@ -39,7 +39,7 @@ class SchemaReference(Frozen):
         )
 
 
-class LookupTable(Frozen):
+class LookupTable(FrozenModel):
     """Where the rows of a table are."""
 
     type: str
@@ -52,7 +52,7 @@ class LookupTable(Frozen):
         return {"type": self.type, **self.config}
 
 
-class Freshness(Frozen):
+class Freshness(FrozenModel):
     """How long a topic may be silent, as durations or in seconds."""
 
     warn_after: Duration | None = None
@@ -66,7 +66,7 @@ class Freshness(Frozen):
     """`error_after` in seconds."""
 
     @model_validator(mode="after")
-    def _said_once(self) -> Self:
+    def _check_given_once(self) -> Self:
         if self.warn_after is not None and self.warn_after_seconds is not None:
             raise ValueError("give `warn_after` or `warn_after_seconds`")
         if self.error_after is not None and self.max_lag_seconds is not None:
@@ -82,7 +82,7 @@ class Freshness(Frozen):
         return self.error_after if self.max_lag_seconds is None else self.max_lag_seconds * 1000
 
 
-class Source(Frozen):
+class Source(FrozenModel):
     """A topic that others write and this project reads."""
 
     name: Name
@@ -101,7 +101,7 @@ class Source(Frozen):
     """The Kafka cluster it lives in. There is one cluster, `runtime.kafka`, so it has no effect."""
     schema_: SchemaReference | None = Field(None, alias="schema")
     """The schema of its rows."""
-    columns: tuple[Column, ...] = ()
+    columns: tuple[ColumnSpec, ...] = ()
     """The columns of a row. A list without any type only describes columns. The row is then, as without a list, that of
     the schema, or of the records themselves."""
     key: Names = ()
@@ -118,7 +118,7 @@ class Source(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _named_by_table(cls, value: Any) -> Any:
+    def _default_topic(cls, value: Any) -> Any:
         if isinstance(value, dict) and "table" in value and "topic" not in value:
             return {**value, "topic": value.get("name")}
         return value
@@ -135,7 +135,7 @@ class Source(Frozen):
         return frozenset(column.name for column in self.columns if column.proctime)
 
     @property
-    def lists_row(self) -> bool:
+    def has_row_columns(self) -> bool:
         """Whether `columns` says what a row has. A list without any type only describes some of its columns."""
         return any(column.type is not None for column in self.columns if not column.proctime)
 

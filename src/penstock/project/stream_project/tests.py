@@ -4,19 +4,19 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, BeforeValidator, Field, model_validator
 
-from penstock.config import Duration, Frozen, Names, Number, Whole, refuse_crossed_bounds
+from penstock.config import Duration, FrozenModel, Names, Number, Whole, refuse_crossed_bounds
 from penstock.project.stream_project.failure import OnFailure
 from penstock.project.stream_project.parts import Name, Waiver
 
 
-class NotNull(Frozen):
+class NotNull(FrozenModel):
     """Every row has a value."""
 
     columns: Names = Field(min_length=1)
     """The columns."""
 
 
-class AcceptedValuesOf(Frozen):
+class AcceptedValuesOf(FrozenModel):
     """A column has one of these values."""
 
     column: str
@@ -25,7 +25,7 @@ class AcceptedValuesOf(Frozen):
     """Every value that is allowed."""
 
 
-class AcceptedTypes(Frozen):
+class AcceptedTypes(FrozenModel):
     """Columns are of these types."""
 
     types: dict[str, str] = Field(min_length=1)
@@ -34,12 +34,12 @@ class AcceptedTypes(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _by_column(cls, value: Any) -> Any:
+    def _from_columns(cls, value: Any) -> Any:
         is_short = isinstance(value, dict) and value and not isinstance(value.get("types"), dict)
         return {"types": value} if is_short else value
 
 
-class RangeOf(Frozen):
+class RangeOf(FrozenModel):
     """A number lies between bounds."""
 
     column: str
@@ -50,12 +50,12 @@ class RangeOf(Frozen):
     """The largest."""
 
     @model_validator(mode="after")
-    def _ordered(self) -> Self:
+    def _check_bounds(self) -> Self:
         refuse_crossed_bounds(self, ("min", "max"))
         return self
 
 
-class UniqueKey(Frozen):
+class UniqueKey(FrozenModel):
     """No key comes twice."""
 
     key: Names = Field(min_length=1)
@@ -66,7 +66,7 @@ class UniqueKey(Frozen):
     """The share of rows that may be duplicates."""
 
 
-class ForeignKey(Frozen):
+class ForeignKey(FrozenModel):
     """Every value is a key of another model."""
 
     column: str
@@ -81,7 +81,7 @@ class ForeignKey(Frozen):
     """The share of rows that must have one."""
 
 
-class MaxLag(Frozen):
+class MaxLag(FrozenModel):
     """Rows are not older than this when they are seen."""
 
     column: str | None = None
@@ -90,7 +90,7 @@ class MaxLag(Frozen):
     """How old they may be. `seconds` is the same field."""
 
 
-class Throughput(Frozen):
+class Throughput(FrozenModel):
     """So many rows come in a second."""
 
     min_per_second: Number | None = Field(None, ge=0)
@@ -103,12 +103,12 @@ class Throughput(Frozen):
     """At most, in a minute."""
 
     @model_validator(mode="after")
-    def _ordered(self) -> Self:
+    def _check_bounds(self) -> Self:
         refuse_crossed_bounds(self, ("min_per_second", "max_per_second"), ("min_per_minute", "max_per_minute"))
         return self
 
 
-class Bucket(Frozen):
+class Bucket(FrozenModel):
     """A part of the numbers, and the share of rows in it."""
 
     min: Number | None = None
@@ -121,12 +121,12 @@ class Bucket(Frozen):
     """How far the share may be off."""
 
     @model_validator(mode="after")
-    def _ordered(self) -> Self:
+    def _check_bounds(self) -> Self:
         refuse_crossed_bounds(self, ("min", "max"))
         return self
 
 
-class Distribution(Frozen):
+class Distribution(FrozenModel):
     """Numbers are spread as expected."""
 
     column: str
@@ -135,7 +135,7 @@ class Distribution(Frozen):
     """The parts."""
 
 
-class CustomSql(Frozen):
+class CustomSql(FrozenModel):
     """A query of your own: with `sql` and what it is expected to give, or with a condition that bad rows meet."""
 
     name: str = "custom"
@@ -158,7 +158,7 @@ class CustomSql(Frozen):
         return self
 
 
-class Positive(Frozen):
+class Positive(FrozenModel):
     """A number is above zero."""
 
     columns: Names = Field(min_length=1, validation_alias=AliasChoices("columns", "column"))
@@ -167,7 +167,7 @@ class Positive(Frozen):
     """Whether it may be zero as well."""
 
 
-class FreshWithin(Frozen):
+class FreshWithin(FrozenModel):
     """The newest row is not older than this."""
 
     max_seconds: Number | None = Field(
@@ -186,7 +186,7 @@ class FreshWithin(Frozen):
         return self
 
 
-class Assertion(Frozen):
+class Assertion(FrozenModel):
     """One thing that must be true, by its name."""
 
     not_null: NotNull | None = None
@@ -227,17 +227,17 @@ class Assertion(Frozen):
         return next(iter(self.model_fields_set))
 
     @property
-    def body(self) -> Frozen:
+    def body(self) -> FrozenModel:
         body = getattr(self, self.kind)
-        assert isinstance(body, Frozen)
+        assert isinstance(body, FrozenModel)
         return body
 
 
-def _list(value: object) -> object:
+def _wrap_list(value: object) -> object:
     return [value] if isinstance(value, dict) else value
 
 
-class DataTest(Frozen):
+class DataTest(FrozenModel):
     """A test of a model or a source."""
 
     name: Name
@@ -254,7 +254,9 @@ class DataTest(Frozen):
     """The group it belongs to; that of the tested model when left out."""
     tags: tuple[str, ...] = ()
     """Words to find it by."""
-    assertions: Annotated[tuple[Assertion, ...], BeforeValidator(_list, json_schema_input_type=list[Assertion])] = ()
+    assertions: Annotated[
+        tuple[Assertion, ...], BeforeValidator(_wrap_list, json_schema_input_type=list[Assertion])
+    ] = ()
     """What must be true."""
     sample_size: Whole | None = Field(None, ge=1)
     """`sample`: how many rows it reads."""

@@ -45,7 +45,7 @@ from penstock.runtime.query.stateful import turn_metric
 from penstock.runtime.query.table_watch import TableWatch
 from penstock.runtime.spark.errors import SPARK_ERRORS, failure_in_python, file_at_fault, is_for_rows
 from penstock.runtime.spark.plan_metrics import left_out, observed
-from penstock.sql.parse.dialects import quoted
+from penstock.sql.parse.dialects import quote_spark_identifier
 
 
 @dataclass(slots=True)
@@ -94,7 +94,7 @@ class Writing:
             failure = self.tables.find_change() or failure_in_python(error)
             if self.at is not None:
                 kind, _, name = self.at.partition(".")
-                failure.during(f"batch {batch_id:,} was not written to {kind} `{name}`", node=name)
+                failure.with_context(f"batch {batch_id:,} was not written to {kind} `{name}`", node=name)
             self.failures.append(failure)
             raise
 
@@ -180,7 +180,7 @@ class Writing:
             return
         with shared(batch) as rows:
             for view, frame in split_read(rows, [entry.view for entry in self.spec.inputs]).items():
-                frame.createOrReplaceTempView(quoted(view))
+                frame.createOrReplaceTempView(quote_spark_identifier(view))
             frames = self.frames.run_steps(self.spec, rows.sparkSession)
             for output in self.spec.outputs:
                 yield output, self._settled(frames[output.view], output)

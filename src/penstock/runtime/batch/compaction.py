@@ -10,7 +10,7 @@ from penstock.clients.rows.key_order import one_by_one
 from penstock.connectors.contract import Sink
 from penstock.keyed.operators import OP, ORDER, SIGN, WAS
 from penstock.manifest.model import Output
-from penstock.sql.parse.dialects import quoted
+from penstock.sql.parse.dialects import quote_spark_identifier
 
 
 def settled(rows: DataFrame, output: Output) -> DataFrame:
@@ -32,8 +32,8 @@ def last_of_each(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     """The last row of each key. Rows of a batch are where they were read, and in that order, as long as nobody has
     grouped or joined them."""
     place = f.monotonically_increasing_id()
-    placed = rows.select(f.struct(*map(quoted, rows.columns)).alias("_row"), place.alias("_place"))
-    keys = [f.col(f"_row.{quoted(name)}").alias(f"_key_{at}") for at, name in enumerate(key)]
+    placed = rows.select(f.struct(*map(quote_spark_identifier, rows.columns)).alias("_row"), place.alias("_place"))
+    keys = [f.col(f"_row.{quote_spark_identifier(name)}").alias(f"_key_{at}") for at, name in enumerate(key)]
     return placed.groupBy(*keys).agg(f.max_by("_row", "_place").alias("_row")).select("_row.*")
 
 
@@ -42,28 +42,28 @@ def _latest(rows: DataFrame, key: Sequence[str]) -> DataFrame:
 
     Without a key, whole rows come and go, in whatever order.
     """
-    names = [quoted(name) for name in rows.columns if name not in (*ORDER, WAS)]
+    names = [quote_spark_identifier(name) for name in rows.columns if name not in (*ORDER, WAS)]
     if not key:
         return rows.select(*names)
     order = f.struct(*ORDER)
     last, first = f.max_by(f.struct(*names), order), f.min_by(f.col(WAS), order)
-    grouped = rows.groupBy(*map(quoted, key)).agg(last.alias("_row"), first.alias("_first"))
+    grouped = rows.groupBy(*map(quote_spark_identifier, key)).agg(last.alias("_row"), first.alias("_first"))
     gone, came = f.col(f"_row.{OP}") == "d", f.col("_first") == "i"
     operation = f.when(gone & came, None).when(gone, "d").when(came, "i").otherwise("u")
-    kept = [name for name in names if name != quoted(OP)]
+    kept = [name for name in names if name != quote_spark_identifier(OP)]
     found = grouped.select(*(f.col(f"_row.{name}") for name in kept), operation.alias(OP))
     return found.where(f.col(OP).isNotNull())
 
 
 def folded(rows: DataFrame, key: Sequence[str]) -> DataFrame:
     """Rows that come and go in a batch, as changes: one for each key, or of whole rows if there is no key."""
-    names = [quoted(name) for name in rows.columns if name != SIGN]
+    names = [quote_spark_identifier(name) for name in rows.columns if name != SIGN]
     if not key:
         net = rows.groupBy(*names).agg(f.sum(SIGN).alias(SIGN)).where(f.col(SIGN) != 0)
         operation = f.when(f.col(SIGN) < 0, "d").otherwise("i").alias(OP)
         each = f.explode(f.array_repeat(operation, f.abs(f.col(SIGN)).cast("int"))).alias(OP)
         return net.select(*names, each)
-    grouped = rows.groupBy(*map(quoted, key)).agg(
+    grouped = rows.groupBy(*map(quote_spark_identifier, key)).agg(
         f.max_by(f.struct(*names), f.col(SIGN)).alias("_row"),
         f.max(SIGN).alias("_came"),
         f.min(SIGN).alias("_went"),

@@ -9,7 +9,7 @@ from pyspark.sql import functions as f
 
 from penstock.manifest.model import QuerySpec, Step
 from penstock.runtime.query.dataframes import wanted
-from penstock.sql.pushdown.shared_predicate import wanted_by
+from penstock.sql.pushdown.shared_predicate import shared_condition
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def _read_by_some(query: QuerySpec, view: str, rows: DataFrame) -> DataFrame:
     steps = [step for step in query.steps if isinstance(step, Step)]
     if any(output.view == view for output in query.outputs) or any(step.parameters for step in steps):
         return rows
-    condition = wanted_by(view, [step.sql for step in steps])
+    condition = shared_condition(view, [step.sql for step in steps])
     return rows if condition is None else wanted(rows, condition)
 
 

@@ -13,7 +13,7 @@ from penstock.manifest.model import KeyedStep, Manifest, QuerySpec
 from penstock.plan.reasons import rebuild_hint
 from penstock.plan.state_origin import InputColumns, StateOrigin, read_origin, write_origin
 from penstock.runtime.checkpoint.layout import last_number
-from penstock.sql.parse.dialects import quoted
+from penstock.sql.parse.dialects import quote_spark_identifier
 
 _FLAGS: Final = (b'"nullable":', b'"containsNull":', b'"valueContainsNull":')
 
@@ -23,7 +23,7 @@ def begin_state(checkpoint: Path, query: QuerySpec, manifest: Manifest, session:
 
     The query's steps are views of the session. State is not touched where it does not fit them any more.
     """
-    found = {view: leaves(session.table(quoted(view)).schema) for view in _kept_views(query)}
+    found = {view: leaves(session.table(quote_spark_identifier(view)).schema) for view in _kept_views(query)}
     origin = read_origin(checkpoint) if last_number(checkpoint / "commits") is not None else None
     if origin is not None:
         _check_fit(query, origin.found, found)

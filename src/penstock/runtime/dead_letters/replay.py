@@ -126,7 +126,7 @@ class Replay:
                 return act()
             except SPARK_ERRORS as error:
                 if not self._outside.learned(str(error)):
-                    raise cover_failure(self._query, failure_of(error)).during(
+                    raise cover_failure(self._query, failure_of(error)).with_context(
                         f"delivering records to `{self._query.name}` again"
                     ) from error
 

@@ -15,7 +15,7 @@ from penstock.clients.dead_letters.model import WITHHELD, At, Letter
 from penstock.clients.kafka.admin import KafkaAdmin
 from penstock.connectors.contract import ORIGIN, Source
 from penstock.runtime.dead_letters.rejections import json_of
-from penstock.sql.parse.dialects import quoted
+from penstock.sql.parse.dialects import quote_spark_identifier
 
 _ROW: Final = "_row"
 _AT: Final = "letter INT, file STRING, line BIGINT, written TIMESTAMP, digest STRING"
@@ -102,4 +102,4 @@ def _texts(rows: DataFrame, letters: Iterable[Letter]) -> Iterable[Column]:
         names.add(tuple(fields))
     for some in sorted(names):
         if some and set(some) <= set(rows.columns):
-            yield json_of(rows.select(*map(quoted, some)))
+            yield json_of(rows.select(*map(quote_spark_identifier, some)))

@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 
 from penstock.clients.dead_letters.model import Letter
 from penstock.connectors.contract import ORIGIN, Source
-from penstock.sql.parse.dialects import quoted
+from penstock.sql.parse.dialects import quote_spark_identifier
 
 _MILLISECOND = 1000
 
@@ -50,6 +50,6 @@ def superseded(own: DataFrame, newer: DataFrame, key: Sequence[str]) -> Collecti
 
 
 def _placed(rows: DataFrame, key: Sequence[str], prefix: str) -> DataFrame:
-    columns = [f.col(quoted(name)).alias(f"{prefix}_{at}") for at, name in enumerate(key)]
+    columns = [f.col(quote_spark_identifier(name)).alias(f"{prefix}_{at}") for at, name in enumerate(key)]
     places = [f.col(f"{ORIGIN}.{name}").alias(f"{prefix}_{name}") for name in ("partition", "offset", "timestamp")]
     return rows.select(*columns, *places)

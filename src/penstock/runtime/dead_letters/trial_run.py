@@ -17,7 +17,7 @@ from penstock.runtime.dead_letters.bisect import MESSAGE, PLACE
 from penstock.runtime.query import row_guards
 from penstock.runtime.query.dataframes import Frames
 from penstock.runtime.query.provenance import carrying_query
-from penstock.sql.analyze.fallible_query import failing
+from penstock.sql.analyze.fallible_query import find_fallible
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class WayOut:
         rows = {view: self.frames.as_read(query, entries[view], read[view], untimed=untimed) for view in entries}
         columns = {view: tuple(n for n in frame.columns if n not in (PLACE, *ORDER)) for view, frame in rows.items()}
         asked = frozenset(asked.function for asked in query.asks)
-        risky = failing(self.output.view, self.frames.texts(query, session), columns, asked)
+        risky = find_fallible(self.output.view, self.frames.texts(query, session), columns, asked)
         told = [frame for view, texts in risky.items() if (frame := _failing(rows[view], view, texts)) is not None]
         whole = told[0] if told else None
         for frame in told[1:]:

@@ -27,14 +27,14 @@ from penstock.runtime.query.provenance import carrying_query
 from penstock.runtime.query.resolve_config import Filling
 from penstock.runtime.query.stateful import operate
 from penstock.runtime.spark.analysis_errors import check_outputs, found_in
-from penstock.sql.analyze.used_columns import Names
+from penstock.sql.analyze.used_columns import ColumnNames
 from penstock.sql.lint.gate import check_expression, check_statement
-from penstock.sql.parse.dialects import quoted
-from penstock.sql.pushdown.referenced_columns import names_in
-from penstock.sql.rewrite.int256 import rewritten, rewritten_condition
+from penstock.sql.parse.dialects import quote_spark_identifier
+from penstock.sql.pushdown.referenced_columns import referenced_names
+from penstock.sql.rewrite.int256 import rewrite_wide, rewrite_wide_condition
 from penstock.sql.stateful.stages import ORDERED
 from penstock.sql.types.columns import Column, Columns
-from penstock.sql.types.int256 import mentions_wide
+from penstock.sql.types.int256 import has_wide_mention
 
 
 class Frames:
@@ -126,7 +126,7 @@ class Frames:
         streams = {}
         for entry, source in zip(query.inputs, sources, strict=True):
             if entry.static:
-                source.peek(session).createOrReplaceTempView(quoted(entry.view))
+                source.peek(session).createOrReplaceTempView(quote_spark_identifier(entry.view))
                 continue
             read = source.read_in_order if entry.ordered else source.read
             with found_in(entry.node):
@@ -167,7 +167,7 @@ class Frames:
             with found_in(step.node):
                 self._run(query, [step], session, used)
                 if step.view in told_apart:
-                    check_outputs(session.table(quoted(step.view)).columns)
+                    check_outputs(session.table(quote_spark_identifier(step.view)).columns)
         return _views(query, session)
 
     def worked_from(
@@ -185,7 +185,7 @@ class Frames:
         """
         for entry, source in zip(query.inputs, sources, strict=True):
             if entry.static:
-                source.peek(session).createOrReplaceTempView(quoted(entry.view))
+                source.peek(session).createOrReplaceTempView(quote_spark_identifier(entry.view))
             elif entry.view in rows:
                 usable = self.as_read(query, entry, rows[entry.view], untimed=untimed)
                 _registered(entry, self._sound(query, entry.view, usable))
@@ -211,7 +211,7 @@ class Frames:
             return row_guards.failing(self._usable(query, entry, sound(rows)), check)
         others = tuple(other for other in query.checks if other is not check)
         self._once_more(query.model_copy(update={"checks": others}), entry, rows, check.steps)
-        return row_guards.failing(rows.sparkSession.table(quoted(check.view)), check)
+        return row_guards.failing(rows.sparkSession.table(quote_spark_identifier(check.view)), check)
 
     def with_records(
         self, query: QuerySpec, view: str, entry: Input, rows: DataFrame, *, untimed: bool = False
@@ -229,7 +229,7 @@ class Frames:
             self._once_more(carried, entry, rows, steps, with_records=True, untimed=untimed)
         except AnalysisException:
             return None
-        made = rows.sparkSession.table(quoted(view))
+        made = rows.sparkSession.table(quote_spark_identifier(view))
         return made if ORIGIN in made.columns else None
 
     def late_rows(self, query: QuerySpec, late: LateRows, rows: DataFrame) -> DataFrame:
@@ -253,7 +253,7 @@ class Frames:
         session = rows.sparkSession
         found = sound(rows) if with_records else plain(sound(rows))
         usable = prepared(found, entry) if untimed else self._usable(query, entry, found)
-        self._sound(query, entry.view, usable).createOrReplaceTempView(quoted(entry.view))
+        self._sound(query, entry.view, usable).createOrReplaceTempView(quote_spark_identifier(entry.view))
         self._functions.register(query.asks, session)
         self._run(query, [step for step in query.steps if step.view in steps], session)
 
@@ -269,7 +269,7 @@ class Frames:
         query: QuerySpec,
         steps: Sequence[Step | KeyedStep],
         session: SparkSession,
-        used: Mapping[str, Names] = MappingProxyType({}),
+        used: Mapping[str, ColumnNames] = MappingProxyType({}),
     ) -> None:
         for step in steps:
             match step:
@@ -279,16 +279,16 @@ class Frames:
                     sql = _checked(_with_wide_numbers(step.sql, query, session), query, step.parameters)
                     rows = session.sql(sql, args=parameters) if parameters else session.sql(sql)
                 case KeyedStep():
-                    rows = operate(step, [session.table(quoted(view)) for view in step.inputs])
+                    rows = operate(step, [session.table(quote_spark_identifier(view)) for view in step.inputs])
             rows = _with_only(self._sound(query, step.view, rows), used.get(step.view))
-            rows.createOrReplaceTempView(quoted(step.view))
+            rows.createOrReplaceTempView(quote_spark_identifier(step.view))
             if query.asks:
                 self._functions.check(rows, query.asks)
 
 
 def _views(query: QuerySpec, session: SparkSession) -> dict[str, DataFrame]:
     views = {*(i.view for i in query.inputs), *(s.view for s in query.steps)}
-    return {view: session.table(quoted(view)) for view in views}
+    return {view: session.table(quote_spark_identifier(view)) for view in views}
 
 
 def _checked(sql: str, query: QuerySpec, parameters: Collection[str] = ()) -> str:
@@ -300,20 +300,22 @@ def _checked(sql: str, query: QuerySpec, parameters: Collection[str] = ()) -> st
 
 def _with_wide_numbers(sql: str, query: QuerySpec, session: SparkSession) -> str:
     """SQL that Spark understands, of SQL that may have to do with wide numbers."""
-    views = [view for view in (part.view for part in (*query.inputs, *query.steps)) if quoted(view) in sql]
-    tables = {view: session.table(quoted(view)) for view in views}
-    if not mentions_wide(sql) and not any(map(has_wide_numbers, tables.values())):
+    views = [
+        view for view in (part.view for part in (*query.inputs, *query.steps)) if quote_spark_identifier(view) in sql
+    ]
+    tables = {view: session.table(quote_spark_identifier(view)) for view in views}
+    if not has_wide_mention(sql) and not any(map(has_wide_numbers, tables.values())):
         return sql
     know_wide_numbers(session)
-    return rewritten(sql, tuple((view, columns_of(table)) for view, table in tables.items()))
+    return rewrite_wide(sql, tuple((view, columns_of(table)) for view, table in tables.items()))
 
 
 def wanted(frame: DataFrame, condition: str) -> DataFrame:
     """The rows that meet a condition of SQL."""
     know_row_functions(frame.sparkSession, condition)
-    if mentions_wide(condition) or has_wide_numbers(frame):
+    if has_wide_mention(condition) or has_wide_numbers(frame):
         know_wide_numbers(frame.sparkSession)
-        condition = rewritten_condition(condition, columns_of(frame))
+        condition = rewrite_wide_condition(condition, columns_of(frame))
     return frame.where(check_expression(condition))
 
 
@@ -325,7 +327,7 @@ def _names_in(query: QuerySpec) -> frozenset[str] | None:
     conditions = (f"SELECT 1 WHERE {entry.condition}" for entry in query.inputs if entry.condition is not None)
     texts = (text for e in query.inputs if (t := e.event_time) is not None for text in (t.made_of, t.where) if text)
     computed = (f"SELECT {text}" for text in texts)
-    named = names_in([*(step.sql for step in steps), *conditions, *computed])
+    named = referenced_names([*(step.sql for step in steps), *conditions, *computed])
     times = (entry.event_time.column.lower() for entry in query.inputs if entry.event_time is not None)
     return None if named is None else named.union(times)
 
@@ -339,7 +341,7 @@ def _ddl(data_type: DataType) -> str:
     return StructType([StructField("x", data_type)]).toDDL().removeprefix("x ")
 
 
-def _with_only(rows: DataFrame, names: Names) -> DataFrame:
+def _with_only(rows: DataFrame, names: ColumnNames) -> DataFrame:
     """The rows with the columns that are used: operators keep whole rows, and must not keep what nobody asks for."""
     columns = rows.columns
     if names is None or len(set(map(str.lower, columns))) < len(columns):
@@ -347,17 +349,17 @@ def _with_only(rows: DataFrame, names: Names) -> DataFrame:
     kept = [name for name in columns if name.lower() in names or name in RESERVED]
     if len(kept) == len(columns):
         return rows
-    return rows.select(*map(quoted, kept)) if any(name not in RESERVED for name in kept) else rows
+    return rows.select(*map(quote_spark_identifier, kept)) if any(name not in RESERVED for name in kept) else rows
 
 
 def _registered(entry: Input, rows: DataFrame) -> DataFrame:
     """The rows as the view of their input, and as another one with their order if that is wanted."""
     if entry.ordered:
         columns = [name for name in rows.columns if name not in ORDER]
-        packed = rows.select(f.struct(*map(quoted, columns)).alias("row"), *ORDER)
-        packed.createOrReplaceTempView(quoted(entry.view + ORDERED))
+        packed = rows.select(f.struct(*map(quote_spark_identifier, columns)).alias("row"), *ORDER)
+        packed.createOrReplaceTempView(quote_spark_identifier(entry.view + ORDERED))
         rows = rows.drop(*ORDER)
-    rows.createOrReplaceTempView(quoted(entry.view))
+    rows.createOrReplaceTempView(quote_spark_identifier(entry.view))
     return rows
 
 
@@ -366,7 +368,7 @@ def prepared(frame: DataFrame, entry: Input) -> DataFrame:
     as a timestamp."""
     if entry.with_operation:  # as the last column, so that branches of a UNION with `*` have it at the same place
         operation = f.col(OP) if OP in frame.columns else f.lit("i").alias(OP)
-        frame = frame.select(*(quoted(name) for name in frame.columns if name != OP), operation)
+        frame = frame.select(*(quote_spark_identifier(name) for name in frame.columns if name != OP), operation)
     if entry.upsert_key:  # nobody knows whether a key was there before, and an update fits both
         said = f.lower(f.col(OP)) if OP in frame.columns else f.lit(None)
         frame = frame.withColumn(OP, f.when(said == "d", "d").otherwise("u"))
@@ -384,7 +386,7 @@ def prepared(frame: DataFrame, entry: Input) -> DataFrame:
 
 def _converted(frame: DataFrame, name: str, kind: str) -> Expression:
     """A column as another type, where Spark stops at a value that would change."""
-    column = f.col(quoted(name))
+    column = f.col(quote_spark_identifier(name))
     if kind == "BOOLEAN" and not isinstance(frame.schema[name].dataType, BooleanType):
         column = column.cast("STRING")  # which is true for 1 and false for 0, and nothing for other numbers
     return column.cast(kind)

@@ -10,7 +10,7 @@ from penstock.keyed.operators import CLOCK
 from penstock.manifest.model import EventTimeSpec, Input, QuerySpec
 from penstock.runtime.spark.errors import stopping
 from penstock.runtime.spark.plan_metrics import observed
-from penstock.sql.parse.dialects import quoted
+from penstock.sql.parse.dialects import quote_spark_identifier
 
 FAULT: Final = "_fault"
 _BEAT: Final = "beat"
@@ -26,7 +26,7 @@ NEWEST: Final = "newest"
 
 def converted(frame: DataFrame, time: EventTimeSpec) -> DataFrame:
     """Text is read as a timestamp, a whole number as milliseconds and a day as its start; what cannot be is null."""
-    column = f.col(quoted(time.column))
+    column = f.col(quote_spark_identifier(time.column))
     if time.made_of is not None:
         frame = frame if time.where is None else frame.where(time.where)
         frame = frame.withColumn(time.column, f.expr(time.made_of))
@@ -43,7 +43,7 @@ def converted(frame: DataFrame, time: EventTimeSpec) -> DataFrame:
 
 def marked(frame: DataFrame, time: EventTimeSpec) -> DataFrame:
     """The rows with what is wrong with their time in a column of its own; such a time is null."""
-    column = f.col(quoted(time.column))
+    column = f.col(quote_spark_identifier(time.column))
     fault = f.when(column.isNull(), "event-time-null")
     if time.max_future_ms:
         fault = fault.when(f.unix_millis(column) > _latest_ms(time), "event-time-future")
@@ -68,7 +68,7 @@ def passed(stream: DataFrame, time: EventTimeSpec) -> DataFrame:
     The last condition always holds. But Spark cannot know that, and does not push filters of the query below it and
     below the watermark: rows that the query does not want still move time.
     """
-    column = f.col(quoted(time.column))
+    column = f.col(quote_spark_identifier(time.column))
     usable = f.unix_millis(column) <= _latest_ms(time) if time.max_future_ms else column.isNotNull()
     timed = stream.where(usable).withWatermark(time.column, f"{time.delay_ms} milliseconds")
     return timed.where(f.spark_partition_id() >= 0)
@@ -87,7 +87,7 @@ def watermarked(stream: DataFrame, entry: Input, beats: DataFrame | None = None)
         rows = rows.unionByName(only_time, allowMissingColumns=True)
     timed = rows.withWatermark(time.column, f"{time.delay_ms} milliseconds")
     unusable = f.count_if(f.col(FAULT).isin(list(FAULTS))).alias(UNUSABLE)
-    own = f.when(f.col(FAULT).isNull(), f.unix_millis(f.col(quoted(time.column))))
+    own = f.when(f.col(FAULT).isNull(), f.unix_millis(f.col(quote_spark_identifier(time.column))))
     counted = timed.observe(input_metric(entry), unusable, f.max(own).alias(NEWEST))
     said = f"a row of `{entry.node.partition('.')[2]}` cannot take part"
     stops = entry.on_error == "stop"

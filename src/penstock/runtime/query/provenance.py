@@ -1,7 +1,7 @@
 """Queries whose rows carry a column of the rows that they read, so that one is known by the other."""
 
 from penstock.manifest.model import QuerySpec, Step
-from penstock.sql.pushdown.carry_column import carrying
+from penstock.sql.pushdown.carry_column import append_column
 
 
 def carrying_query(query: QuerySpec, column: str) -> QuerySpec | None:
@@ -9,7 +9,7 @@ def carrying_query(query: QuerySpec, column: str) -> QuerySpec | None:
 
     None where a row of the one is not surely made of one row of the other.
     """
-    carried = [carrying(step.sql, column) if isinstance(step, Step) else None for step in query.steps]
+    carried = [append_column(step.sql, column) if isinstance(step, Step) else None for step in query.steps]
     if None in carried or sum(not entry.static for entry in query.inputs) > 1:
         return None
     steps = (step.model_copy(update={"sql": sql}) for step, sql in zip(query.steps, carried, strict=True))

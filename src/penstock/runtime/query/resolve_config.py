@@ -13,7 +13,7 @@ from penstock.connectors.contract import Sink, Source
 from penstock.connectors.registry import sink_from, source_from
 from penstock.errors import PlanRefused
 from penstock.manifest.model import Parameter, Step
-from penstock.project.variables import Environ, resolved, unset_hint
+from penstock.project.variables import Environ, resolve_variables, unset_hint
 
 _BLOCK: Final = 64
 
@@ -33,7 +33,7 @@ class Filling:
         return sink_from(self._filled(config), self._root).reaching(self._clusters.seen_by(node))
 
     def _filled(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        value, unset = resolved(dict(config), self._environ)
+        value, unset = resolve_variables(dict(config), self._environ)
         _refuse({reference.name for reference in unset})
         assert isinstance(value, dict)
         return value
@@ -44,7 +44,7 @@ class Filling:
 
     def _value(self, parameter: Parameter) -> Any:
         if parameter.kind == "text":
-            text, unset = resolved(parameter.of, self._environ)
+            text, unset = resolve_variables(parameter.of, self._environ)
             _refuse({reference.name for reference in unset})
             return text
         key = self._environ.get(parameter.of)

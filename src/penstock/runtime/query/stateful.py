@@ -15,7 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import DoubleType, FloatType, IntegralType, NumericType, StringType, TimestampType
 
 from penstock.keyed.kernels import kernel_for
-from penstock.keyed.layout import nullable, state_layout
+from penstock.keyed.layout import make_nullable, state_layout
 from penstock.keyed.operators import (
     NOW,
     OP,
@@ -24,15 +24,15 @@ from penstock.keyed.operators import (
     Aggregate,
     ChangeJoin,
     IntervalJoin,
-    Latest,
+    LatestPerKey,
     Operator,
-    Over,
+    OverWindow,
     Ranking,
     VersionJoin,
 )
 from penstock.manifest.model import KeyedStep
 from penstock.runtime.query.stateful_executor import BUCKET, PACKED, WORKED, Cell, Packer, unpacked
-from penstock.sql.parse.dialects import quoted
+from penstock.sql.parse.dialects import quote_spark_identifier
 
 BUCKETS: Final = 32
 """How many cells share the keys of an operator. State is laid out by it: another number needs another checkpoint."""
@@ -46,7 +46,7 @@ def operate(step: KeyedStep, frames: Sequence[DataFrame]) -> DataFrame:
     keys = keys_of(step.operator)
     frames = _comparable(frames, _compared(step.operator))
     frames = [_normal(frame, names) for frame, names in zip(frames, keys, strict=True)]
-    schemas = [nullable(to_arrow_schema(frame.schema, timezone="UTC")) for frame in frames]
+    schemas = [make_nullable(to_arrow_schema(frame.schema, timezone="UTC")) for frame in frames]
     operator = completed(step.operator, [frame.columns for frame in frames])
     kernel = kernel_for(operator, tuple(schemas))
     cell = Cell(kernel, schemas, state_layout(kernel, schemas), _handed_on(operator))
@@ -55,7 +55,7 @@ def operate(step: KeyedStep, frames: Sequence[DataFrame]) -> DataFrame:
         for side, (frame, names) in enumerate(zip(frames, keys, strict=True))
     ]
     buckets = reduce(DataFrame.union, packed).groupBy(BUCKET)
-    mode = "EventTime" if step.operator.waits else "None"
+    mode = "EventTime" if step.operator.needs_watermark else "None"
     worked = buckets.transformWithState(cell, WORKED, "Append", mode)
     kept = f.concat(f.lit("["), f.array_join(f.collect_list("kept"), ","), f.lit("]"))
     counted = worked.observe(turn_metric(step.view), f.sum("late").alias("late"), kept.alias("kept"))
@@ -75,9 +75,9 @@ def turned_view(metric: str) -> str | None:
 def keys_of(operator: Operator) -> list[tuple[str, ...]]:
     """The columns by which rows of each input find their state."""
     match operator:
-        case Aggregate() | Latest():
+        case Aggregate() | LatestPerKey():
             return [operator.keys]
-        case Ranking() | Over():
+        case Ranking() | OverWindow():
             return [operator.partition]
         case VersionJoin() | ChangeJoin() | IntervalJoin():
             return [operator.left_key, operator.right_key]
@@ -96,11 +96,11 @@ def completed(operator: Operator, columns: Sequence[Sequence[str]]) -> Operator:
     match operator:
         case Aggregate():
             return operator
-        case Latest():
+        case LatestPerKey():
             return replace(operator, columns=_others(columns[0]))
         case Ranking():
             return replace(operator, columns=_others(columns[0], *(sort.column for sort in operator.order)))
-        case Over():
+        case OverWindow():
             used = [name for call in operator.calls for name in (call.argument, call.default) if name]
             return replace(operator, columns=_others(columns[0], *used, operator.time or ""))
         case IntervalJoin():
@@ -118,7 +118,7 @@ def _handed_on(operator: Operator) -> frozenset[str]:
     match operator:
         case Aggregate():
             return frozenset()
-        case Latest() | Ranking() | Over():
+        case LatestPerKey() | Ranking() | OverWindow():
             columns = operator.columns
         case VersionJoin() | ChangeJoin() | IntervalJoin():
             columns = (*operator.left_columns, *operator.right_columns)
@@ -130,14 +130,16 @@ def _others(columns: Sequence[str], *used: str) -> tuple[str, ...]:
 
 
 def _bucket(names: Sequence[str]) -> Any:
-    columns = [f.col(quoted(name)) for name in names]
+    columns = [f.col(quote_spark_identifier(name)) for name in names]
     return f.pmod(f.hash(*columns) if columns else f.lit(0), f.lit(BUCKETS)).cast("int")
 
 
 def _normal(frame: DataFrame, names: Sequence[str]) -> DataFrame:
     """Zero has two signs as a floating point number, and equal keys must share a bucket."""
     floats = [field.name for field in frame.schema if isinstance(field.dataType, DoubleType | FloatType)]
-    plus_zero = {name: f.col(quoted(name)) + f.lit(0.0).cast(frame.schema[name].dataType) for name in floats}
+    plus_zero = {
+        name: f.col(quote_spark_identifier(name)) + f.lit(0.0).cast(frame.schema[name].dataType) for name in floats
+    }
     return frame.withColumns({name: column for name, column in plus_zero.items() if name in names})
 
 
@@ -153,6 +155,6 @@ def _comparable(frames: Sequence[DataFrame], keys: Sequence[Sequence[str]]) -> l
             number = all(isinstance(kind, NumericType) for kind in types)
             time = any(isinstance(kind, TimestampType) for kind in types)
             common = "bigint" if whole else "double" if number else TimestampType() if time else StringType()
-            left = left.withColumn(one, f.col(quoted(one)).cast(common))
-            right = right.withColumn(other, f.col(quoted(other)).cast(common))
+            left = left.withColumn(one, f.col(quote_spark_identifier(one)).cast(common))
+            right = right.withColumn(other, f.col(quote_spark_identifier(other)).cast(common))
     return [left, right]

@@ -18,9 +18,9 @@ from pyspark.sql.streaming.stateful_processor import (
 )
 
 from penstock.keyed.kernel import Clock, Kernel
-from penstock.keyed.layout import fitted
+from penstock.keyed.layout import fit_table
 from penstock.keyed.operators import NOW, ORDER
-from penstock.keyed.packing import pack, unpack
+from penstock.keyed.packing import pack_tables, unpack_tables
 
 BUCKET: Final = "_bucket"
 PACKED: Final = f"{BUCKET} int, side int, rows binary"
@@ -96,7 +96,7 @@ class Cell(StatefulProcessor):
         found: list[list[pa.Table]] = [[] for _ in self.schemas]
         for row in rows:
             side = row["side"]
-            found[side].append(fitted(pa.ipc.open_stream(row["rows"]).read_all(), self.schemas[side]))
+            found[side].append(fit_table(pa.ipc.open_stream(row["rows"]).read_all(), self.schemas[side]))
         inputs = [
             pa.concat_tables(tables) if tables else schema.empty_table()
             for tables, schema in zip(found, self.schemas, strict=True)
@@ -117,11 +117,13 @@ class Cell(StatefulProcessor):
     def _turn(self, key: Any, inputs: list[pa.Table], timer: TimerValues) -> Iterator[Row]:
         kept = self._state.get()
         packed = {} if kept is None else {n: b for n, b in zip(self.kernel.tables, kept, strict=True) if b}
-        state = {name: fitted(table, self.layout[name], self.fillable) for name, table in unpack(packed).items()}
+        state = {
+            name: fit_table(table, self.layout[name], self.fillable) for name, table in unpack_tables(packed).items()
+        }
         times = [table.column(NOW).to_numpy().max() for table in inputs if table.num_rows]
         now = int(max(times)) if times else int(timer.getCurrentProcessingTimeInMs())
-        turn = self.kernel.turn(state, inputs, Clock(now, timer.getCurrentWatermarkInMs()))
-        after = pack(turn.state)
+        turn = self.kernel.process_batch(state, inputs, Clock(now, timer.getCurrentWatermarkInMs()))
+        after = pack_tables(turn.state)
         self._state.update(tuple(after.get(name) for name in self.kernel.tables))
         if turn.wake_ms is not None:
             self._handle.registerTimer(turn.wake_ms)

@@ -19,7 +19,7 @@ from penstock.project.variables import Environ
 from penstock.runtime.query.dataframes import Frames, prepared
 from penstock.runtime.query.resolve_config import Filling
 from penstock.runtime.spark.errors import SPARK_ERRORS, failure_of
-from penstock.sql.parse.dialects import quoted
+from penstock.sql.parse.dialects import quote_spark_identifier
 
 
 def peek(
@@ -42,7 +42,7 @@ def peek(
             raise
         except SPARK_ERRORS as error:
             if not clusters.learned(str(error)):
-                raise failure_of(error).during(f"showing `{node_id}`") from error
+                raise failure_of(error).with_context(f"showing `{node_id}`") from error
 
 
 def _rows(manifest: Manifest, node_id: str, frames: Frames, spark: SparkSession, limit: int) -> list[dict[str, Any]]:
@@ -81,7 +81,7 @@ def _computed(manifest: Manifest, node_id: str, frames: Frames) -> DataFrame:
     session = frames.session()
     for entry, source in zip(query.inputs, frames.sources(query), strict=True):
         rows = prepared(source.peek(session), entry)
-        rows.createOrReplaceTempView(quoted(entry.view))
+        rows.createOrReplaceTempView(quote_spark_identifier(entry.view))
     needed = _steps_up_to(query, node_id)
     return frames.run_steps(needed, session)[node_id]
 

@@ -21,7 +21,7 @@ from penstock.plan.schemas import written
 from penstock.plan.stores import StateStore
 from penstock.plan.topics import wanted_config
 from penstock.plan.workers import filled_settings
-from penstock.project.variables import Environ, resolved
+from penstock.project.variables import Environ, resolve_variables
 from penstock.runtime.checkpoint.layout import begun_at, last_number, last_offsets
 from penstock.runtime.checkpoint.offset_commit import (
     Positions,
@@ -253,7 +253,7 @@ class Outside:
 
     def _starting(self, entry: Input) -> dict[int, int]:
         """Where a source itself says that its topic begins, by partition; nothing for the first records there are."""
-        source = resolved(dict(entry.source), self._environ)[0]
+        source = resolve_variables(dict(entry.source), self._environ)[0]
         given, topic = source.get("starting_offsets", "earliest"), str(source["topic"])
         if isinstance(given, dict):
             return {int(number): int(at) for number, at in given.items()}
@@ -267,7 +267,7 @@ class Outside:
     def _told(self, written: Mapping[str, Any]) -> dict[int, int]:
         """What a table says of how far the phases go."""
         assert self._clusters.clickhouse_source is not None
-        table = OffsetTable.model_validate(resolved(dict(written), self._environ)[0])
+        table = OffsetTable.model_validate(resolve_variables(dict(written), self._environ)[0])
         return next_offsets(self._clusters.clickhouse_source.server, table.model_dump())
 
     def check_begins(self, spec: QuerySpec, checkpoint: Path, topic: str, begins: Mapping[int, int]) -> None:

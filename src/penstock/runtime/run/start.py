@@ -72,7 +72,7 @@ def start(
     `now_ms`, the clock stands at that time. `say` hears of what goes wrong beside the queries.
     """
     if plan.refusals:
-        raise PlanRefused.because(plan.refusals)
+        raise PlanRefused.from_refusals(plan.refusals)
     board = board or ProgressBoard([q.name for q in plan.queries])
     kept = store if plan.manifest.project.format == "pipeline" else None
     outside = Outside(clusters, place, environ, kept, say)
@@ -137,7 +137,7 @@ def _try(spec: QuerySpec, frames: Frames) -> None:
     try:
         frames.tried(spec)
     except PenstockError as error:
-        error.during(f"query `{spec.name}` cannot be started", node=spec.name)
+        error.with_context(f"query `{spec.name}` cannot be started", node=spec.name)
         raise
     except SPARK_ERRORS as error:
-        raise failure_of(error).during(f"query `{spec.name}` cannot be started", node=spec.name) from error
+        raise failure_of(error).with_context(f"query `{spec.name}` cannot be started", node=spec.name) from error

@@ -91,7 +91,7 @@ class Run:
         the others are to go on without it, or if nothing can go on."""
         if is_spark_gone(failure.__cause__ or failure):
             raise lost_spark() from failure
-        cover_failure(spec, failure).during(f"query `{spec.name}` stopped", node=spec.name)
+        cover_failure(spec, failure).with_context(f"query `{spec.name}` stopped", node=spec.name)
         self.board.ended(spec.name, "failed", error=failure.fault)
         self.failures.append(failure)
         if failures is not None:
@@ -268,7 +268,7 @@ class Run:
         failure = error if isinstance(error, PenstockError) else failure_of(error)
         if is_for_writing(error):
             kind, _, name = live.spec.outputs[0].node.partition(".")
-            failure.during(f"a batch was not written to {kind} `{name}`", node=name)
+            failure.with_context(f"a batch was not written to {kind} `{name}`", node=name)
         return failure
 
     def _put_off(self, spec: QuerySpec, failure: PenstockError, *, drain: bool = False) -> None:

@@ -10,7 +10,7 @@ from pyspark.errors import AnalysisException
 
 from penstock.errors import PenstockError, QueryFailed, did_you_mean
 from penstock.runtime.spark.errors import failure_of
-from penstock.sql.types.columns import alike
+from penstock.sql.types.columns import find_case_clash
 
 _NAME: Final = re.compile(r"`((?:[^`]|``)*)`")
 _REST: Final = re.compile(r"^\[[\w.]+\] |\.? SQLSTATE: .*", re.DOTALL)
@@ -28,16 +28,16 @@ def found_in(node: str) -> Iterator[None]:
     try:
         yield
     except AnalysisException as error:
-        raise finding(error).during(stopped, node=name) from error
+        raise finding(error).with_context(stopped, node=name) from error
     except PenstockError as error:
         if error.code in _OF_NODES:
-            error.during(stopped, node=name)
+            error.with_context(stopped, node=name)
         raise
 
 
 def check_outputs(names: Sequence[str]) -> None:
     """Raise an error where SQL takes two outputs of a query for one, be it only by their case."""
-    if (pair := alike(names)) is not None:
+    if (pair := find_case_clash(names)) is not None:
         one, other = pair
         both = f"two outputs are called `{one}`" if one == other else f"outputs are called `{one}` and `{other}`"
         hint = "give one of them another name with AS, or name the columns in place of `*`"

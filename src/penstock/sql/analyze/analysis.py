@@ -12,21 +12,21 @@ from sqlglot.errors import OptimizeError
 from penstock.keyed.operators import Aggregate, Operator
 from penstock.sql.analyze.column_lineage import ColumnUse, InputColumn, Origins
 from penstock.sql.analyze.ml_calls import ModelCall, model_calls, name_models
-from penstock.sql.analyze.operand_types import told
-from penstock.sql.analyze.output_schema import WindowTime, analyse
-from penstock.sql.analyze.statefulness import Construct, Window, place_of, stateful_constructs, windows
-from penstock.sql.analyze.window_columns import follow, misuses
+from penstock.sql.analyze.operand_types import kinds_edit
+from penstock.sql.analyze.output_schema import WindowTime, analyze_outputs
+from penstock.sql.analyze.statefulness import Construct, Window, keyword_offset, root_windows, stateful_constructs
+from penstock.sql.analyze.window_columns import index_windows, window_misuses
 from penstock.sql.parse.dialects import PROJECT
-from penstock.sql.parse.query import PARSER_FAILURES, Problem, Query, bind, has_subqueries, parse, tables
-from penstock.sql.parse.window_calls import mistakes
+from penstock.sql.parse.query import PARSER_FAILURES, Problem, Query, bind_tables, has_subqueries, parse, tables
+from penstock.sql.parse.window_calls import window_problems
 from penstock.sql.rewrite.translate import name_projections
-from penstock.sql.stateful.plan import carve
+from penstock.sql.stateful.plan import plan_stages
 from penstock.sql.stateful.stages import NO_LAG, Flow, FlowKind, JoinLag, OperatorStage
 from penstock.sql.types.columns import Columns
 
 
 @dataclass(frozen=True, slots=True)
-class Study:
+class QueryAnalysis:
     """What a query tells. `sound` is whether it can be worked with at all.
 
     `times` has the input column that each window is over, if that is a column of an input; `window_times` has the
@@ -69,13 +69,13 @@ class Study:
     """The columns of inputs by which rows are chosen, joined or grouped."""
 
 
-def bound(sql: str, node_ids: Sequence[str], operands: Sequence[str | None] = ()) -> Query:
+def bind_query(sql: str, node_ids: Sequence[str], operands: Sequence[str | None] = ()) -> Query:
     """The query of a model; nothing is parsed before somebody looks."""
-    query = name_models(bind(Query(sql, PROJECT), {node_id.casefold(): node_id for node_id in node_ids}))
-    return query.edited(told(operands)) if any(operands) else query
+    query = name_models(bind_tables(Query(sql, PROJECT), {node_id.casefold(): node_id for node_id in node_ids}))
+    return query.with_edit(kinds_edit(operands)) if any(operands) else query
 
 
-def study(
+def analyze_query(
     sql: str,
     inputs: Mapping[str, Columns | None],
     answers: Mapping[str, str],
@@ -83,14 +83,14 @@ def study(
     ttl_ms: int | None = None,
     *,
     nested: bool = False,
-) -> Study:
+) -> QueryAnalysis:
     """Study a model's SQL, in which inputs are called by their node ids. Unknown columns of an input are None.
 
     A `nested` query is read by others in the same stream.
     """
     try:
         lookups = {node_id.casefold() for node_id, flow in flows.items() if flow.static}
-        found = _studied(sql, inputs, answers, lookups)
+        found = _analyze_sql(sql, inputs, answers, lookups)
         told = found.constructs or any(map(_is_special, flows.values()))
         if found.sound and told and not found.problems and not any(c.way_out for c in found.constructs):
             return _with_flow(found, sql, flows, ttl_ms, nested)
@@ -98,24 +98,24 @@ def study(
     except OptimizeError as error:
         twice = _TWICE.search(str(error))
         text = f"two tables are called `{twice[1]}`" if twice else "the tables cannot be told apart"
-        return Study(False, (Problem("sql-statement", text, hint="give each an alias with AS"),))
+        return QueryAnalysis(False, (Problem("sql-statement", text, hint="give each an alias with AS"),))
     except RecursionError:
-        return Study(
+        return QueryAnalysis(
             False, (Problem("sql-syntax", "the SQL is nested too deeply", hint="split it into several models"),)
         )
     except PARSER_FAILURES:
-        return Study(False, (Problem("sql-syntax", "the SQL cannot be made sense of"),))
+        return QueryAnalysis(False, (Problem("sql-syntax", "the SQL cannot be made sense of"),))
 
 
 _TWICE: Final = re.compile(r"Alias already used: (\S+)")
 
 
-def _studied(
+def _analyze_sql(
     sql: str, inputs: Mapping[str, Columns | None], answers: Mapping[str, str], lookups: Collection[str]
-) -> Study:
+) -> QueryAnalysis:
     parsed = parse(sql, PROJECT)
     if isinstance(parsed, Problem):
-        return Study(False, (parsed,))
+        return QueryAnalysis(False, (parsed,))
     known = {node_id.casefold(): node_id for node_id in inputs}
     read = tables(parsed)
     problems = [
@@ -125,18 +125,18 @@ def _studied(
     ]
     if not known and not problems:
         problems.append(Problem("sql-statement", "the SELECT reads from nothing", 0, 'add FROM {{ source("name") }}'))
-    followed = follow(parsed.tree)
-    constructs, calls = stateful_constructs(parsed, followed, lookups), windows(followed)
+    followed = index_windows(parsed.tree)
+    constructs, calls = stateful_constructs(parsed, followed, lookups), root_windows(followed)
     if problems:
-        return Study(False, tuple(problems), constructs=constructs, windows=calls)
+        return QueryAnalysis(False, tuple(problems), constructs=constructs, windows=calls)
     if followed:
-        problems += [*mistakes(parsed.tree), *misuses(followed)]
+        problems += [*window_problems(parsed.tree), *window_misuses(followed)]
     once = len(read) == 1 and not calls
     passes_all = once and [type(e) for e in parsed.tree.selects] == [exp.Star] and not has_subqueries(parsed)
     asks = model_calls(parsed)
-    analysis = analyse(name_models(bind(parsed, known)), inputs, answers, windowed=bool(followed))
+    analysis = analyze_outputs(name_models(bind_tables(parsed, known)), inputs, answers, windowed=bool(followed))
     times = analysis.times if len(analysis.times) == len(calls) else (None,) * len(calls)
-    return Study(
+    return QueryAnalysis(
         sound=True,
         problems=(*problems, *analysis.problems),
         notes=analysis.notes,
@@ -158,20 +158,22 @@ def _is_special(flow: Flow) -> bool:
     return flow.kind != "rows" or flow.static
 
 
-def _with_flow(found: Study, sql: str, flows: Mapping[str, Flow], ttl_ms: int | None, nested: bool) -> Study:
-    query = bound(sql, tuple(flows))
+def _with_flow(
+    found: QueryAnalysis, sql: str, flows: Mapping[str, Flow], ttl_ms: int | None, nested: bool
+) -> QueryAnalysis:
+    query = bind_query(sql, tuple(flows))
     tree = name_projections(query.take_tree())
-    carved = carve(tree, "", flows, flows, ttl_ms, nested=nested)
+    carved = plan_stages(tree, "", flows, flows, ttl_ms, nested=nested)
     problem = carved.problem
     if problem is not None:
-        problem = replace(problem, offset=place_of(query, problem.subject, problem.offset))
-    late = (replace(note, offset=place_of(query, note.subject, note.offset)) for note in carved.notes)
+        problem = replace(problem, offset=keyword_offset(query, problem.subject, problem.offset))
+    late = (replace(note, offset=keyword_offset(query, note.subject, note.offset)) for note in carved.notes)
     return replace(
         found,
         notes=(*found.notes, *late),
         flow=carved.flow.kind,
         change_key=carved.flow.key,
-        unbounded=tuple((name, place_of(query, name, at), way) for name, at, way in carved.unbounded),
+        unbounded=tuple((name, keyword_offset(query, name, at), way) for name, at, way in carved.unbounded),
         hindrance=problem,
         corrects=any(isinstance(s, OperatorStage) and _is_corrected(s.operator) for s in carved.stages),
         keyed=any(isinstance(stage, OperatorStage) for stage in carved.stages),

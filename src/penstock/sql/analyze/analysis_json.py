@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from penstock.sql.analyze.analysis import Study
-from penstock.sql.analyze.column_lineage import ColumnOrigin, ColumnUse, InputColumn, Use, Way
+from penstock.sql.analyze.analysis import QueryAnalysis
+from penstock.sql.analyze.column_lineage import ColumnOrigin, ColumnUse, Derivation, InputColumn, UseKind
 from penstock.sql.analyze.ml_calls import ModelCall
 from penstock.sql.analyze.output_schema import WindowTime
 from penstock.sql.analyze.statefulness import Construct, Window
@@ -14,7 +14,7 @@ from penstock.sql.stateful.stages import FlowKind, JoinLag
 from penstock.sql.types.columns import Column, spark_type
 
 
-def to_json(found: Study) -> dict[str, Any]:
+def to_json(found: QueryAnalysis) -> dict[str, Any]:
     return {
         "sound": found.sound,
         "problems": [_problem_json(p) for p in found.problems],
@@ -46,95 +46,122 @@ def _problem_json(problem: Problem) -> list[Any]:
     return [problem.code, problem.message, problem.offset, problem.hint, problem.subject]
 
 
-def _problem(kept: Any) -> Problem:
+def _parse_problem(kept: Any) -> Problem:
     code, message, offset, hint, subject = kept
-    return Problem(_text(code), _text(message), _is(int, offset), _is((str, type(None)), hint), _text(subject))
+    return Problem(
+        _expect_text(code),
+        _expect_text(message),
+        _expect(int, offset),
+        _expect((str, type(None)), hint),
+        _expect_text(subject),
+    )
 
 
-def from_json(kept: Mapping[str, Any]) -> Study:
+def from_json(kept: Mapping[str, Any]) -> QueryAnalysis:
     """The study that was kept. Anything that is none raises TypeError, ValueError or KeyError."""
-    return Study(
-        sound=_is(bool, kept["sound"]),
-        problems=tuple(_problem(problem) for problem in kept["problems"]),
-        notes=tuple(_problem(note) for note in kept["notes"]),
+    return QueryAnalysis(
+        sound=_expect(bool, kept["sound"]),
+        problems=tuple(_parse_problem(problem) for problem in kept["problems"]),
+        notes=tuple(_parse_problem(note) for note in kept["notes"]),
         constructs=tuple(
-            Construct(_text(name), _is(int, offset), _text(way_out), _text(word), _is(bool, never))
+            Construct(
+                _expect_text(name),
+                _expect(int, offset),
+                _expect_text(way_out),
+                _expect_text(word),
+                _expect(bool, never),
+            )
             for name, offset, way_out, word, never in kept["constructs"]
         ),
-        windows=tuple(Window(_text(column), _is(int, offset)) for column, offset in kept["windows"]),
+        windows=tuple(Window(_expect_text(column), _expect(int, offset)) for column, offset in kept["windows"]),
         times=tuple(
-            None if time is None else InputColumn(*map(_text, _is(list, time)))
+            None if time is None else InputColumn(*map(_expect_text, _expect(list, time)))
             for time, _ in zip(kept["times"], kept["windows"], strict=kept["sound"])
         ),
-        uses=tuple(ColumnUse(_text(node), _text(column), _use(use)) for node, column, use in kept["uses"]),
-        columns=None if kept["columns"] is None else tuple(_column(*_is(list, column)) for column in kept["columns"]),
+        uses=tuple(
+            ColumnUse(_expect_text(node), _expect_text(column), _parse_use(use)) for node, column, use in kept["uses"]
+        ),
+        columns=None
+        if kept["columns"] is None
+        else tuple(_parse_column(*_expect(list, column)) for column in kept["columns"]),
         origins={
-            _text(name): tuple(ColumnOrigin(_text(node), _text(column), _way(way)) for node, column, way in listed)
+            _expect_text(name): tuple(
+                ColumnOrigin(_expect_text(node), _expect_text(column), _parse_derivation(way))
+                for node, column, way in listed
+            )
             for name, listed in kept["origins"].items()
         },
-        reads_once=_is(bool, kept["reads_once"]),
-        passes_all=_is(bool, kept["passes_all"]),
-        window_times={_text(name): _window_time(*end) for name, end in kept["window_times"].items()},
-        flow=_flow(kept["flow"]),
-        change_key=tuple(_text(name) for name in kept["change_key"]),
-        unbounded=tuple((_text(name), _is(int, at), _text(way)) for name, at, way in kept["unbounded"]),
-        hindrance=None if kept["hindrance"] is None else _problem(kept["hindrance"]),
-        corrects=_is(bool, kept["corrects"]),
+        reads_once=_expect(bool, kept["reads_once"]),
+        passes_all=_expect(bool, kept["passes_all"]),
+        window_times={_expect_text(name): _parse_window_time(*end) for name, end in kept["window_times"].items()},
+        flow=_parse_flow(kept["flow"]),
+        change_key=tuple(_expect_text(name) for name in kept["change_key"]),
+        unbounded=tuple(
+            (_expect_text(name), _expect(int, at), _expect_text(way)) for name, at, way in kept["unbounded"]
+        ),
+        hindrance=None if kept["hindrance"] is None else _parse_problem(kept["hindrance"]),
+        corrects=_expect(bool, kept["corrects"]),
         asks=tuple(
-            ModelCall(_text(function), _text(model), _is(int, offset), _is(int, arguments), _is(bool, as_table))
+            ModelCall(
+                _expect_text(function),
+                _expect_text(model),
+                _expect(int, offset),
+                _expect(int, arguments),
+                _expect(bool, as_table),
+            )
             for function, model, offset, arguments, as_table in kept["asks"]
         ),
-        keyed=_is(bool, kept["keyed"]),
-        lag=_lag(*kept["lag"]),
-        operands=tuple(_is((str, type(None)), kind) for kind in kept["operands"]),
+        keyed=_expect(bool, kept["keyed"]),
+        lag=_parse_lag(*kept["lag"]),
+        operands=tuple(_expect((str, type(None)), kind) for kind in kept["operands"]),
     )
 
 
 T = TypeVar("T")
 
 
-def _is(kind: type[T] | tuple[type[T], ...], value: Any) -> T:
+def _expect(kind: type[T] | tuple[type[T], ...], value: Any) -> T:
     if not isinstance(value, kind):
         raise TypeError(f"{value!r} is not {kind}")
     return value
 
 
-def _text(value: Any) -> str:
-    return _is(str, value)
+def _expect_text(value: Any) -> str:
+    return _expect(str, value)
 
 
-def _column(name: Any, kind: Any) -> Column:
-    if kind is not None and spark_type(_text(kind)) is None:
+def _parse_column(name: Any, kind: Any) -> Column:
+    if kind is not None and spark_type(_expect_text(kind)) is None:
         raise ValueError(f"{kind!r} is no type")
-    return Column(_text(name), kind)
+    return Column(_expect_text(name), kind)
 
 
-def _flow(value: Any) -> FlowKind:
+def _parse_flow(value: Any) -> FlowKind:
     if value not in ("rows", "changes", "signed"):
         raise ValueError(f"{value!r} is no way for rows to flow")
     flow: FlowKind = value
     return flow
 
 
-def _window_time(node: Any, column: Any, part: Any, behind: Any) -> WindowTime:
+def _parse_window_time(node: Any, column: Any, part: Any, behind: Any) -> WindowTime:
     if part not in PARTS.values():
         raise ValueError(f"{part!r} is no end of a window")
-    return WindowTime(InputColumn(_text(node), _text(column)), part, _is(int, behind))
+    return WindowTime(InputColumn(_expect_text(node), _expect_text(column)), part, _expect(int, behind))
 
 
-def _lag(joined: Any, behind_ms: Any, bounded: Any) -> JoinLag:
-    return JoinLag(_is(bool, joined), _is(int, behind_ms), _is(bool, bounded))
+def _parse_lag(joined: Any, behind_ms: Any, bounded: Any) -> JoinLag:
+    return JoinLag(_expect(bool, joined), _expect(int, behind_ms), _expect(bool, bounded))
 
 
-def _use(value: Any) -> Use:
+def _parse_use(value: Any) -> UseKind:
     if value not in ("filter", "join", "group"):
         raise ValueError(f"{value!r} is no use of a column")
-    use: Use = value
+    use: UseKind = value
     return use
 
 
-def _way(value: Any) -> Way:
+def _parse_derivation(value: Any) -> Derivation:
     if value not in ("same", "made", "counted"):
         raise ValueError(f"{value!r} is no way for a column to come")
-    way: Way = value
+    way: Derivation = value
     return way

@@ -7,10 +7,10 @@ from typing import Final, Literal, TypeAlias
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope
 
-Way: TypeAlias = Literal["same", "made", "counted"]
+Derivation: TypeAlias = Literal["same", "made", "counted"]
 """How a column came: unchanged, as part of an expression, or only counted, so that its values cannot be seen."""
 
-_ORDER: Final[Mapping[Way, int]] = {"counted": 0, "made": 1, "same": 2}
+_ORDER: Final[Mapping[Derivation, int]] = {"counted": 0, "made": 1, "same": 2}
 _COUNTS: Final = (exp.Count, exp.CountIf, exp.ApproxDistinct)
 
 
@@ -28,23 +28,23 @@ class ColumnOrigin:
 
     input: str
     name: str
-    way: Way
+    way: Derivation
 
 
 Origins: TypeAlias = tuple[ColumnOrigin, ...]
 
 
-Known: TypeAlias = Mapping[str, frozenset[str] | None]
+KnownColumns: TypeAlias = Mapping[str, frozenset[str] | None]
 """The columns of each input, folded; None where they are not known."""
 
 
-def origins(scope: Scope, known: Known) -> dict[str, Origins]:
+def trace_origins(scope: Scope, known: KnownColumns) -> dict[str, Origins]:
     """The origins of every output, by its name."""
     found = _Tracer(known).outputs(scope)
-    return {name: _listed(ways) for name, ways in found.items()}
+    return {name: _to_origins(ways) for name, ways in found.items()}
 
 
-Use: TypeAlias = Literal["filter", "join", "group"]
+UseKind: TypeAlias = Literal["filter", "join", "group"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +53,15 @@ class ColumnUse:
 
     input: str
     name: str
-    use: Use
+    use: UseKind
 
 
-_CLAUSES: Final[Mapping[str, Use]] = {
+_CLAUSES: Final[Mapping[str, UseKind]] = {
     "where": "filter", "having": "filter", "qualify": "filter", "joins": "join", "group": "group"
 }  # fmt: skip
 
 
-def uses(scopes: Iterable[Scope], known: Known) -> tuple[ColumnUse, ...]:
+def column_uses(scopes: Iterable[Scope], known: KnownColumns) -> tuple[ColumnUse, ...]:
     """What the clauses of a query look at, beside what its outputs are made from."""
     tracer, found = _Tracer(known), dict[ColumnUse, None]()
     for scope in scopes:
@@ -76,7 +76,7 @@ def uses(scopes: Iterable[Scope], known: Known) -> tuple[ColumnUse, ...]:
     return tuple(found)
 
 
-def passed(traced: Mapping[str, Origins]) -> dict[str, InputColumn]:
+def unchanged_columns(traced: Mapping[str, Origins]) -> dict[str, InputColumn]:
     """The outputs that are an input column, unchanged."""
     return {
         name: InputColumn(found[0].input, found[0].name)
@@ -85,76 +85,79 @@ def passed(traced: Mapping[str, Origins]) -> dict[str, InputColumn]:
     }
 
 
-def origin_of(column: exp.Column, scope: Scope, known: Known) -> InputColumn | None:
+def origin_of(column: exp.Column, scope: Scope, known: KnownColumns) -> InputColumn | None:
     """The input column that a column of this scope is, unchanged."""
-    found = _listed(_Tracer(known).column(column, scope))
-    return passed({"": found}).get("")
+    found = _to_origins(_Tracer(known).column(column, scope))
+    return unchanged_columns({"": found}).get("")
 
 
-_Ways: TypeAlias = dict[tuple[str, str], Way]
+_Derivations: TypeAlias = dict[tuple[str, str], Derivation]
 
 
 class _Tracer:
     """Remembers the outputs of each scope: a CTE that is read twice is traced once."""
 
-    def __init__(self, known: Known) -> None:
+    def __init__(self, known: KnownColumns) -> None:
         self._known = known
-        self._seen: dict[int, dict[str, _Ways]] = {}
+        self._seen: dict[int, dict[str, _Derivations]] = {}
 
-    def outputs(self, scope: Scope) -> dict[str, _Ways]:
+    def outputs(self, scope: Scope) -> dict[str, _Derivations]:
         if id(scope) not in self._seen:
             self._seen[id(scope)] = {}  # a recursive CTE finds nothing in itself
-            self._seen[id(scope)] = self._traced(scope)
+            self._seen[id(scope)] = self._trace(scope)
         return self._seen[id(scope)]
 
-    def _traced(self, scope: Scope) -> dict[str, _Ways]:
+    def _trace(self, scope: Scope) -> dict[str, _Derivations]:
         match scope.expression:
             case exp.SetOperation():
                 outputs = [self.outputs(side) for side in scope.set_operation_scopes]
                 names = scope.expression.named_selects
                 if scope.expression.args.get("by_name"):
-                    return {name: _united([side.get(name, {}) for side in outputs]) for name in names}
+                    return {name: _merge_derivations([side.get(name, {}) for side in outputs]) for name in names}
                 sides = [list(side.values()) for side in outputs]
-                return {name: _united([side[at] for side in sides if at < len(side)]) for at, name in enumerate(names)}
+                return {
+                    name: _merge_derivations([side[at] for side in sides if at < len(side)])
+                    for at, name in enumerate(names)
+                }
             case exp.Select() as select:
                 return {e.alias_or_name: self._expression(e.unalias(), scope) for e in select.selects}
             case _:
                 return {}
 
-    def _expression(self, expression: exp.Expr, scope: Scope) -> _Ways:
+    def _expression(self, expression: exp.Expr, scope: Scope) -> _Derivations:
         if isinstance(expression, exp.Column):
             return self.column(expression, scope)
-        found: list[_Ways] = []
+        found: list[_Derivations] = []
         for star in expression.find_all(exp.Star):
             if not isinstance(star.parent, (exp.Column, *_COUNTS)):
-                found += [dict.fromkeys(self._all_of(source), "made") for source in scope.sources.values()]
+                found += [dict.fromkeys(self._source_columns(source), "made") for source in scope.sources.values()]
         counts = expression.find(*_COUNTS) is not None
         for column in expression.find_all(exp.Column):
             counted = counts and any(isinstance(parent, _COUNTS) for parent in _parents(column, expression))
             ways = self.column(column, _scope_of(column, scope))
             found.append({key: "counted" if counted or way == "counted" else "made" for key, way in ways.items()})
-        return _united(found)
+        return _merge_derivations(found)
 
-    def column(self, column: exp.Column, scope: Scope) -> _Ways:
+    def column(self, column: exp.Column, scope: Scope) -> _Derivations:
         owner: Scope | None = scope
         while owner is not None:
             if not column.table and (named := self._alias(column, owner)) is not None:
                 return self._expression(named, owner)
             source = owner.sources.get(column.table or self._likely_source(column.name, owner))
             if isinstance(column.this, exp.Star) and source is not None:
-                return dict.fromkeys(self._all_of(source), "made")
+                return dict.fromkeys(self._source_columns(source), "made")
             match source:
                 case exp.Table() as table:
                     return {(table.name, column.name): "same"}
                 case Scope(expression=exp.Query()) as inner:
                     return self.outputs(inner).get(column.name, {})
                 case Scope() as rows:
-                    return self._made_of_rows(rows.expression, owner)
+                    return self._generated_columns(rows.expression, owner)
                 case _:
                     owner = owner.parent
         return {}
 
-    def _all_of(self, source: exp.Expr | Scope) -> list[tuple[str, str]]:
+    def _source_columns(self, source: exp.Expr | Scope) -> list[tuple[str, str]]:
         """Every column of what is read; `*` stands for those that are not known."""
         if isinstance(source, exp.Table):
             known = self._known.get(source.name)
@@ -165,7 +168,7 @@ class _Tracer:
         """The output that a plain name stands for, where no input has such a column: Spark lets outputs name others."""
         select = scope.expression
         sources = [source for _, source in scope.selected_sources.values()]
-        if not isinstance(select, exp.Select) or any(self._may_have(source, column.name) for source in sources):
+        if not isinstance(select, exp.Select) or any(self._can_have(source, column.name) for source in sources):
             return None
         aliases = (e for e in select.expressions if isinstance(e, exp.Alias) and e.alias == column.name)
         return next((e.this for e in aliases if column not in set(e.find_all(exp.Column))), None)
@@ -173,16 +176,16 @@ class _Tracer:
     def _likely_source(self, name: str, scope: Scope) -> str:
         """What a column without a table belongs to: the one thing that is read, or the one that may have it."""
         selected = {alias: source for alias, (_, source) in scope.selected_sources.items()}
-        likely = [alias for alias, source in selected.items() if len(selected) == 1 or self._may_have(source, name)]
+        likely = [alias for alias, source in selected.items() if len(selected) == 1 or self._can_have(source, name)]
         return likely[0] if len(likely) == 1 else ""
 
-    def _may_have(self, source: exp.Expr | Scope, name: str) -> bool:
+    def _can_have(self, source: exp.Expr | Scope, name: str) -> bool:
         if isinstance(source, exp.Table):
             known = self._known.get(source.name)
             return known is None or name in known
         return isinstance(source, Scope) and (name in self.outputs(source) or source.expression.is_star)
 
-    def _made_of_rows(self, function: exp.Expr, owner: Scope) -> _Ways:
+    def _generated_columns(self, function: exp.Expr, owner: Scope) -> _Derivations:
         """What UNNEST, EXPLODE and the like put out is made from every column that they are given."""
         given = [c for c in function.find_all(exp.Column) if owner.sources.get(c.table) is not None or not c.table]
         return {key: "made" for c in given for key in self.column(c, owner)}
@@ -207,9 +210,9 @@ def _parents(node: exp.Expr, top: exp.Expr) -> Iterator[exp.Expr]:
         yield node
 
 
-def _united(found: list[_Ways]) -> _Ways:
+def _merge_derivations(found: list[_Derivations]) -> _Derivations:
     """Several ways to one column: the one that shows most of it counts."""
-    merged: _Ways = {}
+    merged: _Derivations = {}
     for ways in found:
         for key, way in ways.items():
             if key not in merged or _ORDER[way] > _ORDER[merged[key]]:
@@ -217,5 +220,5 @@ def _united(found: list[_Ways]) -> _Ways:
     return merged
 
 
-def _listed(ways: _Ways) -> Origins:
+def _to_origins(ways: _Derivations) -> Origins:
     return tuple(ColumnOrigin(node, name, way) for (node, name), way in ways.items())

@@ -8,28 +8,28 @@ from penstock.sql.parse.dialects import PROJECT, SPARK
 from penstock.sql.parse.query import Query, tables
 
 
-def tables_read(sql: str) -> tuple[str, ...]:
+def input_tables(sql: str) -> tuple[str, ...]:
     """The views that a statement reads, in order of appearance."""
-    return tuple(table.name for table in tables(_read(sql)))
+    return tuple(table.name for table in tables(_spark_query(sql)))
 
 
-def made_from(sql: str, names: Sequence[str]) -> list[str]:
+def describe_outputs(sql: str, names: Sequence[str]) -> list[str]:
     """What the outputs with these names are made from: a column by its name, anything else as it would be written."""
-    made = {output.alias_or_name: output.unalias() for output in _read(sql).tree.selects}
-    return [_shown(made[name]) if name in made else name for name in names]
+    made = {output.alias_or_name: output.unalias() for output in _spark_query(sql).tree.selects}
+    return [_describe_expression(made[name]) if name in made else name for name in names]
 
 
-def alias_read(sql: str) -> str | None:
+def input_alias(sql: str) -> str | None:
     """What the first table of a statement is called in it."""
-    table = _read(sql).tree.find(exp.From)
+    table = _spark_query(sql).tree.find(exp.From)
     return table.alias_or_name if table is not None else None
 
 
-def _read(sql: str) -> Query:
+def _spark_query(sql: str) -> Query:
     return Query(sql, SPARK)
 
 
-def _shown(expression: exp.Expr) -> str:
+def _describe_expression(expression: exp.Expr) -> str:
     """The expression with plain columns: the tables in it are our views."""
     if isinstance(expression, exp.Column):
         return expression.name

@@ -11,12 +11,12 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.sql.catalog.function_names import is_aggregate, is_of_group
-from penstock.sql.lint.keys import is_unsteady
+from penstock.sql.catalog.function_names import is_aggregate, is_group_aggregate
+from penstock.sql.lint.keys import is_nondeterministic
 from penstock.sql.parse.dialects import SPARK
 from penstock.sql.parse.replacement import replace_node
-from penstock.sql.parse.window_calls import call_of
-from penstock.sql.rewrite.functions import flink_functions
+from penstock.sql.parse.window_calls import parse_window_call
+from penstock.sql.rewrite.functions import rewrite_flink_functions
 
 _SAFE: Final = (exp.And, exp.Or, exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Upper, exp.Lower)
 _RISKY: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Bracket, exp.Func)
@@ -24,11 +24,11 @@ _WHOLE: Final = (exp.Window, exp.Query, exp.Placeholder, exp.Star)
 """What does not belong to a single row, or is not known before the query runs."""
 
 
-def risks(
+def fallible_expressions(
     tree: exp.Query,
     views: Mapping[str, tuple[str, ...] | None],
     functions: frozenset[str] = frozenset(),
-    in_spark: Callable[[exp.Query], exp.Query] = flink_functions,
+    in_spark: Callable[[exp.Query], exp.Query] = rewrite_flink_functions,
 ) -> dict[str, tuple[str, ...]]:
     """By view, the expressions over its rows that could fail, as Spark SQL.
 
@@ -37,19 +37,19 @@ def risks(
     """
     ctes = {cte.alias.casefold(): cte.this for cte in tree.find_all(exp.CTE)}
     found: dict[str, dict[str, None]] = {}
-    read = [(select, _rows(select, views, ctes)) for select in tree.find_all(exp.Select)]
-    followed = _followed(tree, ctes, [rows for _, rows in read if rows is not None])
+    read = [(select, _select_rows(select, views, ctes)) for select in tree.find_all(exp.Select)]
+    followed = _inlined_selects(tree, ctes, [rows for _, rows in read if rows is not None])
     for select, rows in read:
         if rows is None or id(select) in followed:
             continue
-        for conditions, node in _tried(select, rows):
-            whole = _under(conditions, node)
-            if _may_fail(node, functions) and _is_known(whole, views[rows.view]):
-                found.setdefault(rows.view, {})[_text(whole, in_spark)] = None
+        for conditions, node in _computed_expressions(select, rows):
+            whole = _guard_expression(conditions, node)
+            if _can_fail(node, functions) and _has_known_columns(whole, views[rows.view]):
+                found.setdefault(rows.view, {})[_render_sql(whole, in_spark)] = None
     return {view: tuple(texts) for view, texts in found.items()}
 
 
-def _followed(tree: exp.Expr, ctes: Mapping[str, exp.Expr], read: list["_Rows"]) -> set[int]:
+def _inlined_selects(tree: exp.Expr, ctes: Mapping[str, exp.Expr], read: list["_ViewRows"]) -> set[int]:
     """The SELECTs whose rows are taken up by everybody who reads them."""
     readers = Counter(
         id(ctes[table.name.casefold()])
@@ -60,11 +60,11 @@ def _followed(tree: exp.Expr, ctes: Mapping[str, exp.Expr], read: list["_Rows"])
     return {inner for inner, count in known.items() if count >= readers[inner]}
 
 
-def _tried(select: exp.Select, rows: "_Rows") -> Iterator[tuple[list[exp.Expr], exp.Expr]]:
+def _computed_expressions(select: exp.Select, rows: "_ViewRows") -> Iterator[tuple[list[exp.Expr], exp.Expr]]:
     """What is computed for the rows, each with the conditions that they have met by then."""
     for place, condition in enumerate(rows.conditions):
         yield rows.conditions[:place], condition
-    computed = [rows.placed(node) for node in _of_rows(select)]
+    computed = [rows.resolve_columns(node) for node in _row_expressions(select)]
     if select.is_star:
         computed += rows.outputs.values()
     for node in computed:
@@ -73,7 +73,7 @@ def _tried(select: exp.Select, rows: "_Rows") -> Iterator[tuple[list[exp.Expr], 
 
 
 @dataclass(slots=True)
-class _Rows:
+class _ViewRows:
     """What a SELECT reads: rows of a view that meet the conditions. `outputs` are columns that have been computed."""
 
     view: str
@@ -85,7 +85,7 @@ class _Rows:
     inner: exp.Select | None = None
     """The SELECT that they come out of, if nothing more need be known of that."""
 
-    def placed(self, node: exp.Expr) -> exp.Expr | None:
+    def resolve_columns(self, node: exp.Expr) -> exp.Expr | None:
         """An expression of the SELECT as one of the view; None if there is no such."""
         holder = exp.Paren(this=node.copy())
         for column in list(holder.find_all(exp.Column)):
@@ -104,9 +104,9 @@ class _Rows:
         return found
 
 
-def _rows(
+def _select_rows(
     select: exp.Select, views: Mapping[str, tuple[str, ...] | None], ctes: Mapping[str, exp.Expr]
-) -> _Rows | None:
+) -> _ViewRows | None:
     """The rows that a SELECT reads, with its own condition; None if it reads anything but rows of one view."""
     origin = select.args.get("from_")
     if origin is None or select.args.get("joins") or select.args.get("laterals"):
@@ -116,14 +116,14 @@ def _rows(
         return None
     match node:
         case exp.Table() if node.name in views:
-            rows = _Rows(node.name, node.alias_or_name)
+            rows = _ViewRows(node.name, node.alias_or_name)
         case exp.Table() if (inner := ctes.get(node.name.casefold())) is not None and not node.db:
-            found = _through(inner, node.alias_or_name, views, ctes)
+            found = _subquery_rows(inner, node.alias_or_name, views, ctes)
             if found is None:
                 return None
             rows = found
         case exp.Subquery():
-            found = _through(node.this, node.alias, views, ctes)
+            found = _subquery_rows(node.this, node.alias, views, ctes)
             if found is None:
                 return None
             rows = found
@@ -131,85 +131,88 @@ def _rows(
             return None
     where = select.args.get("where")
     if where is not None:
-        condition = rows.placed(where.this) if _is_of_row(where.this) else None
+        condition = rows.resolve_columns(where.this) if _is_single_row(where.this) else None
         if condition is None:
             return None
         rows.conditions.append(condition)
     return rows
 
 
-def _through(
+def _subquery_rows(
     inner: exp.Expr, alias: str, views: Mapping[str, tuple[str, ...] | None], ctes: Mapping[str, exp.Expr]
-) -> _Rows | None:
+) -> _ViewRows | None:
     """The rows that come out of a SELECT that only computes columns and leaves rows out."""
     if not isinstance(inner, exp.Select) or any(
         inner.args.get(key) for key in ("group", "distinct", "limit", "having", "qualify")
     ):
         return None
-    if any(is_of_group(node) for projection in inner.expressions for node in projection.walk()):
+    if any(is_group_aggregate(node) for projection in inner.expressions for node in projection.walk()):
         return None
-    rows = _rows(inner, views, ctes)
+    rows = _select_rows(inner, views, ctes)
     if rows is None:
         return None
     outputs = dict(rows.outputs) if inner.is_star else {}
     for projection in inner.expressions:
         if not projection.is_star:
             computed = projection.unalias()
-            outputs[projection.output_name.casefold()] = rows.placed(computed) if _is_of_row(computed) else None
+            outputs[projection.output_name.casefold()] = (
+                rows.resolve_columns(computed) if _is_single_row(computed) else None
+            )
     is_over = any(projection.find(exp.Window) for projection in inner.expressions)
     taken = None if is_over else inner
-    return _Rows(rows.view, alias, outputs, rows.passes and inner.is_star, rows.conditions, taken)
+    return _ViewRows(rows.view, alias, outputs, rows.passes and inner.is_star, rows.conditions, taken)
 
 
-def _of_rows(select: exp.Select) -> Iterator[exp.Expr]:
+def _row_expressions(select: exp.Select) -> Iterator[exp.Expr]:
     """The largest expressions of a SELECT that are about single rows, beside its condition."""
     group, having = (select.args.get(key) for key in ("group", "having"))
     for projection in select.expressions:
-        yield from _largest(projection.unalias())
+        yield from _largest_expressions(projection.unalias())
     for key in group.expressions if group is not None else ():
-        yield from _largest(key)
+        yield from _largest_expressions(key)
     if having is not None:
         for aggregate in filter(is_aggregate, having.find_all(exp.Func)):
-            yield from _largest(aggregate)
+            yield from _largest_expressions(aggregate)
 
 
-def _largest(node: exp.Expr) -> Iterator[exp.Expr]:
+def _largest_expressions(node: exp.Expr) -> Iterator[exp.Expr]:
     match node:
         case exp.Query():
             return
         case exp.Filter():
             condition = node.expression.this
-            yield from (_under([condition], found) for found in _largest(node.this))
+            yield from (_guard_expression([condition], found) for found in _largest_expressions(node.this))
         case exp.Window():
             parts = [*node.this.iter_expressions(), *(node.args.get("partition_by") or ()), node.args.get("order")]
             for part in parts:
-                yield from _largest(part) if part is not None else ()
-        case exp.Condition() if _is_of_row(node):
+                yield from _largest_expressions(part) if part is not None else ()
+        case exp.Condition() if _is_single_row(node):
             yield node
         case _:
             for child in node.iter_expressions():
-                yield from _largest(child)
+                yield from _largest_expressions(child)
 
 
-def _is_of_row(node: exp.Expr) -> bool:
+def _is_single_row(node: exp.Expr) -> bool:
     return not any(
-        isinstance(n, _WHOLE) or is_aggregate(n) or is_unsteady(n) or call_of(n) is not None for n in node.walk()
+        isinstance(n, _WHOLE) or is_aggregate(n) or is_nondeterministic(n) or parse_window_call(n) is not None
+        for n in node.walk()
     )
 
 
-def _may_fail(node: exp.Expr, functions: frozenset[str]) -> bool:
+def _can_fail(node: exp.Expr, functions: frozenset[str]) -> bool:
     nodes = list(node.walk())
     if any(isinstance(n, exp.Anonymous) and n.name in functions for n in nodes):
         return False
     return any(isinstance(n, _RISKY) and not isinstance(n, _SAFE) for n in nodes)
 
 
-def _is_known(node: exp.Expr, columns: tuple[str, ...] | None) -> bool:
+def _has_known_columns(node: exp.Expr, columns: tuple[str, ...] | None) -> bool:
     known = None if columns is None else {name.casefold() for name in columns}
     return known is None or all(c.parts[0].name.casefold() in known for c in node.find_all(exp.Column))
 
 
-def _under(conditions: list[exp.Expr], node: exp.Expr) -> exp.Expr:
+def _guard_expression(conditions: list[exp.Expr], node: exp.Expr) -> exp.Expr:
     """An expression that is looked at only where the conditions hold."""
     if not conditions:
         return node
@@ -217,6 +220,6 @@ def _under(conditions: list[exp.Expr], node: exp.Expr) -> exp.Expr:
     return exp.Case(ifs=[exp.If(this=held, true=node.copy())])
 
 
-def _text(node: exp.Expr, in_spark: Callable[[exp.Query], exp.Query]) -> str:
+def _render_sql(node: exp.Expr, in_spark: Callable[[exp.Query], exp.Query]) -> str:
     select = in_spark(exp.Select(expressions=[exp.alias_(node.copy(), "found")]))
     return select.selects[0].unalias().sql(SPARK, identify=True, comments=False)

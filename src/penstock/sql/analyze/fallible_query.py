@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
-from penstock.sql.analyze.fallible import risks
+from penstock.sql.analyze.fallible import fallible_expressions
 from penstock.sql.parse.dialects import SPARK
 from penstock.sql.parse.query import PARSER_FAILURES
 
 
-def failing(
+def find_fallible(
     view: str,
     steps: Mapping[str, str],
     inputs: Mapping[str, tuple[str, ...]],
@@ -22,26 +22,26 @@ def failing(
     nobody can tell, there is nothing.
     """
     try:
-        tree = _whole(view, {name: parse_one(sql, read=SPARK) for name, sql in steps.items()})
-        return {} if tree is None else risks(tree, inputs, functions, lambda select: select)
+        tree = _combine_query(view, {name: parse_one(sql, read=SPARK) for name, sql in steps.items()})
+        return {} if tree is None else fallible_expressions(tree, inputs, functions, lambda select: select)
     except (SqlglotError, RecursionError, *PARSER_FAILURES):
         return {}
 
 
-def _whole(view: str, steps: Mapping[str, exp.Expr]) -> exp.Query | None:
+def _combine_query(view: str, steps: Mapping[str, exp.Expr]) -> exp.Query | None:
     """The query of a view, with those that it reads from at its head, under their names."""
     tree = steps.get(view)
     if not isinstance(tree, exp.Query):
         return None
-    needed = _read(view, steps)
+    needed = _upstream_steps(view, steps)
     for name in [view, *needed]:
-        _rename(steps[name], name)
+        _rename_ctes(steps[name], name)
     for name in needed:
         tree = tree.with_(exp.to_identifier(name, quoted=True), as_=steps[name], copy=False)
     return tree
 
 
-def _read(view: str, steps: Mapping[str, exp.Expr]) -> list[str]:
+def _upstream_steps(view: str, steps: Mapping[str, exp.Expr]) -> list[str]:
     """The steps that a view is made of, beside its own."""
     found: dict[str, None] = {}
     waiting = [view]
@@ -52,7 +52,7 @@ def _read(view: str, steps: Mapping[str, exp.Expr]) -> list[str]:
     return list(found)
 
 
-def _rename(tree: exp.Expr, view: str) -> None:
+def _rename_ctes(tree: exp.Expr, view: str) -> None:
     """Give the CTEs of a query names that no other query has."""
     names = {cte.alias.casefold(): f"{view}/{cte.alias}" for cte in tree.find_all(exp.CTE)}
     for table in list(tree.find_all(exp.Table)):

@@ -10,7 +10,7 @@ from sqlglot.schema import MappingSchema
 _FOUND: Final = "owner found"
 
 
-def name_having_owners(tree: exp.Query, schema: MappingSchema) -> None:
+def qualify_having(tree: exp.Query, schema: MappingSchema) -> None:
     """Put the columns in HAVING and QUALIFY under their tables, in a tree whose other columns are qualified."""
     for scope in traverse_scope(tree):
         select = scope.expression

@@ -28,7 +28,7 @@ def model_calls(query: Query) -> tuple[ModelCall, ...]:
     found = [
         ModelCall(
             call.name.upper(),
-            _model(call),
+            _model_name(call),
             call.meta.get("start", 0),
             max(len(call.expressions) - 1, 0),
             isinstance(call.find_ancestor(exp.Select, exp.Lateral, exp.Table), exp.Lateral | exp.Table),
@@ -44,10 +44,10 @@ def name_models(query: Query) -> Query:
     def edit(tree: exp.Query) -> exp.Query:
         for call in list(_calls(tree)):
             if call.expressions and isinstance(call.expressions[0], exp.Column):
-                call.expressions[0].replace(exp.Literal.string(_model(call)))
+                call.expressions[0].replace(exp.Literal.string(_model_name(call)))
         return tree
 
-    return query.edited(edit)
+    return query.with_edit(edit)
 
 
 def with_functions(query: Query, functions: Mapping[str, str]) -> Query:
@@ -55,18 +55,18 @@ def with_functions(query: Query, functions: Mapping[str, str]) -> Query:
 
     def edit(tree: exp.Query) -> exp.Query:
         for call in list(_calls(tree)):
-            if (function := functions.get(_model(call))) is not None:
+            if (function := functions.get(_model_name(call))) is not None:
                 call.replace(exp.Anonymous(this=function, expressions=call.expressions[1:]))
         return tree
 
-    return query.edited(edit)
+    return query.with_edit(edit)
 
 
 def _calls(tree: exp.Expr) -> Iterator[exp.Anonymous]:
     return (node for node in tree.find_all(exp.Anonymous) if node.name.upper() in MODEL_CALLS)
 
 
-def _model(call: exp.Anonymous) -> str:
+def _model_name(call: exp.Anonymous) -> str:
     match call.expressions[:1]:
         case [exp.Literal() as literal] if literal.is_string:
             return literal.name

@@ -19,26 +19,26 @@ _PLACE: Final = "operand"
 _KIND: Final = "kind"
 
 
-def _typed(tree: exp.Expr) -> Iterator[exp.Expr]:
+def _typed_nodes(tree: exp.Expr) -> Iterator[exp.Expr]:
     nodes = tree.find_all(*_CLASSES)
     return (n for n in nodes if not isinstance(n, exp.Anonymous) or n.name.upper() in _NAMES)
 
 
-def numbered(tree: exp.Query) -> int:
+def number_operands(tree: exp.Query) -> int:
     """Number the nodes, so that they are known again when the tree has been changed; how many there are."""
     count = 0
-    for count, node in enumerate(_typed(tree), 1):
+    for count, node in enumerate(_typed_nodes(tree), 1):
         node.meta[_PLACE] = count - 1
     return count
 
 
-def kinds(tree: exp.Expr, count: int, type_of: Callable[[exp.Expr], str | None]) -> tuple[str | None, ...]:
+def operand_kinds(tree: exp.Expr, count: int, type_of: Callable[[exp.Expr], str | None]) -> tuple[str | None, ...]:
     """The types of the operands, in the order of their numbers."""
     found: list[str | None] = [None] * count
-    for node in _typed(tree) if count else ():
+    for node in _typed_nodes(tree) if count else ():
         if (place := node.meta.get(_PLACE)) is not None:
             types = [type_of(operand) for operand in _operands(node)]
-            found[place] = _divided(types) if isinstance(node, exp.Div) else next(iter(types), None)
+            found[place] = _division_kind(types) if isinstance(node, exp.Div) else next(iter(types), None)
     return tuple(found)
 
 
@@ -53,24 +53,24 @@ def _operands(node: exp.Expr) -> list[exp.Expr]:
             return [node.this]
 
 
-def _divided(types: Sequence[str | None]) -> str | None:
+def _division_kind(types: Sequence[str | None]) -> str | None:
     """What decides on a division: an operand that is no whole number, or else the wider of two whole ones."""
     known = [kind for kind in types if kind is not None]
     broken = next((kind for kind in known if kind not in WHOLE_NAMES), None)
     return broken or (max(known, key=WHOLE_NAMES.index) if len(known) == len(types) > 0 else None)
 
 
-def tell(node: exp.Expr, kind: str) -> exp.Expr:
+def set_kind(node: exp.Expr, kind: str) -> exp.Expr:
     """Write a kind to one node, which is given back."""
     node.meta[_KIND] = kind
     return node
 
 
-def told(kinds: Sequence[str | None]) -> Callable[[exp.Query], exp.Query]:
+def kinds_edit(kinds: Sequence[str | None]) -> Callable[[exp.Query], exp.Query]:
     """An edit that writes the kinds to their nodes."""
 
     def edit(tree: exp.Query) -> exp.Query:
-        for node, kind in zip(_typed(tree), kinds, strict=False):
+        for node, kind in zip(_typed_nodes(tree), kinds, strict=False):
             if kind is not None:
                 node.meta[_KIND] = kind
         return tree
@@ -78,7 +78,7 @@ def told(kinds: Sequence[str | None]) -> Callable[[exp.Query], exp.Query]:
     return edit
 
 
-def kind_of(node: exp.Expr) -> str | None:
+def operand_kind(node: exp.Expr) -> str | None:
     """The type of a node's operand, where it is known."""
     found = node.meta.get(_KIND)
     return found if isinstance(found, str) else None

@@ -12,25 +12,34 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import traverse_scope
 from sqlglot.schema import MappingSchema
 
-from penstock.sql.analyze.column_lineage import ColumnUse, InputColumn, Known, Origins, origin_of, origins, passed, uses
-from penstock.sql.analyze.having_columns import has_found_owner, name_having_owners
-from penstock.sql.analyze.operand_types import kinds, numbered
-from penstock.sql.analyze.window_columns import Followed, Made, follow
+from penstock.sql.analyze.column_lineage import (
+    ColumnUse,
+    InputColumn,
+    KnownColumns,
+    Origins,
+    column_uses,
+    origin_of,
+    trace_origins,
+    unchanged_columns,
+)
+from penstock.sql.analyze.having_columns import has_found_owner, qualify_having
+from penstock.sql.analyze.operand_types import number_operands, operand_kinds
+from penstock.sql.analyze.window_columns import SelectWindow, WindowIndex, index_windows
 from penstock.sql.lint.function_calls import wrong_arguments, wrong_calls
-from penstock.sql.lint.group_by import misplaced_aggregates, ungrouped
-from penstock.sql.lint.int256 import has_wide, tell_wide
-from penstock.sql.lint.keys import unordered_keys, unsteady_keys
-from penstock.sql.lint.type_mismatches import AS_NUMBER, mismatched
-from penstock.sql.lint.unresolved_columns import taken_window_names, unresolved
-from penstock.sql.lint.unsupported import pitfalls
+from penstock.sql.lint.group_by import find_ungrouped, misplaced_aggregates
+from penstock.sql.lint.int256 import annotate_wide, has_wide
+from penstock.sql.lint.keys import nondeterministic_keys, unordered_keys
+from penstock.sql.lint.type_mismatches import AS_NUMBER, find_mismatches
+from penstock.sql.lint.unresolved_columns import find_unresolved, window_name_clashes
+from penstock.sql.lint.unsupported import find_unsupported
 from penstock.sql.parse.dialects import PROJECT
 from penstock.sql.parse.query import Problem, Query, offset_of
-from penstock.sql.parse.window_calls import Part
+from penstock.sql.parse.window_calls import WindowPart
 from penstock.sql.rewrite.translate import name_projections
 from penstock.sql.types.columns import Column, Columns, data_type, type_text
 from penstock.sql.types.families import KnownTypes
-from penstock.sql.types.inference_overrides import decimal_type, is_trusted, tell_types
-from penstock.sql.types.int256 import wide_name, wide_of
+from penstock.sql.types.inference_overrides import decimal_type, insert_type_casts, is_trusted
+from penstock.sql.types.int256 import parse_wide_type, wide_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +47,12 @@ class WindowTime:
     """An end of a window: the input column that the window is over, and how far it may lag behind that, in ms."""
 
     over: InputColumn
-    part: Part
+    part: WindowPart
     behind_ms: int
 
 
 @dataclass(frozen=True, slots=True)
-class Analysis:
+class OutputAnalysis:
     """`columns` is None when the inputs do not tell.
 
     `origins` has the input columns that each output is made from. `times` has, for each window in the order of the
@@ -63,50 +72,50 @@ class Analysis:
     """The columns of inputs by which rows are chosen, joined or grouped."""
 
 
-NOTHING_KNOWN = Analysis(None, {})
+NOTHING_KNOWN = OutputAnalysis(None, {})
 
 
-def analyse(
+def analyze_outputs(
     query: Query,
     inputs: Mapping[str, Columns | None],
     answers: Mapping[str, str] = MappingProxyType({}),
     *,
     windowed: bool = True,
-) -> Analysis:
+) -> OutputAnalysis:
     """`answers` are the types that models of machine learning answer with, by name.
 
     Where it is known that there are no windows, nobody need look for them.
     """
-    if problems := _wrong(query, inputs):
-        return Analysis(None, {}, problems=problems)
+    if problems := _untyped_problems(query, inputs):
+        return OutputAnalysis(None, {}, problems=problems)
     taken = query.take_tree()
-    typed_nodes = numbered(taken)
+    typed_nodes = number_operands(taken)
     written = name_projections(taken)
     spelled = _spellings(written, inputs)
     written_names = [(e.output_name, offset_of(e)) for e in written.selects]
     schema = _schema(inputs, query.dialect)
-    tree = _qualified(written, schema, query.dialect)
+    tree = _qualify_tree(written, schema, query.dialect)
     if tree is None or not (scopes := traverse_scope(tree)):
         return NOTHING_KNOWN
     names = {
         n: None if columns is None else frozenset(c.name.casefold() for c in columns) for n, columns in inputs.items()
     }
-    followed = follow(tree) if windowed else Followed()
-    times = tuple(_origin(made, followed, names) for made in followed.roots())
-    if _is_open(tree):
-        return Analysis(None, {}, times)
+    followed = index_windows(tree) if windowed else WindowIndex()
+    times = tuple(_window_origin(made, followed, names) for made in followed.roots())
+    if _has_open_outputs(tree):
+        return OutputAnalysis(None, {}, times)
     if problems := tuple(_unusable_outputs(tree, written_names)):
-        return Analysis(None, {}, times, problems=problems)
-    if len(tree.named_selects) != len(_sides(tree)):
-        return Analysis(None, {}, times)
-    traced, used = origins(scopes[-1], names), uses(scopes, names)
-    tell_types(tree, answers)
+        return OutputAnalysis(None, {}, times, problems=problems)
+    if len(tree.named_selects) != len(_aligned_outputs(tree)):
+        return OutputAnalysis(None, {}, times)
+    traced, used = trace_origins(scopes[-1], names), column_uses(scopes, names)
+    insert_type_casts(tree, answers)
     typed = annotate_types(tree, schema=schema, dialect=query.dialect)
-    wide = tell_wide(typed) if has_wide(query.text, inputs) else []
-    types = _types(tree, typed, passed(traced), inputs)
+    wide = annotate_wide(typed) if has_wide(query.text, inputs) else []
+    types = _output_types(tree, typed, unchanged_columns(traced), inputs)
     known = KnownTypes(typed)
-    doubts = tuple(mismatched(typed, known, in_flink=query.dialect is PROJECT))
-    return Analysis(
+    doubts = tuple(find_mismatches(typed, known, in_flink=query.dialect is PROJECT))
+    return OutputAnalysis(
         columns=tuple(Column(spelled.get(name, name), kind) for name, kind in types),
         origins={spelled.get(name, name): found for name, found in traced.items()},
         times=times,
@@ -118,35 +127,35 @@ def analyse(
             *wide,
         ),
         notes=tuple(p for p in doubts if p.code == AS_NUMBER),
-        operands=kinds(typed, typed_nodes, _operand_type),
+        operands=operand_kinds(typed, typed_nodes, _operand_type),
         uses=used,
     )
 
 
-def _wrong(query: Query, inputs: Mapping[str, Columns | None]) -> tuple[Problem, ...]:
+def _untyped_problems(query: Query, inputs: Mapping[str, Columns | None]) -> tuple[Problem, ...]:
     """What is wrong before types are known."""
     scopes = traverse_scope(query.tree)
-    taken = tuple(problem for scope in scopes for problem in taken_window_names(scope, inputs))
+    taken = tuple(problem for scope in scopes for problem in window_name_clashes(scope, inputs))
     return taken or (
-        *(problem for scope in scopes for problem in unresolved(scope, inputs)),
-        *(problem for scope in scopes for problem in ungrouped(scope, inputs)),
+        *(problem for scope in scopes for problem in find_unresolved(scope, inputs)),
+        *(problem for scope in scopes for problem in find_ungrouped(scope, inputs)),
         *misplaced_aggregates(query),
         *wrong_calls(query),
-        *pitfalls(query),
-        *unsteady_keys(query),
+        *find_unsupported(query),
+        *nondeterministic_keys(query),
     )
 
 
 def _schema(inputs: Mapping[str, Columns | None], dialect: Dialect) -> MappingSchema:
     known: dict[str, object] = {
-        name: {c.name.casefold(): data_type(wide_name(c.type) or c.type or "unknown") for c in columns}
+        name: {c.name.casefold(): data_type(parse_wide_type(c.type) or c.type or "unknown") for c in columns}
         for name, columns in inputs.items()
         if columns is not None
     }
     return MappingSchema(known, dialect=dialect, normalize=False)
 
 
-def _qualified(tree: exp.Query, schema: MappingSchema, dialect: Dialect) -> exp.Query | None:
+def _qualify_tree(tree: exp.Query, schema: MappingSchema, dialect: Dialect) -> exp.Query | None:
     """The tree, which is used up, with every column that is known under its table."""
     try:
         qualified = qualify(
@@ -162,41 +171,41 @@ def _qualified(tree: exp.Query, schema: MappingSchema, dialect: Dialect) -> exp.
         return None
     if not isinstance(qualified, exp.Query):
         return None
-    name_having_owners(qualified, schema)
+    qualify_having(qualified, schema)
     return qualified
 
 
-def _is_open(tree: exp.Query) -> bool:
+def _has_open_outputs(tree: exp.Query) -> bool:
     """Whether the outputs cannot be counted."""
-    return tree.is_star or tree.find(exp.Pivot) is not None or any(map(_is_fields, tree.selects))
+    return tree.is_star or tree.find(exp.Pivot) is not None or any(map(_is_struct_star, tree.selects))
 
 
-def _types(
+def _output_types(
     tree: exp.Query, typed: exp.Expr, unchanged: Mapping[str, InputColumn], inputs: Mapping[str, Columns | None]
 ) -> Iterator[tuple[str, str | None]]:
     """The outputs and their types. A column that comes out as it went in keeps its own."""
     given = {InputColumn(name, c.name.casefold()): c.type for name, columns in inputs.items() for c in columns or ()}
     makes_rows = tree.find(exp.Explode, exp.Posexplode, exp.Inline) is not None
-    for name, same in zip(tree.named_selects, _sides(typed), strict=True):
+    for name, same in zip(tree.named_selects, _aligned_outputs(typed), strict=True):
         if name in unchanged:
             yield name, given.get(unchanged[name])
         else:
             yield name, None if makes_rows else _shared_type(same)
 
 
-def _is_fields(projection: exp.Expr) -> bool:
+def _is_struct_star(projection: exp.Expr) -> bool:
     """Whether an output stands for all fields of a struct."""
     expression = projection.unalias()
     return isinstance(expression, exp.Column | exp.Dot) and expression.find(exp.Star) is not None
 
 
-def _origin(made: Made, followed: Followed, known: Known) -> InputColumn | None:
+def _window_origin(made: SelectWindow, followed: WindowIndex, known: KnownColumns) -> InputColumn | None:
     """The input column that a window is over."""
     time = made.call.time
     return origin_of(time, followed.scopes[id(made.select)], known) if isinstance(time, exp.Column) else None
 
 
-def _window_outputs(tree: exp.Query, followed: Followed, known: Known) -> Iterator[tuple[str, WindowTime]]:
+def _window_outputs(tree: exp.Query, followed: WindowIndex, known: KnownColumns) -> Iterator[tuple[str, WindowTime]]:
     """The outputs that are times of windows.
 
     Whole windows come in the order of their ends, but single rows may be behind by the size of the window; and a
@@ -204,7 +213,7 @@ def _window_outputs(tree: exp.Query, followed: Followed, known: Known) -> Iterat
     """
     for name, column in followed.outputs.get(id(tree), {}).items():
         made = column.made
-        origin = _origin(followed.root(made), followed, known)
+        origin = _window_origin(followed.root(made), followed, known)
         behind = 0 if column.closed else made.call.lengths.get("SIZE", 0)
         if origin is not None and not (made.call.kind == "SESSION" and column.part == "start"):
             yield name, WindowTime(origin, column.part, behind)
@@ -217,10 +226,13 @@ def _spellings(tree: exp.Query, inputs: Mapping[str, Columns | None]) -> dict[st
     return spelled
 
 
-def _sides(tree: exp.Expr) -> list[tuple[exp.Expr, ...]]:
+def _aligned_outputs(tree: exp.Expr) -> list[tuple[exp.Expr, ...]]:
     """The outputs of a query, each with those that a set operation puts under it."""
     if isinstance(tree, exp.SetOperation):
-        return [(*a, *b) for a, b in zip(_sides(tree.left.unnest()), _sides(tree.right.unnest()), strict=False)]
+        return [
+            (*a, *b)
+            for a, b in zip(_aligned_outputs(tree.left.unnest()), _aligned_outputs(tree.right.unnest()), strict=False)
+        ]
     return [(projection,) for projection in tree.selects] if isinstance(tree, exp.Query) else []
 
 
@@ -233,7 +245,7 @@ def _shared_type(same: tuple[exp.Expr, ...]) -> str | None:
 def _computed_type(projection: exp.Expr) -> str | None:
     """Most computed decimals are left open, because Spark widens them by rules of its own."""
     expression = projection.unalias()
-    if (wide := wide_of(projection.type)) is not None:
+    if (wide := wide_type(projection.type)) is not None:
         return wide
     if projection.type is not None and projection.type.this is exp.DType.DECIMAL:
         return type_text(projection.type) if isinstance(expression, exp.Cast) else decimal_type(expression)

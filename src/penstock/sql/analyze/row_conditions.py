@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from penstock.sql.analyze.output_schema import analyse
+from penstock.sql.analyze.output_schema import analyze_outputs
 from penstock.sql.parse.dialects import PROJECT
 from penstock.sql.parse.query import Problem, Query, parse
 from penstock.sql.rewrite.render import is_plain_filter, spark_condition
@@ -13,14 +13,14 @@ _TABLE: Final = "rows_"
 _ROWS: Final = f"SELECT * FROM {_TABLE} WHERE "
 
 
-def wrong_condition(text: str, columns: Columns | None) -> list[Problem]:
+def condition_problems(text: str, columns: Columns | None) -> list[Problem]:
     """What is wrong with a condition; offsets count from its own start."""
     parsed = parse(_ROWS + text, PROJECT)
     problems = [parsed] if isinstance(parsed, Problem) else []
     if isinstance(parsed, Query):
         if not is_plain_filter(parsed):
             return [Problem("sql-statement", "a condition is about single rows, without other clauses")]
-        problems = list(analyse(parsed, {_TABLE: columns}).problems)
+        problems = list(analyze_outputs(parsed, {_TABLE: columns}).problems)
     return [replace(problem, offset=max(0, problem.offset - len(_ROWS))) for problem in problems]
 
 

@@ -6,10 +6,10 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.sql.analyze.window_columns import Followed, follow
-from penstock.sql.catalog.function_names import is_of_group, needs_over, written_name
+from penstock.sql.analyze.window_columns import WindowIndex, index_windows
+from penstock.sql.catalog.function_names import is_group_aggregate, needs_over, written_name
 from penstock.sql.parse.query import Problem, Query, full_name, offset_of
-from penstock.sql.rewrite.distinct import distinct_aggregates, is_spelled_out
+from penstock.sql.rewrite.distinct import can_expand_distinct, distinct_aggregates
 from penstock.sql.types.inference_overrides import MODEL_CALLS
 
 _NEVER: Final = "a stream cannot know what will never come; filter in a consumer"
@@ -51,20 +51,20 @@ class Construct:
 
 
 def stateful_constructs(
-    query: Query, followed: Followed | None = None, lookups: Collection[str] = ()
+    query: Query, followed: WindowIndex | None = None, lookups: Collection[str] = ()
 ) -> tuple[Construct, ...]:
     """Those that cannot run stand at their words; the places of the others are those of the first names in them.
 
     `followed` is given if the windows of the query are known already. `lookups` are the lookup tables, by folded names:
     a join with one keeps no state, because Spark reads it as a whole in every batch.
     """
-    found = _constructs(query.tree, follow(query.tree) if followed is None else followed, frozenset(lookups))
+    found = _constructs(query.tree, index_windows(query.tree) if followed is None else followed, frozenset(lookups))
     spoken = ((c, bool(c.way_out or c.word)) for c in found)
-    placed = (replace(c, offset=place_of(query, c.name, c.offset, c.word)) if told else c for c, told in spoken)
+    placed = (replace(c, offset=keyword_offset(query, c.name, c.offset, c.word)) if told else c for c, told in spoken)
     return tuple(sorted(placed, key=lambda c: c.offset))
 
 
-def place_of(query: Query, name: str, offset: int, word: str = "") -> int:
+def keyword_offset(query: Query, name: str, offset: int, word: str = "") -> int:
     """Where something stands that begins with a keyword: the last such word before its first name, or the next."""
     words = {w for w in (name.partition(" ")[0], word.upper()) if w.isupper()}
     tokens = query.dialect.tokenize(query.text) if words else []
@@ -93,17 +93,17 @@ class Window:
     offset: int
 
 
-def windows(followed: Followed) -> tuple[Window, ...]:
+def root_windows(followed: WindowIndex) -> tuple[Window, ...]:
     """The windows that are over no other window, in the order of the text."""
     calls = [made.call for made in followed.roots()]
-    return tuple(Window("" if c.time is None else _text(c.time), offset_of(c.node)) for c in calls)
+    return tuple(Window("" if c.time is None else _describe_time(c.time), offset_of(c.node)) for c in calls)
 
 
-def _text(time: exp.Expr) -> str:
+def _describe_time(time: exp.Expr) -> str:
     return time.name if isinstance(time, exp.Column) else time.sql(comments=False)
 
 
-def unsupported(constructs: Iterable[Construct], *, never: bool) -> tuple[Problem, ...]:
+def unsupported_problems(constructs: Iterable[Construct], *, never: bool) -> tuple[Problem, ...]:
     """The constructs that cannot run as a stream, never or just not here, each with what to do instead."""
     return tuple(
         Problem("sql-unsupported", f"{c.name} cannot run as a stream here", c.offset, c.way_out, subject=c.name)
@@ -112,19 +112,19 @@ def unsupported(constructs: Iterable[Construct], *, never: bool) -> tuple[Proble
     )
 
 
-def _constructs(tree: exp.Expr, followed: Followed, lookups: frozenset[str]) -> Iterator[Construct]:
+def _constructs(tree: exp.Expr, followed: WindowIndex, lookups: frozenset[str]) -> Iterator[Construct]:
     for node in tree.find_all(*_TELLING):
         match node:
             case exp.Query() if _is_value(node):
                 yield Construct("a SELECT as a value", offset_of(node), "use an inner join", "SELECT")
-            case exp.Having() if not _is_of_groups(node):
+            case exp.Having() if not _has_groups(node):
                 way_out = "a condition on single rows stands in WHERE"
                 yield Construct("HAVING without GROUP BY", offset_of(node), way_out, never=True)
             case exp.Group():
-                yield from _grouping(node, followed)
+                yield from _group_constructs(node, followed)
             case exp.Table() if node.args.get("version") and not _is_lookup(node, lookups):
                 yield Construct("FOR SYSTEM_TIME AS OF", offset_of(node))
-            case exp.Join() if _joins_streams(node, lookups):
+            case exp.Join() if _is_stream_join(node, lookups):
                 outer = node.side in {"LEFT", "RIGHT", "FULL"} or node.kind in {"SEMI", "ANTI"}
                 yield Construct(f"{node.side or node.kind} JOIN".strip() if outer else "JOIN", offset_of(node))
             case exp.Distinct() if isinstance(node.parent, exp.Select):
@@ -159,13 +159,13 @@ def _constructs(tree: exp.Expr, followed: Followed, lookups: frozenset[str]) -> 
                 yield Construct("PIVOT", offset_of(node), way_out, never=True)
             case exp.Anonymous() if node.name.upper() in MODEL_CALLS:
                 yield Construct(node.name.upper(), offset_of(node))
-            case exp.AggFunc() | exp.Anonymous() if _ungrouped_aggregate(node):
+            case exp.AggFunc() | exp.Anonymous() if _is_ungrouped_aggregate(node):
                 yield Construct("an aggregate without GROUP BY", offset_of(node), word=written_name(node))
             case _:
                 pass
 
 
-def _joins_streams(join: exp.Join, lookups: frozenset[str]) -> bool:
+def _is_stream_join(join: exp.Join, lookups: frozenset[str]) -> bool:
     """Whether there is a stream on both sides of a join."""
     if isinstance(join.this, exp.Unnest | exp.Lateral) or _is_lookup(join.this, lookups):
         return False
@@ -187,15 +187,15 @@ def _is_value(query: exp.Query) -> bool:
     return around is not None and not wanted and not isinstance(around, _HOLDS_QUERIES)
 
 
-def _is_of_groups(having: exp.Having) -> bool:
+def _has_groups(having: exp.Having) -> bool:
     """Whether there is something to have: groups, or an aggregate, which is reported if it has none."""
     select = having.parent
     assert isinstance(select, exp.Select)
-    aggregates = filter(is_of_group, select.find_all(exp.AggFunc, exp.Anonymous))
+    aggregates = filter(is_group_aggregate, select.find_all(exp.AggFunc, exp.Anonymous))
     return select.args.get("group") is not None or any(a.parent_select is select for a in aggregates)
 
 
-def _grouping(group: exp.Group, followed: Followed) -> Iterator[Construct]:
+def _group_constructs(group: exp.Group, followed: WindowIndex) -> Iterator[Construct]:
     select = group.parent
     known = (followed.made, followed.groups, followed.half)  # half a window is reported as such
     if not isinstance(select, exp.Select) or not any(id(select) in windows for windows in known):
@@ -203,16 +203,16 @@ def _grouping(group: exp.Group, followed: Followed) -> Iterator[Construct]:
         return
     yield Construct("GROUP BY", offset_of(group))
     for aggregate in distinct_aggregates(select):
-        if not is_spelled_out(aggregate):
+        if not can_expand_distinct(aggregate):
             word = written_name(aggregate)
             typed = f"say the type: {word}(DISTINCT CAST(x AS BIGINT)), or " * isinstance(aggregate, exp.Sum | exp.Avg)
             way_out = f"{typed}leave DISTINCT out"
             yield Construct(f"{word}(DISTINCT …)", offset_of(aggregate), way_out, word)
 
 
-def _ungrouped_aggregate(node: exp.Expr) -> bool:
+def _is_ungrouped_aggregate(node: exp.Expr) -> bool:
     """One that stands where no aggregate can is reported as such."""
     select = node.parent_select
-    if not is_of_group(node) or needs_over(node) or select is None or select.args.get("group") is not None:
+    if not is_group_aggregate(node) or needs_over(node) or select is None or select.args.get("group") is not None:
         return False
     return not isinstance(node.find_ancestor(exp.Where, exp.Join, exp.Select), exp.Where | exp.Join)

@@ -10,7 +10,7 @@ from penstock.sql.catalog.function_names import is_aggregate
 from penstock.sql.parse.dialects import SPARK
 from penstock.sql.parse.replacement import replace_node
 from penstock.sql.rewrite.operators import DIVIDE, MEAN
-from penstock.sql.rewrite.templates import enclosed, filled
+from penstock.sql.rewrite.templates import fill_template, wrap_operand
 from penstock.sql.rewrite.unnest import ENTRIES
 
 _CHOSEN: Final = (DIVIDE, MEAN)
@@ -34,10 +34,12 @@ def state_text(sql: str) -> str:
             case name if name == MEAN:
                 replace_node(node, node.expressions[0].copy())
             case name if name == DIVIDE:
-                replace_node(node, _divided(*node.expressions))
+                replace_node(node, _build_division(*node.expressions))
             case "try_divide":
                 one, other = node.expressions if isinstance(node, exp.Anonymous) else (node.this, node.expression)
-                replace_node(node, _divided(one, exp.Nullif(this=other.copy(), expression=exp.Literal.number(0))))
+                replace_node(
+                    node, _build_division(one, exp.Nullif(this=other.copy(), expression=exp.Literal.number(0)))
+                )
     return tree.sql(SPARK, identify=True, comments=False)
 
 
@@ -59,12 +61,12 @@ def unnested_text(sql: str) -> str:
             given, *numbers = (argument.copy() for argument in call.expressions)
             columns = view.args["alias"].columns
             maker = exp.Explode if len(columns) == 1 and not numbers else exp.Inline
-            view.set("this", maker(this=filled(_NUMBERED, given) if numbers else given))
+            view.set("this", maker(this=fill_template(_NUMBERED, given) if numbers else given))
     return tree.sql(SPARK, identify=True, comments=False)
 
 
-def _divided(one: exp.Expr, other: exp.Expr) -> exp.Expr:
-    return exp.Div(this=enclosed(one.copy()), expression=enclosed(other.copy()))
+def _build_division(one: exp.Expr, other: exp.Expr) -> exp.Expr:
+    return exp.Div(this=wrap_operand(one.copy()), expression=wrap_operand(other.copy()))
 
 
 def _is_only_output(node: exp.Expr, tree: exp.Expr) -> bool:

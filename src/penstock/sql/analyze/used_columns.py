@@ -15,7 +15,7 @@ from sqlglot.errors import SqlglotError
 from penstock.sql.parse.dialects import SPARK
 from penstock.sql.stateful.stages import ORDERED
 
-Names: TypeAlias = frozenset[str] | None
+ColumnNames: TypeAlias = frozenset[str] | None
 """Names of columns, in lower case; None for all that there are."""
 
 
@@ -38,63 +38,63 @@ class OperatorUse:
 
 def used_columns(
     steps: Iterable[SqlUse | OperatorUse], outputs: Collection[str], expressions: Mapping[str, Iterable[str]]
-) -> dict[str, Names] | None:
+) -> dict[str, ColumnNames] | None:
     """The names that are used of every view. All columns of the `outputs` are, and those in `expressions` over a view.
 
     None if that cannot be told.
     """
-    used: dict[str, Names] = dict.fromkeys(outputs, None)
+    used: dict[str, ColumnNames] = dict.fromkeys(outputs, None)
     for view, texts in expressions.items():
-        _use(used, view, _named_in(f"SELECT {', '.join(texts)}", None) if texts else frozenset())
-    parsed = [(step, _parsed(step.sql) if isinstance(step, SqlUse) else None) for step in steps]
-    packed = frozenset(name for _, tree in parsed if tree is not None for name in _packed(tree))
+        _add_names(used, view, _expression_names(f"SELECT {', '.join(texts)}", None) if texts else frozenset())
+    parsed = [(step, _parse_sql(step.sql) if isinstance(step, SqlUse) else None) for step in steps]
+    packed = frozenset(name for _, tree in parsed if tree is not None for name in _struct_names(tree))
     for step, tree in reversed(parsed):
         behind = used.get(step.view, frozenset())
         match step:
             case OperatorUse():
                 needed = None if behind is None else behind | step.own
                 for view in step.inputs:
-                    _use(used, view, needed)
+                    _add_names(used, view, needed)
             case SqlUse() if tree is not None:
-                names = _names(tree, behind, packed)
+                names = _used_names(tree, behind, packed)
                 for table in tree.find_all(exp.Table):
-                    _use(used, table.name.removesuffix(ORDERED), names)
+                    _add_names(used, table.name.removesuffix(ORDERED), names)
             case _:
                 return None
     return used
 
 
-def _use(used: dict[str, Names], view: str, names: Names) -> None:
+def _add_names(used: dict[str, ColumnNames], view: str, names: ColumnNames) -> None:
     before = used.get(view, frozenset())
     used[view] = None if before is None or names is None else before | names
 
 
-def _parsed(sql: str) -> exp.Expr | None:
+def _parse_sql(sql: str) -> exp.Expr | None:
     try:
         return parse_one(sql, read=SPARK)
     except (SqlglotError, RecursionError):
         return None
 
 
-def _named_in(sql: str, behind: Names) -> Names:
-    tree = _parsed(sql)
-    return None if tree is None else _names(tree, behind, frozenset())
+def _expression_names(sql: str, behind: ColumnNames) -> ColumnNames:
+    tree = _parse_sql(sql)
+    return None if tree is None else _used_names(tree, behind, frozenset())
 
 
-def _names(tree: exp.Expr, behind: Names, packed: frozenset[str]) -> Names:
+def _used_names(tree: exp.Expr, behind: ColumnNames, packed: frozenset[str]) -> ColumnNames:
     """What a query names of what it reads, if these outputs of it are used."""
-    if any(join.method == "NATURAL" for join in tree.find_all(exp.Join)) or _takes_whole(tree, packed):
+    if any(join.method == "NATURAL" for join in tree.find_all(exp.Join)) or _needs_whole_row(tree, packed):
         return None
     named = frozenset(identifier.name.lower() for identifier in tree.find_all(exp.Identifier))
     stars = [star for star in tree.find_all(exp.Star) if not isinstance(star.parent, exp.Count)]
     if not stars:
         return named
-    if behind is None or tree.find(exp.SetOperation) or not all(map(_hands_on, stars)):
+    if behind is None or tree.find(exp.SetOperation) or not all(map(_is_pass_through, stars)):
         return None
     return named | behind
 
 
-def _hands_on(star: exp.Star) -> bool:
+def _is_pass_through(star: exp.Star) -> bool:
     """Whether a star stands for outputs, or for the fields of a struct that is one, and nothing more."""
     node: exp.Expr = star.parent if isinstance(star.parent, exp.Column) else star
     if node.parent is not None and _is_struct(node.parent):
@@ -105,9 +105,9 @@ def _hands_on(star: exp.Star) -> bool:
     return node.arg_key == "expressions"
 
 
-def without_unused(sql: str, names: Names) -> str:
+def drop_unused_outputs(sql: str, names: ColumnNames) -> str:
     """A query without outputs that nobody uses, as far as these can be left out without changing anything else."""
-    tree = _parsed(sql)
+    tree = _parse_sql(sql)
     if names is None or not isinstance(tree, exp.Select) or tree.args.get("distinct") or tree.args.get("group"):
         return sql
     mentioned = Counter(identifier.name.lower() for identifier in tree.find_all(exp.Identifier))
@@ -127,9 +127,9 @@ def _is_plain(output: exp.Expr) -> bool:
     return not output.is_star and output.find(exp.UDTF, exp.Explode, exp.AggFunc, exp.Window, exp.Anonymous) is None
 
 
-def keeps_rows(sql: str) -> bool:
+def needs_state(sql: str) -> bool:
     """Whether Spark may keep rows for a query by itself: to join or to group them, or to find those that are alike."""
-    tree = _parsed(sql)
+    tree = _parse_sql(sql)
     return tree is None or tree.find(exp.Join, exp.Group, exp.Distinct, exp.AggFunc) is not None
 
 
@@ -137,7 +137,7 @@ def _is_struct(node: exp.Expr | None) -> bool:
     return isinstance(node, exp.Struct) or (isinstance(node, exp.Anonymous) and str(node.this).upper() == "STRUCT")
 
 
-def _packed(tree: exp.Expr) -> Iterable[str]:
+def _struct_names(tree: exp.Expr) -> Iterable[str]:
     """The names of structs that are rows of something: a star made them, or they are rows with their order."""
     for alias in tree.find_all(exp.Alias):
         row = isinstance(alias.this, exp.Column) and alias.this.name == _ROW
@@ -149,7 +149,7 @@ _ROW = "row"
 """What rows with their order are called as a whole."""
 
 
-def _takes_whole(tree: exp.Expr, packed: frozenset[str]) -> bool:
+def _needs_whole_row(tree: exp.Expr, packed: frozenset[str]) -> bool:
     """Whether a row is taken as a whole, and not by its fields."""
     return any(
         column.name.lower() in packed or (column.name == _ROW and not isinstance(column.parent, exp.Alias))

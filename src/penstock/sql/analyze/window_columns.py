@@ -8,14 +8,14 @@ from sqlglot import exp
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from penstock.sql.parse.query import Problem, offset_of, start_of
-from penstock.sql.parse.window_calls import Call, Part, call_of, has_windows, made_windows
+from penstock.sql.parse.window_calls import WindowCall, WindowPart, has_windows, parse_window_call, select_windows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Made:
+class SelectWindow:
     """A window, and the SELECT that makes it: of groups, or of single rows."""
 
-    call: Call
+    call: WindowCall
     select: exp.Select
 
     @property
@@ -27,16 +27,16 @@ class Made:
 class WindowColumn:
     """A column that is the start, the end or the time of a window; `closed` if whole windows come, and not rows."""
 
-    made: Made
-    part: Part
+    made: SelectWindow
+    part: WindowPart
     closed: bool
 
 
-_Ends: TypeAlias = dict[str, WindowColumn]
+_WindowColumns: TypeAlias = dict[str, WindowColumn]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class WindowColumnUse:
     """A column that stands somewhere in a SELECT, the input of it that has the column, and what it is."""
 
     node: exp.Column
@@ -45,7 +45,7 @@ class Found:
 
 
 @dataclass(slots=True)
-class Followed:
+class WindowIndex:
     """What is known of the windows of a tree, by the `id` of a SELECT.
 
     `made` has the window that it makes, `outputs` the outputs that are ends of windows, `used` the columns in it that
@@ -53,48 +53,48 @@ class Followed:
     """
 
     scopes: dict[int, Scope] = field(default_factory=dict)
-    made: dict[int, Made] = field(default_factory=dict)
-    outputs: dict[int, _Ends] = field(default_factory=dict)
-    used: dict[int, list[Found]] = field(default_factory=dict)
-    groups: dict[int, Made] = field(default_factory=dict)
-    half: dict[int, Found] = field(default_factory=dict)
+    made: dict[int, SelectWindow] = field(default_factory=dict)
+    outputs: dict[int, _WindowColumns] = field(default_factory=dict)
+    used: dict[int, list[WindowColumnUse]] = field(default_factory=dict)
+    groups: dict[int, SelectWindow] = field(default_factory=dict)
+    half: dict[int, WindowColumnUse] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         """Whether there is anything of windows in the tree."""
         return bool(self.scopes)
 
-    def over(self, made: Made) -> Found | None:
+    def over(self, made: SelectWindow) -> WindowColumnUse | None:
         """The end of another window that a window is over."""
         time = made.call.time
         return next((f for f in self.used.get(id(made.select), ()) if f.node is time), None)
 
-    def root(self, made: Made) -> Made:
+    def root(self, made: SelectWindow) -> SelectWindow:
         """The first of windows over windows."""
         found = self.over(made)
         return made if found is None else self.root(found.column.made)
 
-    def roots(self) -> list[Made]:
+    def roots(self) -> list[SelectWindow]:
         """The windows that are over no other window, in the order of the text."""
         found = [made for made in self.made.values() if self.over(made) is None]
         return sorted(found, key=lambda made: offset_of(made.call.node))
 
 
-def follow(tree: exp.Expr) -> Followed:
-    followed = Followed()
+def index_windows(tree: exp.Expr) -> WindowIndex:
+    followed = WindowIndex()
     if has_windows(tree):
         for scope in traverse_scope(tree):
             if isinstance(scope.expression, exp.Select):
-                _follow(scope, scope.expression, followed)
+                _index_select(scope, scope.expression, followed)
     return followed
 
 
-def sources(scope: Scope) -> dict[str, exp.Select]:
+def select_sources(scope: Scope) -> dict[str, exp.Select]:
     """The SELECTs that this one reads, by alias."""
     found = {alias: source for alias, (_, source) in scope.selected_sources.items() if isinstance(source, Scope)}
     return {alias: s.expression for alias, s in found.items() if isinstance(s.expression, exp.Select)}
 
 
-def stars(select: exp.Select) -> list[tuple[exp.Star, str | None]]:
+def output_stars(select: exp.Select) -> list[tuple[exp.Star, str | None]]:
     """The stars among the outputs, each with the alias before it."""
     found: list[tuple[exp.Star, str | None]] = []
     for projection in select.expressions:
@@ -105,32 +105,32 @@ def stars(select: exp.Select) -> list[tuple[exp.Star, str | None]]:
     return found
 
 
-def is_same(alias: str | None, other: str) -> bool:
+def is_same_alias(alias: str | None, other: str) -> bool:
     """Whether an alias, if there is one, is this one."""
     return alias is None or alias.casefold() == other.casefold()
 
 
-def _follow(scope: Scope, select: exp.Select, followed: Followed) -> None:
+def _index_select(scope: Scope, select: exp.Select, followed: WindowIndex) -> None:
     own = id(select)
     followed.scopes[own] = scope
-    given = {alias: followed.outputs.get(id(source), {}) for alias, source in sources(scope).items()}
+    given = {alias: followed.outputs.get(id(source), {}) for alias, source in select_sources(scope).items()}
     followed.used[own] = [
-        Found(node, alias, columns[name])
+        WindowColumnUse(node, alias, columns[name])
         for node in select.find_all(exp.Column)
         if node.parent_select is select
         for alias, columns in given.items()
-        if is_same(node.table or None, alias) and (name := node.name.casefold()) in columns
+        if is_same_alias(node.table or None, alias) and (name := node.name.casefold()) in columns
     ]
-    if makes := made_windows(select):
-        followed.made[own] = Made(makes[0], select)
+    if makes := select_windows(select):
+        followed.made[own] = SelectWindow(makes[0], select)
     elif select.args.get("group") is not None:
-        _group(select, followed)
-    followed.outputs[own] = dict(_outputs(select, given, followed))
+        _index_group(select, followed)
+    followed.outputs[own] = dict(_window_outputs(select, given, followed))
 
 
-def _group(select: exp.Select, followed: Followed) -> None:
+def _index_group(select: exp.Select, followed: WindowIndex) -> None:
     """A window is grouped by if both its start and its end are."""
-    keys = _keys(select, followed.used[id(select)])
+    keys = _window_keys(select, followed.used[id(select)])
     for key in keys:
         if {"start", "end"} <= {other.column.part for other in keys if other.column.made is key.column.made}:
             followed.groups[id(select)] = key.column.made
@@ -139,7 +139,7 @@ def _group(select: exp.Select, followed: Followed) -> None:
         followed.half[id(select)] = keys[0]
 
 
-def _keys(select: exp.Select, used: Sequence[Found]) -> list[Found]:
+def _window_keys(select: exp.Select, used: Sequence[WindowColumnUse]) -> list[WindowColumnUse]:
     """The ends of windows in GROUP BY, also under the name of an output."""
     nodes = list(select.args["group"].expressions)
     named = {e.alias.casefold(): e.this for e in select.expressions if isinstance(e, exp.Alias)}
@@ -147,17 +147,19 @@ def _keys(select: exp.Select, used: Sequence[Found]) -> list[Found]:
     return [found for found in used if any(found.node is node for node in nodes)]
 
 
-def _outputs(select: exp.Select, given: Mapping[str, _Ends], followed: Followed) -> Iterator[tuple[str, WindowColumn]]:
+def _window_outputs(
+    select: exp.Select, given: Mapping[str, _WindowColumns], followed: WindowIndex
+) -> Iterator[tuple[str, WindowColumn]]:
     made, grouped = followed.made.get(id(select)), followed.groups.get(id(select))
     aggregates = select.args.get("group") is not None
     ends = {id(found.node): found.column for found in followed.used[id(select)]}
-    for _, table in stars(select):
+    for _, table in output_stars(select):
         for alias, columns in given.items():
-            if is_same(table, alias):
+            if is_same_alias(table, alias):
                 yield from columns.items()
     for projection in select.expressions:
         name, expression = projection.alias_or_name.casefold(), projection.unalias()
-        call = call_of(expression)
+        call = parse_window_call(expression)
         if made is not None and call is not None and call.part is not None and call.is_of(made.call):
             yield name, WindowColumn(made, call.part, aggregates)
         elif (column := ends.get(id(expression))) is not None and not aggregates:
@@ -169,7 +171,7 @@ def _outputs(select: exp.Select, given: Mapping[str, _Ends], followed: Followed)
 # Mistakes
 
 
-def misuses(followed: Followed) -> Iterator[Problem]:
+def window_misuses(followed: WindowIndex) -> Iterator[Problem]:
     """Windows that are right by themselves, and not where they stand."""
     for found in followed.half.values():
         text = f"GROUP BY has `{found.node.name}`, which is only one end of a window"
@@ -188,7 +190,7 @@ def misuses(followed: Followed) -> Iterator[Problem]:
             hint = "add HOP(…) to GROUP BY, or read FROM TABLE(HOP(TABLE t, DESCRIPTOR(ts), slide, size))"
             yield Problem("window-invalid", text, start_of(made.call.node), hint)
         if made.call.kind == "SESSION" and made.of_rows:
-            yield from _misused_session(made, followed)
+            yield from _session_misuses(made, followed)
 
 
 def is_window_table(select: exp.Select) -> bool:
@@ -197,10 +199,12 @@ def is_window_table(select: exp.Select) -> bool:
     return clauses <= {"expressions", "from_", "kind"} and isinstance(select.expressions[0], exp.Star)
 
 
-def _misused_session(made: Made, followed: Followed) -> Iterator[Problem]:
+def _session_misuses(made: SelectWindow, followed: WindowIndex) -> Iterator[Problem]:
     """A session is known when its rows are grouped, and not before."""
     place = start_of(made.call.node)
-    readers = [scope for scope in followed.scopes.values() if any(s is made.select for s in sources(scope).values())]
+    readers = [
+        scope for scope in followed.scopes.values() if any(s is made.select for s in select_sources(scope).values())
+    ]
     if not readers or any(followed.groups.get(id(scope.expression)) is not made for scope in readers):
         text = "rows have no session before they are grouped"
         yield Problem("window-invalid", text, place, "group by window_start and window_end")

@@ -21,22 +21,22 @@ class Function:
     spark: tuple[str, ...] = ()
 
     @property
-    def fewest(self) -> int:
+    def min_arguments(self) -> int:
         return sum(not word.endswith(("?", "*")) for word in self.takes.split())
 
     @property
-    def most(self) -> int | None:
+    def max_arguments(self) -> int | None:
         """None where there is no limit."""
         words = self.takes.split()
         return None if words and words[-1].endswith("*") else len(words)
 
-    def kind_of(self, position: int) -> str:
+    def argument_kind(self, position: int) -> str:
         """What the argument at a position must be."""
         words = self.takes.split()
         return words[min(position, len(words) - 1)].rstrip("?*") if words else "any"
 
 
-def _part(spark: str) -> Function:
+def _part_function(spark: str) -> Function:
     return Function("time", "BIGINT", (f"CAST({spark}(_1) AS BIGINT)",))
 
 
@@ -87,17 +87,17 @@ TIMES: Final[Mapping[str, Function]] = {
     ),
     "CURRENT_ROW_TIMESTAMP": Function("", "TIMESTAMP", ("CURRENT_TIMESTAMP()",)),
     "DATE_FORMAT": Function("time string", "STRING", ("DATE_FORMAT(_1, _2)",)),
-    "DAYOFMONTH": _part("DAYOFMONTH"),
-    "DAYOFWEEK": _part("DAYOFWEEK"),
-    "DAYOFYEAR": _part("DAYOFYEAR"),
+    "DAYOFMONTH": _part_function("DAYOFMONTH"),
+    "DAYOFWEEK": _part_function("DAYOFWEEK"),
+    "DAYOFYEAR": _part_function("DAYOFYEAR"),
     "FROM_UNIXTIME": Function("whole text?", "STRING", ("FROM_UNIXTIME(_1)", "FROM_UNIXTIME(_1, _2)")),
-    "HOUR": _part("HOUR"),
-    "MINUTE": _part("MINUTE"),
-    "MONTH": _part("MONTH"),
+    "HOUR": _part_function("HOUR"),
+    "MINUTE": _part_function("MINUTE"),
+    "MONTH": _part_function("MONTH"),
     "NOW": Function("", "TIMESTAMP", ("CURRENT_TIMESTAMP()",)),
     "PROCTIME": Function("", "TIMESTAMP", ("CURRENT_TIMESTAMP()",)),
-    "QUARTER": _part("QUARTER"),
-    "SECOND": _part("SECOND"),
+    "QUARTER": _part_function("QUARTER"),
+    "SECOND": _part_function("SECOND"),
     "TO_DATE": Function("time text?", "DATE", ("TRY_CAST(_1 AS DATE)", "CAST(TRY_TO_TIMESTAMP(_1, _2) AS DATE)")),
     "TO_TIMESTAMP": Function("time text?", "TIMESTAMP", ("TRY_CAST(_1 AS TIMESTAMP)", "TRY_TO_TIMESTAMP(_1, _2)")),
     "TO_TIMESTAMP_LTZ": Function("any any", "TIMESTAMP"),
@@ -110,8 +110,8 @@ TIMES: Final[Mapping[str, Function]] = {
             "UNIX_SECONDS(TRY_TO_TIMESTAMP(_1, _2))",
         ),
     ),
-    "WEEK": _part("WEEKOFYEAR"),
-    "YEAR": _part("YEAR"),
+    "WEEK": _part_function("WEEKOFYEAR"),
+    "YEAR": _part_function("YEAR"),
 }
 
 NUMBERS: Final[Mapping[str, Function]] = {

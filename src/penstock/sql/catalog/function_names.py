@@ -74,6 +74,6 @@ def has_over(node: exp.Expr) -> bool:
     return isinstance(node.parent, exp.Window) and node.arg_key == "this"
 
 
-def is_of_group(node: exp.Expr) -> bool:
+def is_group_aggregate(node: exp.Expr) -> bool:
     """Whether it is an aggregate over the rows of a group, and not one with OVER."""
     return is_aggregate(node) and not has_over(node)

@@ -15,13 +15,13 @@ _B: Final = "BIGINT"
 _NO_NUMBER: Final = "CAST(NULL AS BIGINT)"
 
 
-def _row(name: str, *given: str) -> str:
+def _row_call(name: str, *given: str) -> str:
     """A call of one of the functions in Java: for each argument its type, or an expression that stands for it."""
     parts = (f"CAST(_{n} AS {g})" if g in (_S, _B) else g for n, g in enumerate(given, 1))
     return f"PENSTOCK_ROW_{name.upper()}({', '.join(parts)})"
 
 
-def _wrong(text: str) -> str:
+def _raise_row_error(text: str) -> str:
     """An error that is known to be about one row."""
     return f"RAISE_ERROR('[ROW_FUNCTION] {text}. SQLSTATE: 22023')"
 
@@ -32,7 +32,7 @@ _SERIES: Final = Function(
     "ARRAY<BIGINT>",
     (
         f"IF(_1 > _2, {_NONE}, SEQUENCE(CAST(_1 AS BIGINT), CAST(_2 AS BIGINT), CAST(1 AS BIGINT)))",
-        f"CASE WHEN _3 = 0 THEN {_wrong('a series takes steps of 1 or -1, and not of 0')} "
+        f"CASE WHEN _3 = 0 THEN {_raise_row_error('a series takes steps of 1 or -1, and not of 0')} "
         f"WHEN _3 > 0 AND _1 > _2 OR _3 < 0 AND _1 < _2 THEN {_NONE} "
         "ELSE SEQUENCE(CAST(_1 AS BIGINT), CAST(_2 AS BIGINT), CAST(_3 AS BIGINT)) END",
     ),
@@ -44,7 +44,7 @@ _UUID7: Final = (
 )
 
 TEXTS: Final[Mapping[str, Function]] = {
-    "BIN": Function("whole", _S, (_row("conv_base", "CAST(CAST(_1 AS BIGINT) AS STRING)", "'10'", "'2'"),)),
+    "BIN": Function("whole", _S, (_row_call("conv_base", "CAST(CAST(_1 AS BIGINT) AS STRING)", "'10'", "'2'"),)),
     "CHARLENGTH": Function("text", "INT", ("CHAR_LENGTH(_1)",)),
     "ELT": Function("whole any any*", _S),
     "INSTR": Function(
@@ -52,8 +52,8 @@ TEXTS: Final[Mapping[str, Function]] = {
         _B,
         (
             "CAST(INSTR(_1, _2) AS BIGINT)",
-            _row("instr", _S, _S, _B, "CAST(1 AS BIGINT)"),
-            _row("instr", _S, _S, _B, _B),
+            _row_call("instr", _S, _S, _B, "CAST(1 AS BIGINT)"),
+            _row_call("instr", _S, _S, _B, _B),
         ),
     ),
     "LOCATE": Function(
@@ -64,34 +64,34 @@ TEXTS: Final[Mapping[str, Function]] = {
         "string string string?", _S, ("TRY_PARSE_URL(_1, UPPER(_2))", "TRY_PARSE_URL(_1, UPPER(_2), _3)")
     ),
     "REGEXP": Function("text text", "BOOLEAN", ("_1 RLIKE _2",)),
-    "REGEXP_COUNT": Function("text text", _B, (_row("regexp_count", _S, _S),)),
+    "REGEXP_COUNT": Function("text text", _B, (_row_call("regexp_count", _S, _S),)),
     "REGEXP_EXTRACT": Function(
         "text text whole?",
         _S,
-        (_row("regexp_extract", _S, _S, _NO_NUMBER), _row("regexp_extract", _S, _S, _B)),
+        (_row_call("regexp_extract", _S, _S, _NO_NUMBER), _row_call("regexp_extract", _S, _S, _B)),
     ),
     "REGEXP_EXTRACT_ALL": Function(
         "text text whole?",
         "ARRAY<STRING>",
-        (_row("regexp_extract_all", _S, _S, _NO_NUMBER), _row("regexp_extract_all", _S, _S, _B)),
+        (_row_call("regexp_extract_all", _S, _S, _NO_NUMBER), _row_call("regexp_extract_all", _S, _S, _B)),
     ),
     "REGEXP_INSTR": Function(
         "text text whole? whole?",
         _B,
         (
-            _row("regexp_instr", _S, _S, "CAST(1 AS BIGINT)", "CAST(1 AS BIGINT)"),
-            _row("regexp_instr", _S, _S, _B, "CAST(1 AS BIGINT)"),
-            _row("regexp_instr", _S, _S, _B, _B),
+            _row_call("regexp_instr", _S, _S, "CAST(1 AS BIGINT)", "CAST(1 AS BIGINT)"),
+            _row_call("regexp_instr", _S, _S, _B, "CAST(1 AS BIGINT)"),
+            _row_call("regexp_instr", _S, _S, _B, _B),
         ),
     ),
     "REGEXP_LIKE": Function("text text string?", "BOOLEAN", ("_1 RLIKE _2", "_1 RLIKE CONCAT('(?', _3, ')', _2)")),
     "REGEXP_MATCH": Function(
         "text text string?",
         "ARRAY<STRING>",
-        (_row("regexp_match", _S, _S), _row("regexp_match", _S, "CONCAT('(?', _3, ')', _2)")),
+        (_row_call("regexp_match", _S, _S), _row_call("regexp_match", _S, "CONCAT('(?', _3, ')', _2)")),
     ),
-    "REGEXP_REPLACE": Function("text text text", _S, (_row("regexp_replace", _S, _S, _S),)),
-    "REGEXP_SUBSTR": Function("text text", _S, (_row("regexp_extract", _S, _S, _NO_NUMBER),)),
+    "REGEXP_REPLACE": Function("text text text", _S, (_row_call("regexp_replace", _S, _S, _S),)),
+    "REGEXP_SUBSTR": Function("text text", _S, (_row_call("regexp_extract", _S, _S, _NO_NUMBER),)),
     "SIMILAR": Function("text text", "BOOLEAN", ("_1 RLIKE _2",)),
     "SPLIT": Function("text text", "ARRAY<STRING>", ("IF(_2 = '', SPLIT(_1, ''), SPLIT(_1, _2_literal))",)),
     "SPLIT_INDEX": Function(
@@ -111,10 +111,10 @@ TEXTS: Final[Mapping[str, Function]] = {
     ),
     "UNHEX": Function("text", "BINARY", ("UNHEX(_1)",)),
     "UPPERCASE": Function("text", _S, ("UPPER(_1)",)),
-    "URL_DECODE": Function("text", _S, (_row("url_decode", _S),)),
+    "URL_DECODE": Function("text", _S, (_row_call("url_decode", _S),)),
     "URL_ENCODE": Function("text", _S, ("URL_ENCODE(_1)",)),
     "UUID7": Function("", _S, (_UUID7,)),
-    "_GS_CONV_BASE": Function("text any any", _S, (_row("conv_base", _S, _S, _S),)),
+    "_GS_CONV_BASE": Function("text any any", _S, (_row_call("conv_base", _S, _S, _S),)),
     "_GS_SPLIT_STRING_TO_ARRAY": Function("text text?", "ARRAY<STRING>", ("SPLIT(_1, ' ')", "SPLIT(_1, _2_literal)")),
 }
 
@@ -123,13 +123,13 @@ BYTES: Final[Mapping[str, Function]] = {
     "DECODE": Function("any literal", None),
     "DIGEST": Function("bytes literal", "BINARY"),
     "ENCODE": Function("any literal", None),
-    "REVERSE_BYTES32": Function("bytes", "BINARY", (_row("reverse_bytes", "CAST(_1 AS BINARY)"),)),
+    "REVERSE_BYTES32": Function("bytes", "BINARY", (_row_call("reverse_bytes", "CAST(_1 AS BINARY)"),)),
     **{f"SHA{bits}": Function("bytes", "BINARY", (f"UNHEX(SHA2(_1, {bits}))",)) for bits in (224, 256, 384, 512)},
     "_GS_BYTE_TO_HEX": Function("bytes", _S, ("LOWER(HEX(CAST(_1 AS BINARY)))",)),
-    "_GS_FROM_BASE58": Function("text", "BINARY", (_row("from_base58", _S),)),
-    "_GS_HEX_TO_BYTE": Function("text", "BINARY", (_row("hex_to_byte", _S),)),
-    "_GS_KECCAK256": Function("text", _S, (_row("keccak256", _S),)),
-    "_GS_XXHASH": Function("text", _S, (_row("xxhash", _S),)),
+    "_GS_FROM_BASE58": Function("text", "BINARY", (_row_call("from_base58", _S),)),
+    "_GS_HEX_TO_BYTE": Function("text", "BINARY", (_row_call("hex_to_byte", _S),)),
+    "_GS_KECCAK256": Function("text", _S, (_row_call("keccak256", _S),)),
+    "_GS_XXHASH": Function("text", _S, (_row_call("xxhash", _S),)),
 }
 
 TIMES: Final[Mapping[str, Function]] = {
@@ -208,7 +208,7 @@ LISTS: Final[Mapping[str, Function]] = {
         (
             f"IF(_1 <= 0, {_NONE}, SEQUENCE(CAST(0 AS BIGINT), _1 - 1, CAST(1 AS BIGINT)))",
             f"IF(_1 >= _2, {_NONE}, SEQUENCE(CAST(_1 AS BIGINT), CAST(_2 - 1 AS BIGINT), CAST(1 AS BIGINT)))",
-            f"CASE WHEN _3 = 0 THEN {_wrong('a range takes steps of 1 or -1, and not of 0')} "
+            f"CASE WHEN _3 = 0 THEN {_raise_row_error('a range takes steps of 1 or -1, and not of 0')} "
             f"WHEN _3 > 0 AND _1 >= _2 OR _3 < 0 AND _1 <= _2 THEN {_NONE} "
             "ELSE SEQUENCE(CAST(_1 AS BIGINT), _2 - CAST(SIGN(_3) AS BIGINT), CAST(_3 AS BIGINT)) END",
         ),
@@ -221,26 +221,28 @@ LISTS: Final[Mapping[str, Function]] = {
 }
 
 JSON: Final[Mapping[str, Function]] = {
-    "IS_JSON": Function("text option?", "BOOLEAN", (_row("is_json", _S, "'VALUE'"), _row("is_json", _S, "UPPER(_2)"))),
-    "JSON": Function("text", _S, (_row("json", _S, "TRUE"),)),
+    "IS_JSON": Function(
+        "text option?", "BOOLEAN", (_row_call("is_json", _S, "'VALUE'"), _row_call("is_json", _S, "UPPER(_2)"))
+    ),
+    "JSON": Function("text", _S, (_row_call("json", _S, "TRUE"),)),
     "JSON_ARRAY": Function("any*", _S),
     "JSON_ARRAY_ABSENT_ON_NULL": Function("any*", _S),
     "JSON_EXISTS": Function(
         "text text option?",
         "BOOLEAN",
-        (_row("json_exists", _S, _S, "'FALSE'"), _row("json_exists", _S, _S, "UPPER(_3)")),
+        (_row_call("json_exists", _S, _S, "'FALSE'"), _row_call("json_exists", _S, _S, "UPPER(_3)")),
     ),
     "JSON_OBJECT": Function("any*", _S),
     "JSON_OBJECT_ABSENT_ON_NULL": Function("any*", _S),
     "JSON_QUERY": Function("text text option? option? option? option?", _S),
-    "JSON_QUOTE": Function("text", _S, (_row("json_quote", _S),)),
+    "JSON_QUOTE": Function("text", _S, (_row_call("json_quote", _S),)),
     "JSON_STRING": FLINK_JSON["JSON_STRING"],
-    "JSON_UNQUOTE": Function("text", _S, (_row("json_unquote", _S),)),
+    "JSON_UNQUOTE": Function("text", _S, (_row_call("json_unquote", _S),)),
     "JSON_VALUE": Function("text text option? option? text? option? text?", _S),
-    "PARSE_JSON": Function("text bool?", _S, (_row("json", _S, "TRUE"),) * 2),
-    "TRY_PARSE_JSON": Function("text bool?", _S, (_row("json", _S, "FALSE"),) * 2),
+    "PARSE_JSON": Function("text bool?", _S, (_row_call("json", _S, "TRUE"),) * 2),
+    "TRY_PARSE_JSON": Function("text bool?", _S, (_row_call("json", _S, "FALSE"),) * 2),
     "_GS_JSON_OBJECTS_TO_CLICKHOUSE_TUPLES": Function(
-        "text array", _S, (_row("clickhouse_tuples", _S, "TO_JSON(_2)"),)
+        "text array", _S, (_row_call("clickhouse_tuples", _S, "TO_JSON(_2)"),)
     ),
 }
 

@@ -9,7 +9,7 @@ from penstock.sql.types.columns import Columns
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class SelectedOutput:
     """One output: a field, or CASE over fields. `of` is the column of the input that it shows, folded."""
 
     name: str
@@ -25,7 +25,7 @@ class Output:
 class Selection:
     """What a gateway is to do with the records of a topic. `outputs` is None if they stay as they are."""
 
-    outputs: tuple[Output, ...] | None = None
+    outputs: tuple[SelectedOutput, ...] | None = None
     conditions: tuple[str, ...] = ()
 
     @property
@@ -41,7 +41,7 @@ EVERYTHING: Final = Selection()
 
 
 @dataclass(frozen=True, slots=True)
-class Below:
+class GatewayInput:
     """What a query reads: its columns, where they are known, what of it is masked, and what a gateway makes of it."""
 
     columns: Columns | None = None
@@ -49,5 +49,5 @@ class Below:
     selection: Selection = EVERYTHING
 
     @property
-    def outputs(self) -> Mapping[str, Output]:
+    def outputs(self) -> Mapping[str, SelectedOutput]:
         return MappingProxyType({output.name.casefold(): output for output in self.selection.outputs or ()})

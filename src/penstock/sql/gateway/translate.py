@@ -10,9 +10,9 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.sql.analyze.statefulness import place_of
+from penstock.sql.analyze.statefulness import keyword_offset
 from penstock.sql.catalog.function_names import written_name
-from penstock.sql.gateway.selection import EVERYTHING, Below, Output, Selection
+from penstock.sql.gateway.selection import EVERYTHING, GatewayInput, SelectedOutput, Selection
 from penstock.sql.parse.query import Problem, Query, start_of
 from penstock.sql.types.columns import data_type
 
@@ -76,16 +76,16 @@ class _RefusedError(Exception):
         self.by_word = by_word
 
 
-def selection(query: Query, below: Below) -> tuple[Selection, tuple[Problem, ...]]:
+def gateway_selection(query: Query, below: GatewayInput) -> tuple[Selection, tuple[Problem, ...]]:
     """What the gateway is told, and what it cannot be told."""
     problems: list[_RefusedError] = []
     tree = query.tree
     if not isinstance(tree, exp.Select):
         problems.append(_RefusedError(tree, _set_name(tree), by_word=True))
-        return EVERYTHING, _placed(query, problems)
-    problems.extend(_clauses(tree))
-    reading = _Reading(below, _alias(tree))
-    outputs: list[Output] = []
+        return EVERYTHING, _locate_problems(query, problems)
+    problems.extend(_refused_clauses(tree))
+    reading = _GatewayTranslator(below, _table_alias(tree))
+    outputs: list[SelectedOutput] = []
     conditions: list[str] = [*below.selection.conditions]
     is_all = [e.is_star for e in tree.expressions] == [True]
     star = tree.find(exp.Star) if is_all else None
@@ -97,25 +97,25 @@ def selection(query: Query, below: Below) -> tuple[Selection, tuple[Problem, ...
         except _RefusedError as refused:
             problems.append(refused)
     where = tree.args.get("where")
-    for condition in _joined(where.this) if where is not None else ():
+    for condition in _split_conjuncts(where.this) if where is not None else ():
         try:
             conditions.append(reading.condition(condition))
         except _RefusedError as refused:
             problems.append(refused)
     chosen = below.selection.outputs if is_all else tuple(outputs)
-    return Selection(chosen, tuple(conditions)), _placed(query, problems)
+    return Selection(chosen, tuple(conditions)), _locate_problems(query, problems)
 
 
-def _placed(query: Query, problems: list[_RefusedError]) -> tuple[Problem, ...]:
+def _locate_problems(query: Query, problems: list[_RefusedError]) -> tuple[Problem, ...]:
     found = []
     for problem in problems:
-        start = _start(problem.node)
-        offset = place_of(query, problem.name, start) if problem.by_word else start
+        start = _start_offset(problem.node)
+        offset = keyword_offset(query, problem.name, start) if problem.by_word else start
         found.append(Problem("gateway-unsupported", problem.message, offset, WAY_OUT, subject=problem.name))
     return tuple(dict.fromkeys(found))
 
 
-def _start(node: exp.Expr) -> int:
+def _start_offset(node: exp.Expr) -> int:
     """Where a node begins, or what it stands in: not every part knows its place."""
     while not any("start" in part.meta for part in node.walk()) and node.parent is not None:
         node = node.parent
@@ -128,12 +128,12 @@ def _set_name(tree: exp.Query) -> str:
     return tree.key.upper()
 
 
-def _alias(tree: exp.Select) -> str:
+def _table_alias(tree: exp.Select) -> str:
     origin = tree.args.get("from_")
     return origin.this.alias_or_name.casefold() if origin is not None else ""
 
 
-def _clauses(tree: exp.Select) -> Iterator[_RefusedError]:
+def _refused_clauses(tree: exp.Select) -> Iterator[_RefusedError]:
     """Everything about a SELECT that is neither its list, nor its table, nor its WHERE."""
     for key, value in tree.args.items():
         if value and key not in ("expressions", "from_", "where"):
@@ -151,26 +151,26 @@ def _clauses(tree: exp.Select) -> Iterator[_RefusedError]:
         yield _RefusedError(table, "subquery" if isinstance(table, exp.Subquery) else "table function")
 
 
-def _joined(condition: exp.Expr) -> Iterator[exp.Expr]:
+def _split_conjuncts(condition: exp.Expr) -> Iterator[exp.Expr]:
     """The conditions that must all be met, in the order of the text."""
     match condition:
         case exp.Paren():
-            yield from _joined(condition.this)
+            yield from _split_conjuncts(condition.this)
         case exp.And():
-            yield from _joined(condition.left)
-            yield from _joined(condition.right)
+            yield from _split_conjuncts(condition.left)
+            yield from _split_conjuncts(condition.right)
         case _:
             yield condition
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _GatewayTranslator:
     """Says parts of a query in the gateway's words, where it has any."""
 
-    below: Below
+    below: GatewayInput
     alias: str
 
-    def output(self, projection: exp.Expr, position: int) -> Output:
+    def output(self, projection: exp.Expr, position: int) -> SelectedOutput:
         name = projection.output_name or f"_col_{position}"
         if projection.is_star:
             raise _RefusedError(projection, "`*` beside other outputs")
@@ -178,29 +178,29 @@ class _Reading:
             raise _RefusedError(projection, f"output called `{name}`")
         inner = projection.unalias()
         if isinstance(inner, exp.Case):
-            return Output(name, self._case(inner), is_field=False)
-        path = _path(inner, self.alias)
+            return SelectedOutput(name, self._case(inner), is_field=False)
+        path = _field_path(inner, self.alias)
         if path is None:
-            raise _RefusedError(inner, _name_of(inner))
+            raise _RefusedError(inner, _describe_node(inner))
         shown = self.below.outputs.get(path[0].casefold())
-        return Output(name, self._field(inner, path), path[0].casefold(), shown is None or shown.is_field)
+        return SelectedOutput(name, self._field(inner, path), path[0].casefold(), shown is None or shown.is_field)
 
     def condition(self, node: exp.Expr) -> str:
-        field, operator, literal = self._sides(node)
-        path = _path(field, self.alias)
+        field, operator, literal = self._comparison_sides(node)
+        path = _field_path(field, self.alias)
         if path is None:
-            raise _RefusedError(field, _name_of(field))
+            raise _RefusedError(field, _describe_node(field))
         if not isinstance(literal, exp.Literal):
-            raise _RefusedError(literal, _name_of(literal))
+            raise _RefusedError(literal, _describe_node(literal))
         if path[0].casefold() in self.below.masked:
             message = f"`{path[0]}` is masked, and the gateway would look at what is behind the mask"
             raise _RefusedError(field, path[0], message)
         if (shown := self.below.outputs.get(path[0].casefold())) is not None and not shown.is_field:
             raise _RefusedError(field, "condition on a CASE")
-        self._fits(field, path, literal)
-        return f"{self._field(field, path)} {operator} {_literal(literal)}"
+        self._check_type(field, path, literal)
+        return f"{self._field(field, path)} {operator} {_render_literal(literal)}"
 
-    def _sides(self, node: exp.Expr) -> tuple[exp.Expr, str, exp.Expr]:
+    def _comparison_sides(self, node: exp.Expr) -> tuple[exp.Expr, str, exp.Expr]:
         """The field of a comparison, its operator, and what it is compared with."""
         if type(node) in _COMPARED:
             straight, turned = _COMPARED[type(node)]
@@ -212,7 +212,7 @@ class _Reading:
             return node.this.unnest(), _REGEXP, node.expression.unnest()
         if isinstance(node, exp.Anonymous) and node.name.upper() == _REGEXP and len(node.expressions) == 2:
             return node.expressions[0].unnest(), _REGEXP, node.expressions[1].unnest()
-        raise _RefusedError(node, _name_of(node))
+        raise _RefusedError(node, _describe_node(node))
 
     def _case(self, case: exp.Case) -> str:
         if case.this is not None:
@@ -221,14 +221,14 @@ class _Reading:
             raise _RefusedError(case, "CASE without ELSE")
         parts = []
         for branch in case.args["ifs"]:
-            conditions = " AND ".join(self.condition(condition) for condition in _joined(branch.this))
+            conditions = " AND ".join(self.condition(condition) for condition in _split_conjuncts(branch.this))
             parts.append(f"WHEN {conditions} THEN {self._result(branch.args['true'])}")
         return f"CASE {' '.join(parts)} ELSE {self._result(case.args['default'])} END"
 
     def _result(self, node: exp.Expr) -> str:
         if not isinstance(node, exp.Literal):
             raise _RefusedError(node, "CASE that gives anything but texts and numbers")
-        return _literal(node)
+        return _render_literal(node)
 
     def _field(self, node: exp.Expr, path: tuple[str, ...]) -> str:
         """A field as it stands in the records of the topic."""
@@ -244,7 +244,7 @@ class _Reading:
             raise _RefusedError(node, f"field called `{'.'.join(path)}`")
         return ".".join(path)
 
-    def _fits(self, node: exp.Expr, path: tuple[str, ...], literal: exp.Literal) -> None:
+    def _check_type(self, node: exp.Expr, path: tuple[str, ...], literal: exp.Literal) -> None:
         """Numbers are compared with numbers and texts with texts: anything else Spark reads in its own way."""
         kind = next((c.type for c in self.below.columns or () if c.name.casefold() == path[0].casefold()), None)
         if kind is None or len(path) > 1:
@@ -256,13 +256,13 @@ class _Reading:
             raise _RefusedError(node, path[0], message)
 
 
-def _path(node: exp.Expr, alias: str) -> tuple[str, ...] | None:
+def _field_path(node: exp.Expr, alias: str) -> tuple[str, ...] | None:
     """The names that lead to a field, without that of the table; None for what is no field."""
     match node:
         case exp.Column() if not node.is_star:
             names = tuple(part.name for part in node.parts)
         case exp.Dot() if isinstance(node.expression, exp.Identifier):
-            inner = _path(node.this, "")
+            inner = _field_path(node.this, "")
             names = () if inner is None else (*inner, node.expression.name)
         case _:
             names = ()
@@ -274,7 +274,7 @@ def _is_name(text: str) -> bool:
     return _WORD.fullmatch(text) is not None and text.casefold() not in _TAKEN
 
 
-def _literal(literal: exp.Literal) -> str:
+def _render_literal(literal: exp.Literal) -> str:
     text = str(literal.this)
     if not literal.is_string:
         if not _NUMBER.fullmatch(text):
@@ -286,7 +286,7 @@ def _literal(literal: exp.Literal) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _name_of(node: exp.Expr) -> str:
+def _describe_node(node: exp.Expr) -> str:
     """What people call a part of a query."""
     if isinstance(node, exp.Not):
         inner = node.this.unnest()

@@ -10,11 +10,11 @@ from penstock.sql.catalog.flink_functions import ABSENT, SPECIAL, TABLE, Functio
 from penstock.sql.catalog.function_names import called_name, has_over, needs_over, written_name
 from penstock.sql.catalog.pipeline_functions import PIPELINE_ABSENT, PIPELINE_TABLE, TRANSLATED
 from penstock.sql.catalog.spark_functions import SPARK_NAMES
-from penstock.sql.lint.unsupported_pipeline import misused
+from penstock.sql.lint.unsupported_pipeline import find_pipeline_misuses
 from penstock.sql.parse.allowed_forms import UNSAFE_FUNCTIONS
 from penstock.sql.parse.dialects import PROJECT
 from penstock.sql.parse.query import Problem, Query, offset_of, start_of
-from penstock.sql.parse.window_calls import call_of, unknown_unit
+from penstock.sql.parse.window_calls import parse_window_call, unknown_unit
 from penstock.sql.parse.window_tvf import SPANS, WINDOW_PARTS
 from penstock.sql.types.columns import type_text
 from penstock.sql.types.families import MEMBERS, KnownTypes
@@ -30,12 +30,12 @@ def wrong_calls(query: Query) -> Iterator[Problem]:
     in_flink = query.dialect is PROJECT
     table, missing = (TABLE, ABSENT) if in_flink else (PIPELINE_TABLE, PIPELINE_ABSENT)
     names = SPARK_NAMES | (FLINK_NAMES if in_flink else PIPELINE_NAMES)
-    yield from _unknown_units(query.tree) if in_flink else misused(query)
+    yield from _unknown_units(query.tree) if in_flink else find_pipeline_misuses(query)
     for node in query.tree.find_all(exp.Func, exp.Overlaps):
         if in_flink and (absent := _absent_form(node)) is not None:
             yield absent
             continue
-        if (lacking := _incomplete(node)) is not None:
+        if (lacking := _incomplete_call(node)) is not None:
             yield lacking
             continue
         name = called_name(node)
@@ -44,13 +44,15 @@ def wrong_calls(query: Query) -> Iterator[Problem]:
         word = name.upper()
         if word in missing:
             shown = word if in_flink else word.lower()
-            yield Problem("sql-unsupported", f"{shown} cannot run as a stream here", _start(node), missing[word], shown)
+            yield Problem(
+                "sql-unsupported", f"{shown} cannot run as a stream here", _call_offset(node), missing[word], shown
+            )
         elif word not in names:
             close = nearest(word, [known for known in names if known not in UNSAFE_FUNCTIONS])
             hint = f"did you mean `{close if in_flink else close.lower()}`?" if close else _FUNCTIONS
-            yield Problem("sql-unknown-function", f"there is no function `{name}`", _start(node), hint, name)
+            yield Problem("sql-unknown-function", f"there is no function `{name}`", _call_offset(node), hint, name)
         elif word in table and isinstance(node, exp.Anonymous):
-            yield from _miscounted(node, word, table[word])
+            yield from _check_argument_count(node, word, table[word])
 
 
 _FUNCTIONS: Final = "docs/sql.md tells which functions there are"
@@ -60,7 +62,7 @@ def _unknown_units(tree: exp.Expr) -> Iterator[Problem]:
     """Lengths of time; those of windows are looked at with them."""
     for span in tree.find_all(exp.Interval):
         parent = span.parent
-        if (unknown := unknown_unit(span)) is not None and (parent is None or call_of(parent) is None):
+        if (unknown := unknown_unit(span)) is not None and (parent is None or parse_window_call(parent) is None):
             place = start_of(span) or (0 if parent is None else start_of(parent))
             yield Problem("sql-argument", unknown[0], place, unknown[1], "INTERVAL")
 
@@ -75,7 +77,7 @@ def _absent_form(node: exp.Expr) -> Problem | None:
     return None
 
 
-def _incomplete(node: exp.Expr) -> Problem | None:
+def _incomplete_call(node: exp.Expr) -> Problem | None:
     """Calls that the parser takes without what they need."""
     if isinstance(node, exp.If) and not isinstance(node.parent, exp.Case) and node.args.get("false") is None:
         hint = "it is written IF(condition, value, otherwise)"
@@ -83,20 +85,20 @@ def _incomplete(node: exp.Expr) -> Problem | None:
     if needs_over(node) and not has_over(node):
         word = written_name(node)
         hint = f"write {word}({'…' * bool(node.args.get('this'))}) OVER (PARTITION BY … ORDER BY the event time)"
-        return Problem("sql-argument", f"{word} needs OVER", _start(node), hint, word)
+        return Problem("sql-argument", f"{word} needs OVER", _call_offset(node), hint, word)
     return None
 
 
-def _start(node: exp.Expr) -> int:
+def _call_offset(node: exp.Expr) -> int:
     start = node.meta.get("start")
     return start if isinstance(start, int) else offset_of(node)
 
 
-def _miscounted(call: exp.Anonymous, word: str, function: Function) -> Iterator[Problem]:
+def _check_argument_count(call: exp.Anonymous, word: str, function: Function) -> Iterator[Problem]:
     given = sum(not isinstance(argument, exp.Kwarg) for argument in call.expressions)
-    if given < function.fewest or (function.most is not None and given > function.most):
-        text = f"{word} takes {_number(function.fewest, function.most)}, and is given {given}"
-        yield Problem("sql-argument", text, _start(call), f"it is written {signature(word, function)}", word)
+    if given < function.min_arguments or (function.max_arguments is not None and given > function.max_arguments):
+        text = f"{word} takes {_describe_count(function.min_arguments, function.max_arguments)}, and is given {given}"
+        yield Problem("sql-argument", text, _call_offset(call), f"it is written {signature(word, function)}", word)
 
 
 def signature(word: str, function: Function) -> str:
@@ -111,7 +113,7 @@ def signature(word: str, function: Function) -> str:
 _ARGUMENTS: Final = {"whole": "integer", "bool": "boolean", "string": "text", "bytes": "text", "option": "clause"}
 
 
-def _number(fewest: int, most: int | None) -> str:
+def _describe_count(fewest: int, most: int | None) -> str:
     if fewest == most:
         return "no arguments" if not most else f"{most} argument{'s' * (most > 1)}"
     return f"at least {fewest} arguments" if most is None else f"{fewest} to {most} arguments"
@@ -124,8 +126,8 @@ _BYTES, _NESTED = MEMBERS["bytes"], MEMBERS["nested"]
 _TIMES: Final = MEMBERS["time"] | MEMBERS["date"]
 _EVERYTHING: Final = _NUMBERS | _NESTED | _TIMES | _BYTES | _TEXTS | _TRUTH
 
-_Refused: TypeAlias = Mapping[str, frozenset[exp.DType]]
-_REFUSED: Final[_Refused] = {
+_RefusedTypes: TypeAlias = Mapping[str, frozenset[exp.DType]]
+_REFUSED: Final[_RefusedTypes] = {
     "text": _NESTED,
     "string": _EVERYTHING - _TEXTS,
     "bytes": _EVERYTHING - _TEXTS - _BYTES,
@@ -179,17 +181,19 @@ def wrong_arguments(typed: exp.Expr, types: KnownTypes, *, in_flink: bool) -> It
     table = TABLE if in_flink else PIPELINE_TABLE
     for node in typed.find_all(exp.Anonymous, exp.Bracket, *_BY_CLASS):
         if isinstance(node, exp.Bracket):
-            yield from _before_the_first(node) if in_flink else ()
+            yield from _check_zero_index(node) if in_flink else ()
         elif not isinstance(node, exp.Anonymous):
             for place, kind in _BY_CLASS[type(node)]:
-                yield from _wrong(node, written_name(node), node.args.get(place), kind, types, refused)
+                yield from _check_argument(node, written_name(node), node.args.get(place), kind, types, refused)
         elif (function := table.get(node.name.upper())) is not None:
             plain = [argument for argument in node.expressions if not isinstance(argument, exp.Kwarg)]
             for position, argument in enumerate(plain):
-                yield from _wrong(node, written_name(node), argument, function.kind_of(position), types, refused)
+                yield from _check_argument(
+                    node, written_name(node), argument, function.argument_kind(position), types, refused
+                )
 
 
-def _before_the_first(node: exp.Bracket) -> Iterator[Problem]:
+def _check_zero_index(node: exp.Bracket) -> Iterator[Problem]:
     """`a[0]`: the elements of an array are counted from 1."""
     key = node.expressions[0] if len(node.expressions) == 1 else None
     is_array = node.this.type is not None and node.this.type.this is exp.DType.ARRAY
@@ -198,8 +202,8 @@ def _before_the_first(node: exp.Bracket) -> Iterator[Problem]:
         yield Problem("sql-argument", text, offset_of(node), hint, "0")
 
 
-def _wrong(
-    node: exp.Expr, name: str, argument: object, kind: str, types: KnownTypes, refused: _Refused
+def _check_argument(
+    node: exp.Expr, name: str, argument: object, kind: str, types: KnownTypes, refused: _RefusedTypes
 ) -> Iterator[Problem]:
     if not isinstance(argument, exp.Expr) or kind not in refused:
         return
@@ -208,4 +212,4 @@ def _wrong(
     if found is not None and found.this in refused[kind]:
         wanted, way_out = _WORDS[kind]
         text = f"{name} takes {wanted}, and is given {type_text(found)}"
-        yield Problem("sql-argument", text, _start(node) or offset_of(value), way_out, name)
+        yield Problem("sql-argument", text, _call_offset(node) or offset_of(value), way_out, name)

@@ -12,18 +12,18 @@ from sqlglot.errors import SqlglotError
 
 from penstock.errors import QueryFailed
 from penstock.sql.catalog.function_names import called_name
-from penstock.sql.parse.allowed_forms import SAFE_FUNCTIONS, refusals
+from penstock.sql.parse.allowed_forms import SAFE_FUNCTIONS, forbidden_forms
 from penstock.sql.parse.dialects import WRITTEN, CompiledSpark
 from penstock.sql.parse.query import PARSER_FAILURES
 
 
-class _Named(CompiledSpark):
+class _NamedSpark(CompiledSpark):
     """Spark SQL whose functions keep the names that are written."""
 
     ORIGINAL_NAME_META_KEY = WRITTEN
 
 
-_SPARK: Final = _Named()
+_SPARK: Final = _NamedSpark()
 _OWN: Final = "PENSTOCK_"
 _IN_GRAMMAR: Final = frozenset({"TIMESTAMPADD", "TIMESTAMPDIFF", "TRY_CAST"})
 """Functions that Spark's parser knows, and its list of functions does not."""
@@ -35,24 +35,26 @@ def check_statement(
     sql: str, views: Collection[str], functions: Collection[str] = (), parameters: Collection[str] = ()
 ) -> str:
     """The statement, if it is one SELECT over these views that calls no other functions than Spark's and these."""
-    return _check(sql, frozenset(views), frozenset(f.upper() for f in functions), frozenset(parameters))
+    return _check_sql(sql, frozenset(views), frozenset(f.upper() for f in functions), frozenset(parameters))
 
 
 def check_expression(text: str, functions: Collection[str] = ()) -> str:
     """The expression, if it is one over single rows."""
-    _check(_SELECT + text, frozenset(), frozenset(f.upper() for f in functions), frozenset())
+    _check_sql(_SELECT + text, frozenset(), frozenset(f.upper() for f in functions), frozenset())
     return text
 
 
 @lru_cache(maxsize=1024)
-def _check(sql: str, views: frozenset[str], functions: frozenset[str], parameters: frozenset[str]) -> str:
-    if (reason := next(_reasons(sql, views, functions, parameters), None)) is not None:
+def _check_sql(sql: str, views: frozenset[str], functions: frozenset[str], parameters: frozenset[str]) -> str:
+    if (reason := next(_refusal_reasons(sql, views, functions, parameters), None)) is not None:
         hint = "this SQL is not sent to Spark; please report the model's SQL if it should be allowed"
         raise QueryFailed("sql-unsupported", reason, hint=hint)
     return sql
 
 
-def _reasons(sql: str, views: frozenset[str], functions: frozenset[str], parameters: frozenset[str]) -> Iterator[str]:
+def _refusal_reasons(
+    sql: str, views: frozenset[str], functions: frozenset[str], parameters: frozenset[str]
+) -> Iterator[str]:
     try:
         statements = parse(sql, read=_SPARK)
     except (SqlglotError, RecursionError, *PARSER_FAILURES):
@@ -62,7 +64,7 @@ def _reasons(sql: str, views: frozenset[str], functions: frozenset[str], paramet
     if not isinstance(tree, exp.Query):
         yield "the SQL is not one SELECT"
         return
-    yield from (r.message for r in refusals(tree) if not _is_given(r.node, parameters))
+    yield from (r.message for r in forbidden_forms(tree) if not _is_parameter(r.node, parameters))
     ctes = {cte.alias.casefold() for cte in tree.find_all(exp.CTE)}
     for table in tree.find_all(exp.Table):
         is_view = table.name in views or table.name.casefold() in ctes
@@ -74,5 +76,5 @@ def _reasons(sql: str, views: frozenset[str], functions: frozenset[str], paramet
             yield f"the SQL calls `{name}`, which is no function of Spark"
 
 
-def _is_given(node: exp.Expr, parameters: frozenset[str]) -> bool:
+def _is_parameter(node: exp.Expr, parameters: frozenset[str]) -> bool:
     return isinstance(node, exp.Placeholder) and node.name in parameters

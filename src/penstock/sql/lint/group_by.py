@@ -6,50 +6,50 @@ from typing import Final
 from sqlglot import exp
 from sqlglot.optimizer.scope import Scope
 
-from penstock.sql.catalog.function_names import is_of_group, needs_over, written_name
-from penstock.sql.lint.unresolved_columns import names_in
+from penstock.sql.catalog.function_names import is_group_aggregate, needs_over, written_name
+from penstock.sql.lint.unresolved_columns import readable_names
 from penstock.sql.parse.query import Problem, Query, start_of
-from penstock.sql.parse.window_calls import call_of
+from penstock.sql.parse.window_calls import parse_window_call
 from penstock.sql.parse.window_tvf import WINDOW_COLUMNS
 from penstock.sql.types.columns import Columns
 
 _SETS: Final = (exp.GroupingSets, exp.Rollup, exp.Cube)
 
 
-def ungrouped(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[Problem]:
+def find_ungrouped(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[Problem]:
     """Columns of outputs and of HAVING that have many values in one group. Each is told once."""
     select = scope.expression
     group = select.args.get("group")
     if not isinstance(select, exp.Select) or group is None or group.args.get("all") or group.find(*_SETS):
         return  # the keys are not those that are written
-    read = names_in(scope, inputs)
+    read = readable_names(scope, inputs)
     outputs = {e.alias.casefold() for e in select.expressions if isinstance(e, exp.Alias)} - (read or set())
-    keys = [key for written in group.expressions for key in _meant(written, select, read)]
+    keys = [key for written in group.expressions for key in _resolve_key(written, select, read)]
     if select.is_star and (read or set()) - {key.name.casefold() for key in keys if isinstance(key, exp.Column)}:
         text = "`*` beside GROUP BY has columns that are neither grouped nor aggregated"
         yield Problem("sql-not-grouped", text, start_of(group), "name the outputs", "*")
     seen: set[str] = set()
-    for node in _judged(select):
-        for column in _loose(node, keys):
+    for node in _checked_expressions(select):
+        for column in _ungrouped_columns(node, keys):
             name = column.name.casefold()
             if name in seen or (not column.table and name in outputs):
                 continue
             seen.add(name)
             text = f"`{column.name}` is neither grouped nor aggregated"
-            yield Problem("sql-not-grouped", text, start_of(column), _way_out(column, keys), column.name)
+            yield Problem("sql-not-grouped", text, start_of(column), _grouping_hint(column, keys), column.name)
 
 
-def _way_out(column: exp.Column, keys: Sequence[exp.Expr]) -> str:
+def _grouping_hint(column: exp.Column, keys: Sequence[exp.Expr]) -> str:
     for key in keys:
-        call = call_of(key)
-        if call is not None and call.time is not None and _is_same(column, call.time):
+        call = parse_window_call(key)
+        if call is not None and call.time is not None and _is_same_value(column, call.time):
             return f"{call.kind}_START(…) and {call.kind}_END(…) are the ends of the window"
         if isinstance(key, exp.Tuple):
             return "write the keys of GROUP BY without brackets"
     return f"add it to GROUP BY, or take one value of each group: MAX({column.name})"
 
 
-def _meant(key: exp.Expr, select: exp.Select, read: set[str] | None) -> list[exp.Expr]:
+def _resolve_key(key: exp.Expr, select: exp.Select, read: set[str] | None) -> list[exp.Expr]:
     """What a key stands for: itself, or an output by its number or its name, unless an input has that name."""
     outputs = select.expressions
     if isinstance(key, exp.Literal) and key.is_int:
@@ -60,29 +60,29 @@ def _meant(key: exp.Expr, select: exp.Select, read: set[str] | None) -> list[exp
     return [key, *named]
 
 
-def _judged(select: exp.Select) -> Iterator[exp.Expr]:
+def _checked_expressions(select: exp.Select) -> Iterator[exp.Expr]:
     yield from (projection.unalias() for projection in select.expressions)
     if (having := select.args.get("having")) is not None:
         yield having.this
 
 
-def _loose(node: exp.Expr, keys: Sequence[exp.Expr]) -> Iterator[exp.Column]:
+def _ungrouped_columns(node: exp.Expr, keys: Sequence[exp.Expr]) -> Iterator[exp.Column]:
     """The columns in an expression that no key and no aggregate covers."""
-    if any(_is_same(node, key) for key in keys):
+    if any(_is_same_value(node, key) for key in keys):
         return
-    if isinstance(node, exp.Query | exp.Window | exp.Lambda | exp.Filter) or is_of_group(node):
+    if isinstance(node, exp.Query | exp.Window | exp.Lambda | exp.Filter) or is_group_aggregate(node):
         return  # judged elsewhere, or by itself
-    if call_of(node) is not None:
+    if parse_window_call(node) is not None:
         return  # an end of a window, which is compared with the one that is grouped by
     if isinstance(node, exp.Column):
-        if "start" in node.this.meta and not _is_part(node, keys):  # what nobody wrote is nobody's mistake
+        if "start" in node.this.meta and not _is_key_part(node, keys):  # what nobody wrote is nobody's mistake
             yield node
         return
     for child in node.iter_expressions():
-        yield from _loose(child, keys)
+        yield from _ungrouped_columns(child, keys)
 
 
-def _is_part(column: exp.Column, keys: Sequence[exp.Expr]) -> bool:
+def _is_key_part(column: exp.Column, keys: Sequence[exp.Expr]) -> bool:
     """Whether it is a field of a key, or the time of a window whose ends are keys."""
     plain = {key.name.casefold() for key in keys if isinstance(key, exp.Column)}
     if any(part.name.casefold() in plain for part in column.parts[:-1]):
@@ -90,7 +90,7 @@ def _is_part(column: exp.Column, keys: Sequence[exp.Expr]) -> bool:
     return column.name.casefold() in WINDOW_COLUMNS and bool(plain & set(WINDOW_COLUMNS))
 
 
-def _is_same(node: exp.Expr, key: exp.Expr) -> bool:
+def _is_same_value(node: exp.Expr, key: exp.Expr) -> bool:
     """Whether both are one value: names in any case, with their table or without."""
     one, other = node.unnest(), key.unnest()
     if isinstance(one, exp.Column) and isinstance(other, exp.Column):
@@ -99,17 +99,22 @@ def _is_same(node: exp.Expr, key: exp.Expr) -> bool:
     if one == other:
         return True
     ours, theirs = list(one.iter_expressions()), list(other.iter_expressions())
-    if type(one) is not type(other) or not ours or len(ours) != len(theirs) or _words(one) != _words(other):
+    if (
+        type(one) is not type(other)
+        or not ours
+        or len(ours) != len(theirs)
+        or _text_arguments(one) != _text_arguments(other)
+    ):
         return False
     swapped = isinstance(one, exp.Add | exp.Mul | exp.EQ | exp.And | exp.Or) and _are_same(ours, theirs[::-1])
     return swapped or _are_same(ours, theirs)
 
 
 def _are_same(nodes: Sequence[exp.Expr], keys: Sequence[exp.Expr]) -> bool:
-    return all(_is_same(a, b) for a, b in zip(nodes, keys, strict=True))
+    return all(_is_same_value(a, b) for a, b in zip(nodes, keys, strict=True))
 
 
-def _words(node: exp.Expr) -> list[tuple[str, str]]:
+def _text_arguments(node: exp.Expr) -> list[tuple[str, str]]:
     """What an expression says by itself, beside what stands in it."""
     return [(name, value.casefold()) for name, value in node.args.items() if isinstance(value, str)]
 
@@ -120,11 +125,11 @@ def _words(node: exp.Expr) -> list[tuple[str, str]]:
 def misplaced_aggregates(query: Query) -> Iterator[Problem]:
     """Aggregates where there are no groups yet: in WHERE, ON and GROUP BY, or inside another one."""
     for node in query.tree.find_all(exp.AggFunc, exp.Anonymous):
-        if not is_of_group(node) or needs_over(node):
+        if not is_group_aggregate(node) or needs_over(node):
             continue
         word, around = written_name(node), node.parent
         while around is not None and not isinstance(around, exp.Query | exp.Window | exp.Where | exp.Join | exp.Group):
-            if is_of_group(around):
+            if is_group_aggregate(around):
                 text, hint = f"{word} stands inside {written_name(around)}", "take one of them in a subquery"
                 yield Problem("sql-not-grouped", text, start_of(node), hint, word)
                 break

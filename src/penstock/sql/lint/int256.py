@@ -12,8 +12,18 @@ from penstock.sql.analyze.having_columns import output_aliases
 from penstock.sql.catalog.function_names import written_name
 from penstock.sql.parse.query import Problem, start_of
 from penstock.sql.types.columns import Columns, type_text
-from penstock.sql.types.int256 import FIELDS, GIVES, LIMITS, TAKES, Wide, is_decimal, mentions_wide, wide_name, wide_of
-from penstock.sql.types.wide_decimals import common_kind, computed_kind, decimal_sizes
+from penstock.sql.types.int256 import (
+    FIELDS,
+    GIVES,
+    LIMITS,
+    TAKES,
+    WideType,
+    has_wide_mention,
+    is_decimal,
+    parse_wide_type,
+    wide_type,
+)
+from penstock.sql.types.wide_decimals import common_kind, decimal_sizes, result_kind
 
 ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod)
 WORDS: Final[Mapping[type[exp.Expr], str]] = dict(
@@ -37,92 +47,92 @@ _CAST_TO: Final = frozenset(
 _WHOLE: Final = frozenset({exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT})
 _OPEN: Final = frozenset({exp.DType.UNKNOWN, exp.DType.NULL})
 _ONE_KIND: Final = "to_i256(…) or to_u256(…) makes one of the other"
-_MAKER: Final[Mapping[Wide, str]] = {"UINT256": "to_u256(…)", "INT256": "to_i256(…)"}
+_MAKER: Final[Mapping[WideType, str]] = {"UINT256": "to_u256(…)", "INT256": "to_i256(…)"}
 
 
 def has_wide(sql: str, inputs: Mapping[str, Columns | None]) -> bool:
     """Whether a query may have to do with wide numbers."""
-    return mentions_wide(sql) or any(wide_name(c.type) for columns in inputs.values() for c in columns or ())
+    return has_wide_mention(sql) or any(parse_wide_type(c.type) for columns in inputs.values() for c in columns or ())
 
 
-def tell_wide(tree: exp.Expr) -> list[Problem]:
+def annotate_wide(tree: exp.Expr) -> list[Problem]:
     """Write the types of all that is a wide number into a tree that is qualified and annotated; what is wrong in it."""
     problems: list[Problem] = []
     outputs: dict[int, dict[str, exp.DataType]] = {}
     for scope in traverse_scope(tree):
         if isinstance(scope.expression, exp.SetOperation):
-            problems += _united(scope.expression)
-        for node in _within(scope.expression) if isinstance(scope.expression, exp.Select) else ():
+            problems += _check_union(scope.expression)
+        for node in _own_expressions(scope.expression) if isinstance(scope.expression, exp.Select) else ():
             if isinstance(node, exp.Column):
-                _resolve(node, scope, outputs)
+                _resolve_column(node, scope, outputs)
             else:
-                problems += _judged(node)
+                problems += _check_node(node)
         found = scope.expression.selects if isinstance(scope.expression, exp.Query) else []
         outputs[id(scope.expression)] = {e.alias_or_name: e.type for e in found if e.type is not None}
     return problems
 
 
-def _within(node: exp.Expr) -> Iterator[exp.Expr]:
+def _own_expressions(node: exp.Expr) -> Iterator[exp.Expr]:
     """A query's own expressions, each behind those that it is made of; queries in it were looked at before."""
     for child in node.iter_expressions():
         if not isinstance(child, exp.Query):
-            yield from _within(child)
+            yield from _own_expressions(child)
         elif isinstance(child, exp.Subquery) and len(child.selects) == 1 and child.selects[0].type is not None:
             child.type = child.selects[0].type
     yield node
 
 
-def _resolve(column: exp.Column, scope: Scope, outputs: Mapping[int, Mapping[str, exp.DataType]]) -> None:
+def _resolve_column(column: exp.Column, scope: Scope, outputs: Mapping[int, Mapping[str, exp.DataType]]) -> None:
     """A column of a query within has the type of what it is there; an output in HAVING that of the output."""
     if not column.table and isinstance(scope.expression, exp.Select):
         output = output_aliases(scope.expression).get(column.name)
-        _become(column, wide_of(output.type) if output is not None else None)
+        _set_wide_type(column, wide_type(output.type) if output is not None else None)
     source = scope.sources.get(column.table)
     if isinstance(source, Scope) and (kind := outputs.get(id(source.expression), {}).get(column.name)) is not None:
         column.type = kind
 
 
-def _judged(node: exp.Expr) -> Iterator[Problem]:
+def _check_node(node: exp.Expr) -> Iterator[Problem]:
     match node:
         case exp.Paren() | exp.Alias():
             node.type = node.this.type or node.type
         case _ if isinstance(node, ARITHMETIC):
-            yield from _together(node, [node.this, node.expression], gives=True)
-            if is_decimal(wide_of(node.type)):
-                yield from _whole_quotient(node)
+            yield from _check_operands(node, [node.this, node.expression], gives=True)
+            if is_decimal(wide_type(node.type)):
+                yield from _check_quotient(node)
         case _ if isinstance(node, COMPARISONS):
-            yield from _together(node, [node.this, node.expression])
+            yield from _check_operands(node, [node.this, node.expression])
         case exp.Between():
-            yield from _together(node, [node.this, node.args["low"], node.args["high"]])
+            yield from _check_operands(node, [node.this, node.args["low"], node.args["high"]])
         case exp.In():
-            yield from _together(node, [node.this, *node.expressions])
+            yield from _check_operands(node, [node.this, *node.expressions])
         case exp.Nullif():
-            yield from _together(node, [node.this, node.expression], gives=True)
+            yield from _check_operands(node, [node.this, node.expression], gives=True)
         case exp.Coalesce() | exp.Greatest() | exp.Least():
-            yield from _together(node, [node.this, *node.expressions], gives=True)
+            yield from _check_operands(node, [node.this, *node.expressions], gives=True)
         case exp.Case():
             if node.this is not None:
-                yield from _together(node, [node.this, *(branch.this for branch in node.args["ifs"])])
-            yield from _together(node, branches(node), gives=True)
+                yield from _check_operands(node, [node.this, *(branch.this for branch in node.args["ifs"])])
+            yield from _check_operands(node, branches(node), gives=True)
         case exp.If() if not isinstance(node.parent, exp.Case):
-            yield from _together(node, branches(node), gives=True)
+            yield from _check_operands(node, branches(node), gives=True)
         case exp.Neg() | exp.Abs():
-            kind = wide_of(node.this.type)
+            kind = wide_type(node.this.type)
             if isinstance(node, exp.Neg) and kind == "UINT256":
                 hint = "to_i256(…) makes a number with a sign of it"
                 yield Problem("sql-argument", "a UINT256 has no sign to change", start_of(node), hint, "-")
-            _become(node, kind)
+            _set_wide_type(node, kind)
         case exp.Max() | exp.Min() | exp.Filter():
-            _become(node, wide_of(node.this.type))
-        case exp.TryCast() if node.args.get("safe") and (wide_of(node.this.type) or wide_of(node.to)):
+            _set_wide_type(node, wide_type(node.this.type))
+        case exp.TryCast() if node.args.get("safe") and (wide_type(node.this.type) or wide_type(node.to)):
             hint = "CAST refuses a row whose number does not fit"
             yield Problem("sql-argument", "TRY_CAST does not know wide numbers", start_of(node), hint, "TRY_CAST")
         case exp.Cast():
-            yield from _cast(node)
+            yield from _check_cast(node)
         case exp.Anonymous() if node.name.lower() in TAKES:
-            yield from _called(node, node.name.lower())
+            yield from _check_call(node, node.name.lower())
         case _ if not isinstance(node, _CARRIERS):
-            yield from _misplaced(node)
+            yield from _check_placement(node)
 
 
 def branches(node: exp.Expr) -> list[exp.Expr]:
@@ -134,30 +144,30 @@ def branches(node: exp.Expr) -> list[exp.Expr]:
     return [part for part in found if part is not None]
 
 
-def _become(node: exp.Expr, kind: Wide | None) -> None:
+def _set_wide_type(node: exp.Expr, kind: WideType | None) -> None:
     if kind is not None:
         node.type = exp.DataType.build(kind, dialect="clickhouse" if kind in FIELDS else "spark")
 
 
-def _whole_quotient(node: exp.Expr) -> Iterator[Problem]:
+def _check_quotient(node: exp.Expr) -> Iterator[Problem]:
     if isinstance(node, exp.IntDiv):
         hint = "`/` gives a decimal, and CAST(… AS BIGINT) what stands before its point"
         yield Problem("sql-argument", "DIV does not take DECIMAL of more than 38 digits", start_of(node), hint, "DIV")
 
 
-def _result(node: exp.Expr, operands: Sequence[exp.Expr]) -> Wide:
+def _result_kind(node: exp.Expr, operands: Sequence[exp.Expr]) -> WideType:
     """The type of decimals that come of operands of which one is such a decimal."""
-    sizes = [_sizes(operand) for operand in operands if not isinstance(operand, exp.Null)]
+    sizes = [_digit_sizes(operand) for operand in operands if not isinstance(operand, exp.Null)]
     word = next((word for cls, word in WORDS.items() if isinstance(node, cls)), None)
-    return common_kind(*sizes) if word is None or len(sizes) < 2 else computed_kind(word, sizes[0], sizes[1])
+    return common_kind(*sizes) if word is None or len(sizes) < 2 else result_kind(word, sizes[0], sizes[1])
 
 
-def _sizes(operand: exp.Expr) -> tuple[int, int]:
+def _digit_sizes(operand: exp.Expr) -> tuple[int, int]:
     """How many digits an operand has, all and behind the point."""
-    kind = wide_of(operand.type)
+    kind = wide_type(operand.type)
     if kind is not None:
         return decimal_sizes(kind) if is_decimal(kind) else _WIDE_DIGITS
-    if (written := decimal_literal_of(operand)) is not None:
+    if (written := decimal_literal(operand)) is not None:
         _, digits, power = written.as_tuple()
         assert isinstance(power, int)
         return max(len(digits), -power), max(-power, 0)
@@ -175,14 +185,14 @@ _DIGITS_OF: Final[Mapping[exp.DType, tuple[int, int]]] = {
 }  # fmt: skip
 
 
-def _together(node: exp.Expr, operands: Sequence[exp.Expr], *, gives: bool = False) -> Iterator[Problem]:
+def _check_operands(node: exp.Expr, operands: Sequence[exp.Expr], *, gives: bool = False) -> Iterator[Problem]:
     """Operands of which one may be wide: then so must be what the others can be read as."""
-    kinds = [kind for kind in (wide_of(operand.type) for operand in operands) if kind is not None]
+    kinds = [kind for kind in (wide_type(operand.type) for operand in operands) if kind is not None]
     if not kinds:
         return
     decimal = next((kind for kind in kinds if is_decimal(kind)), None)
     if gives:
-        _become(node, kinds[0] if decimal is None else _result(node, operands))
+        _set_wide_type(node, kinds[0] if decimal is None else _result_kind(node, operands))
     if decimal is None and len(set(kinds)) > 1:
         yield Problem("sql-argument", "UINT256 and INT256 do not go together", start_of(node), _ONE_KIND, "UINT256")
         return
@@ -192,15 +202,15 @@ def _together(node: exp.Expr, operands: Sequence[exp.Expr], *, gives: bool = Fal
             return
 
 
-def _misfit(operand: exp.Expr, kind: Wide, *, texts: bool = False) -> tuple[str, str] | None:
+def _misfit(operand: exp.Expr, kind: WideType, *, texts: bool = False) -> tuple[str, str] | None:
     """Why something cannot be read as a wide number, and the way out."""
-    if (own := wide_of(operand.type)) == kind or (own is not None and is_decimal(kind)):
+    if (own := wide_type(operand.type)) == kind or (own is not None and is_decimal(kind)):
         return None
-    if is_decimal(kind) and decimal_literal_of(operand) is not None:
+    if is_decimal(kind) and decimal_literal(operand) is not None:
         return None
-    value = literal_of(operand)
+    value = int_literal(operand)
     if value is not None:
-        return None if LIMITS[kind][0] <= value <= LIMITS[kind][1] else _outside(value, kind)
+        return None if LIMITS[kind][0] <= value <= LIMITS[kind][1] else _range_error(value, kind)
     found = operand.type
     if found is None or found.this in _OPEN or found.this in _WHOLE or isinstance(operand, exp.Null):
         return None
@@ -221,21 +231,21 @@ def _misfit(operand: exp.Expr, kind: Wide, *, texts: bool = False) -> tuple[str,
 _LOSSY: Final = "write CAST(… AS DOUBLE) around the wide number, if they may be"
 
 
-def _outside(value: int, kind: Wide) -> tuple[str, str]:
+def _range_error(value: int, kind: WideType) -> tuple[str, str]:
     if kind == "UINT256" and value < 0:
         return f"{value} is below zero, and a UINT256 never is", "to_i256(…) makes a number with a sign"
     return f"{value} does not fit into {kind}", f"{kind} goes from {LIMITS[kind][0]} to {LIMITS[kind][1]}"
 
 
-def literal_of(node: exp.Expr) -> int | None:
+def int_literal(node: exp.Expr) -> int | None:
     """The whole number that is written here, as a number or in quotes."""
     match node:
         case exp.Paren():
-            return literal_of(node.this)
-        case exp.Cast(this=exp.Literal()) if _keeps(node):
-            return literal_of(node.this)
+            return int_literal(node.this)
+        case exp.Cast(this=exp.Literal()) if _is_lossless(node):
+            return int_literal(node.this)
         case exp.Neg():
-            found = literal_of(node.this)
+            found = int_literal(node.this)
             return None if found is None else -found
         case exp.Literal() if node.name.lstrip("-").isdecimal() and node.name.isascii() and len(node.name) < _LONGEST:
             return int(node.name)
@@ -246,18 +256,18 @@ def literal_of(node: exp.Expr) -> int | None:
 _LONGEST: Final = 1000
 
 
-def decimal_literal_of(node: exp.Expr) -> Decimal | None:
+def decimal_literal(node: exp.Expr) -> Decimal | None:
     """The number that is written here, with or without a fraction, as a number or in quotes."""
     match node:
         case exp.Paren():
-            return decimal_literal_of(node.this)
+            return decimal_literal(node.this)
         case exp.Neg():
-            found = decimal_literal_of(node.this)
+            found = decimal_literal(node.this)
             return None if found is None else -found
         case exp.Literal() if _NUMBER.fullmatch(node.name) and len(node.name) < _LONGEST:
             return Decimal(node.name)
-        case exp.Cast(this=exp.Literal()) if _keeps(node):
-            return decimal_literal_of(node.this)
+        case exp.Cast(this=exp.Literal()) if _is_lossless(node):
+            return decimal_literal(node.this)
         case _:
             return None
 
@@ -265,7 +275,7 @@ def decimal_literal_of(node: exp.Expr) -> Decimal | None:
 _NUMBER: Final = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)", re.ASCII)
 
 
-def _keeps(cast: exp.Cast) -> bool:
+def _is_lossless(cast: exp.Cast) -> bool:
     """Whether a number stays what it is: so are those marked that are longer than an INT."""
     if cast.to.this is exp.DType.BIGINT:
         return len(cast.this.name) <= _BIGINT_DIGITS
@@ -276,8 +286,8 @@ def _keeps(cast: exp.Cast) -> bool:
 _BIGINT_DIGITS: Final = 18
 
 
-def _cast(node: exp.Cast) -> Iterator[Problem]:
-    kind, wanted = wide_of(node.this.type), wide_of(node.to)
+def _check_cast(node: exp.Cast) -> Iterator[Problem]:
+    kind, wanted = wide_type(node.this.type), wide_type(node.to)
     if kind is not None and node.to.this not in _CAST_TO:
         text = f"{kind} cannot be cast to {type_text(node.to)}"
         yield Problem("sql-argument", text, start_of(node), "CAST(… AS STRING) makes a text of it", "CAST")
@@ -285,20 +295,20 @@ def _cast(node: exp.Cast) -> Iterator[Problem]:
         pass
     elif wanted is not None and kind is None and (found := _misfit(node.this, wanted, texts=True)) is not None:
         yield Problem("sql-argument", found[0], start_of(node), found[1], "CAST")
-    _become(node, wanted)
+    _set_wide_type(node, wanted)
 
 
-def _called(node: exp.Anonymous, name: str) -> Iterator[Problem]:
+def _check_call(node: exp.Anonymous, name: str) -> Iterator[Problem]:
     number, kind = TAKES[name]
-    node.type = exp.DataType.build(GIVES[name], dialect="clickhouse" if wide_name(GIVES[name]) else "spark")
+    node.type = exp.DataType.build(GIVES[name], dialect="clickhouse" if parse_wide_type(GIVES[name]) else "spark")
     if len(node.expressions) != number:
         text = f"{name} takes {number} argument{'s' * (number > 1)}, and is given {len(node.expressions)}"
         hint = "docs/pipelines.md has the functions over wide numbers"
         yield Problem("sql-argument", text, start_of(node), hint, name)
         return
-    made = wide_name(GIVES[name]) or "INT256"
+    made = parse_wide_type(GIVES[name]) or "INT256"
     for argument in node.expressions:
-        own = wide_of(argument.type)
+        own = wide_type(argument.type)
         if own is not None and kind not in (None, own):
             yield Problem("sql-argument", f"{name} takes {kind}, and is given {own}", start_of(node), _ONE_KIND, name)
         elif own is None and (found := _misfit(argument, kind or made, texts=True)) is not None:
@@ -306,22 +316,22 @@ def _called(node: exp.Anonymous, name: str) -> Iterator[Problem]:
             yield Problem("sql-argument", text, start_of(node), "write CAST(… AS DECIMAL(38, 0)) around it", name)
 
 
-def _misplaced(node: exp.Expr) -> Iterator[Problem]:
+def _check_placement(node: exp.Expr) -> Iterator[Problem]:
     """Functions that know nothing of wide numbers would take the bytes for something else."""
-    kind = next((kind for child in node.iter_expressions() if (kind := wide_of(child.type)) is not None), None)
+    kind = next((kind for child in node.iter_expressions() if (kind := wide_type(child.type)) is not None), None)
     if kind is not None and not isinstance(node, exp.DataType | exp.ColumnDef):
         text = f"{written_name(node)} does not take {kind}"
         yield Problem("sql-argument", text, start_of(node), "CAST(… AS STRING) makes a text of it", written_name(node))
 
 
-def _united(union: exp.SetOperation) -> Iterator[Problem]:
+def _check_union(union: exp.SetOperation) -> Iterator[Problem]:
     sides = [side.unnest() for side in (union.left, union.right)]
     pairs = zip(*(side.selects if isinstance(side, exp.Query) else [] for side in sides), strict=False)
     for one, other in pairs:
-        kinds = {wide_of(one.type), wide_of(other.type)}
+        kinds = {wide_type(one.type), wide_type(other.type)}
         empty = any(isinstance(side.unalias(), exp.Null) for side in (one, other))
         if len(kinds) > 1 and not empty:
-            shown = " and ".join(wide_of(side.type) or type_text(side.type) or "a value" for side in (one, other))
+            shown = " and ".join(wide_type(side.type) or type_text(side.type) or "a value" for side in (one, other))
             text = f"the sides of a UNION do not go together in `{one.alias_or_name}`: {shown}"
             hint = "to_u256(…) or to_i256(…) makes a wide number"
             yield Problem("sql-argument", text, start_of(other), hint, "UNION")

@@ -20,19 +20,19 @@ _NAMES: Final = frozenset(
 _HINT: Final = "compute it once, in a column of the model that is read, and use that column here"
 
 
-def unsteady_keys(query: Query) -> Iterator[Problem]:
+def nondeterministic_keys(query: Query) -> Iterator[Problem]:
     """Functions without a fixed result in what rows are grouped, partitioned or joined by."""
     for clause, key in _keys(query.tree):
         for node in key.find_all(*_CLASSES, exp.Anonymous):
-            if is_unsteady(node) and not _in_window(node, key):
+            if is_nondeterministic(node) and not _is_in_window(node, key):
                 word = written_name(node)
                 text = f"{clause} has {word}, which is another value each time"
-                yield Problem("sql-nondeterministic-key", text, _place(query, node, word), _HINT, word)
+                yield Problem("sql-nondeterministic-key", text, _function_offset(query, node, word), _HINT, word)
 
 
 def unordered_keys(typed: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
     """Maps in what rows are grouped, partitioned, joined or told apart by."""
-    for clause, key in (*_keys(typed), *_outputs_once(typed)):
+    for clause, key in (*_keys(typed), *_distinct_outputs(typed)):
         for value in (key.this, key.expression) if clause == "JOIN" else (key.unalias(),):
             kind = types.type_of(value)
             if kind is not None and any(part.this is exp.DType.MAP for part in kind.find_all(exp.DataType)):
@@ -42,7 +42,7 @@ def unordered_keys(typed: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
                 break
 
 
-def _outputs_once(tree: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
+def _distinct_outputs(tree: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
     for select in tree.find_all(exp.Select):
         if select.args.get("distinct"):
             yield from (("DISTINCT", output) for output in select.expressions)
@@ -53,7 +53,7 @@ def _keys(tree: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
         match node:
             case exp.Group():
                 for key in node.expressions:
-                    yield "GROUP BY", _meant(key, node.parent)
+                    yield "GROUP BY", _resolve_key(key, node.parent)
             case exp.Window():
                 for key in node.args.get("partition_by") or ():
                     yield "PARTITION BY", key
@@ -63,7 +63,7 @@ def _keys(tree: exp.Expr) -> Iterator[tuple[str, exp.Expr]]:
                 pass
 
 
-def _meant(key: exp.Expr, select: exp.Expr | None) -> exp.Expr:
+def _resolve_key(key: exp.Expr, select: exp.Expr | None) -> exp.Expr:
     """The output that a key names, or points to by its number."""
     outputs = select.expressions if isinstance(select, exp.Select) else []
     if isinstance(key, exp.Literal) and key.is_int:
@@ -74,7 +74,7 @@ def _meant(key: exp.Expr, select: exp.Expr | None) -> exp.Expr:
     return next(same, key)
 
 
-def is_unsteady(node: exp.Expr) -> bool:
+def is_nondeterministic(node: exp.Expr) -> bool:
     """Whether a node is a function without a fixed result."""
     if isinstance(node, exp.Anonymous):
         name = node.name.upper()
@@ -82,7 +82,7 @@ def is_unsteady(node: exp.Expr) -> bool:
     return isinstance(node, _CLASSES)
 
 
-def _in_window(node: exp.Expr, key: exp.Expr) -> bool:
+def _is_in_window(node: exp.Expr, key: exp.Expr) -> bool:
     """A window over the time of processing is a window all the same."""
     parent = node.parent
     while parent is not None and node is not key:
@@ -92,7 +92,7 @@ def _in_window(node: exp.Expr, key: exp.Expr) -> bool:
     return False
 
 
-def _place(query: Query, node: exp.Expr, word: str) -> int:
+def _function_offset(query: Query, node: exp.Expr, word: str) -> int:
     """Where the function stands; one that is written without brackets is looked for in the text."""
     if isinstance(start := node.meta.get("start"), int):
         return start

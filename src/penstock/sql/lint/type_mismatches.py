@@ -12,7 +12,7 @@ from penstock.sql.lint.unnest import wrong_unnest
 from penstock.sql.parse.query import Problem, offset_of, start_of
 from penstock.sql.types.columns import type_text
 from penstock.sql.types.families import Family, KnownTypes, family_of_type
-from penstock.sql.types.literals import is_date, is_number, is_timestamp, is_truth
+from penstock.sql.types.literals import is_boolean, is_date, is_number, is_timestamp
 
 _ARITHMETIC: Final = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod)
 _COMPARISONS: Final = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
@@ -26,34 +26,34 @@ _SIGNS: Final = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.Mod
 _LOOSE: Final = frozenset({frozenset({"number", "text"}), frozenset({"time", "date"})})
 
 
-def mismatched(typed: exp.Expr, types: KnownTypes, *, in_flink: bool) -> Iterator[Problem]:
+def find_mismatches(typed: exp.Expr, types: KnownTypes, *, in_flink: bool) -> Iterator[Problem]:
     """What cannot be right, and under its own code what fails over some rows only."""
     for node in typed.find_all(*_JUDGED):
         match node:
             case exp.Bracket():
-                yield from _element(node, types, in_flink=in_flink)
+                yield from _check_element(node, types, in_flink=in_flink)
             case exp.Cast():
-                yield from _cast(node)
+                yield from _check_cast(node)
             case exp.Dot():
-                yield from _field(node, types)
+                yield from _check_field(node, types)
             case exp.Coalesce() | exp.Greatest() | exp.Least():
-                yield from _one_of(node, types)
+                yield from _check_choice(node, types)
             case exp.SetOperation():
-                yield from _united(node, types)
+                yield from _check_union(node, types)
             case exp.Unnest():
                 yield from wrong_unnest(node, types)
             case exp.Neg():
-                yield from _negated(node, types)
+                yield from _check_negation(node, types)
             case exp.In() | exp.Between() | exp.Case():
-                yield from _listed(node, types)
+                yield from _check_value_list(node, types)
             case _ if isinstance(node, _ARITHMETIC):
-                yield from _computed(node, types)
+                yield from _check_arithmetic(node, types)
             case _ if isinstance(node, _COMPARISONS):
-                yield from _compared(node, node.this, node.expression, types)
-        yield from _condition(node, types)
+                yield from _check_comparison(node, node.this, node.expression, types)
+        yield from _check_condition(node, types)
 
 
-def _computed(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
+def _check_arithmetic(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
     sides = [node.this, node.expression]
     one, other = (types.family_of(side) for side in sides)
     found, sign = {one, other}, next(sign for kind, sign in _SIGNS.items() if isinstance(node, kind))
@@ -61,16 +61,16 @@ def _computed(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
         text = f"{sign} takes numbers, and is given two texts"
         hint = "|| puts texts together" if sign == "+" else "write CAST(… AS DOUBLE)"
         yield Problem("sql-argument", text, start_of(node), hint, sign)
-    elif found & {"truth", "bytes", "nested"} or _is_untimely(node, one, other):
+    elif found & {"truth", "bytes", "nested"} or _is_bad_time_math(node, one, other):
         shown = " and ".join(type_text(types.type_of(side)) or "a value" for side in sides)
         timely = found & {"time", "date"}
         hint = "write a length of time: INTERVAL '1' HOUR" if timely else "write CAST(… AS DOUBLE)"
         yield Problem("sql-argument", f"{sign} cannot be used with {shown}", start_of(node), hint, sign)
     else:
-        yield from _as_number(node, sides, types)
+        yield from _check_text_number(node, sides, types)
 
 
-def _is_untimely(node: exp.Expr, one: Family | None, other: Family | None) -> bool:
+def _is_bad_time_math(node: exp.Expr, one: Family | None, other: Family | None) -> bool:
     """Times and numbers in one sum; a day may have days added."""
     found = {one, other}
     if not found & {"time", "date"}:
@@ -82,26 +82,26 @@ def _is_untimely(node: exp.Expr, one: Family | None, other: Family | None) -> bo
     return True
 
 
-def _compared(node: exp.Expr, one: exp.Expr, other: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
+def _check_comparison(node: exp.Expr, one: exp.Expr, other: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
     families = types.family_of(one), types.family_of(other)
     found = frozenset(families)
     if None in found or len(found) == 1 or found in _LOOSE or ("text" in found and "nested" not in found):
-        unreadable = list(_unreadable(node, one, other, types))
-        yield from unreadable or _as_number(node, [one, other], types)
+        unreadable = list(_unreadable_literals(node, one, other, types))
+        yield from unreadable or _check_text_number(node, [one, other], types)
         return
     shown = " and ".join(type_text(types.type_of(side)) or "a value" for side in (one, other))
-    yield Problem("sql-argument", f"{shown} cannot be compared", start_of(node), _way_out(found), "comparison")
+    yield Problem("sql-argument", f"{shown} cannot be compared", start_of(node), _comparison_hint(found), "comparison")
 
 
 _READ_AS: Final[Mapping[str, tuple[Callable[[str], bool], str, str]]] = {
     "number": (is_number, "a number", "write a number, or CAST(… AS STRING) around the other side"),
     "time": (is_timestamp, "a time", "write it like '2026-01-31 12:00:00'"),
     "date": (is_date, "a day", "write it like '2026-01-31'"),
-    "truth": (is_truth, "TRUE or FALSE", "write TRUE or FALSE"),
+    "truth": (is_boolean, "TRUE or FALSE", "write TRUE or FALSE"),
 }
 
 
-def _unreadable(node: exp.Expr, one: exp.Expr, other: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
+def _unreadable_literals(node: exp.Expr, one: exp.Expr, other: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
     """A text that is written out and cannot be read as what it is compared with: Spark would stop at it."""
     for text, compared in ((one, other), (other, one)):
         wanted = _READ_AS.get(types.family_of(compared) or "")
@@ -110,11 +110,13 @@ def _unreadable(node: exp.Expr, one: exp.Expr, other: exp.Expr, types: KnownType
             continue
         can_read, kind, hint = wanted
         if not can_read(literal.name):
-            shown = f"{_shown(compared)} is {type_text(types.type_of(compared))}, and {literal.sql()} is not {kind}"
+            shown = (
+                f"{_describe_node(compared)} is {type_text(types.type_of(compared))}, and {literal.sql()} is not {kind}"
+            )
             yield Problem("sql-argument", shown, start_of(node), hint, literal.name)
 
 
-def _cast(node: exp.Cast) -> Iterator[Problem]:
+def _check_cast(node: exp.Cast) -> Iterator[Problem]:
     """A text that is written out, and cannot be read as the type that it is to have. `DATE 'today'` can be."""
     family = None if node.args.get("safe") or node.to.this is exp.DType.TIME else family_of_type(node.to)
     wanted = None if type(node) is exp.Cast and family in ("time", "date") else _READ_AS.get(family or "")
@@ -126,13 +128,13 @@ def _cast(node: exp.Cast) -> Iterator[Problem]:
         yield Problem("sql-argument", f"{node.this.sql()} is not {kind}", start_of(node), hint, node.this.name)
 
 
-def _way_out(found: frozenset[Family | None]) -> str:
+def _comparison_hint(found: frozenset[Family | None]) -> str:
     if found & {"time", "date"}:
         return "write a time: TIMESTAMP '2026-01-01 00:00:00'; TO_TIMESTAMP_LTZ(…, 3) makes one of milliseconds"
     return "write CAST(… AS …) around one of them"
 
 
-def _listed(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
+def _check_value_list(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
     """IN, BETWEEN and CASE x compare one value with several; the first that does not fit is told."""
     match node:
         case exp.In():
@@ -142,26 +144,26 @@ def _listed(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
         case _:
             others = [branch.this for branch in node.args["ifs"]] if node.this is not None else []
     for other in others:
-        if found := list(_compared(node, node.this, other, types)):
+        if found := list(_check_comparison(node, node.this, other, types)):
             yield from found
             return
 
 
-def _negated(node: exp.Neg, types: KnownTypes) -> Iterator[Problem]:
+def _check_negation(node: exp.Neg, types: KnownTypes) -> Iterator[Problem]:
     family = types.family_of(node.this)
     if family not in (None, "number", "text"):
         text = f"- cannot be used with {type_text(types.type_of(node.this))}"
         yield Problem("sql-argument", text, start_of(node), "write CAST(… AS DOUBLE)", "-")
 
 
-def _as_number(node: exp.Expr, sides: list[exp.Expr], types: KnownTypes) -> Iterator[Problem]:
+def _check_text_number(node: exp.Expr, sides: list[exp.Expr], types: KnownTypes) -> Iterator[Problem]:
     if {types.family_of(side) for side in sides} != {"text", "number"}:
         return
     text, number = sorted(sides, key=lambda side: types.family_of(side) != "text")
     if isinstance(text, exp.Literal) and is_number(text.name):
         return
-    shown, name = _shown(text), _shown(text).strip("`")
-    as_text, as_number = f"write CAST({_shown(number).strip('`')} AS STRING)", f"TRY_CAST({name} AS DOUBLE)"
+    shown, name = _describe_node(text), _describe_node(text).strip("`")
+    as_text, as_number = f"write CAST({_describe_node(number).strip('`')} AS STRING)", f"TRY_CAST({name} AS DOUBLE)"
     message = f"{shown} is a text, and is read as a number here: rows whose text is none fail"
     if isinstance(text, exp.Literal):
         yield Problem("sql-argument", f"{shown} is read as a number here, and is none", start_of(node), as_text, name)
@@ -173,7 +175,7 @@ def _as_number(node: exp.Expr, sides: list[exp.Expr], types: KnownTypes) -> Iter
     yield Problem(AS_NUMBER, message, start_of(node), hint, name)
 
 
-def _shown(node: exp.Expr) -> str:
+def _describe_node(node: exp.Expr) -> str:
     match node:
         case exp.Column():
             return f"`{node.name}`"
@@ -185,7 +187,7 @@ def _shown(node: exp.Expr) -> str:
             return "…"
 
 
-def _condition(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
+def _check_condition(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
     """A condition is TRUE or FALSE."""
     conditions: list[exp.Expr]
     match node:
@@ -207,7 +209,7 @@ def _condition(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
         yield Problem("sql-argument", text, start_of(condition), "write a comparison: … > 0, … = 'x'", "condition")
 
 
-def _element(node: exp.Bracket, types: KnownTypes, *, in_flink: bool) -> Iterator[Problem]:
+def _check_element(node: exp.Bracket, types: KnownTypes, *, in_flink: bool) -> Iterator[Problem]:
     family = types.family_of(node.this)
     if family not in (None, "nested"):
         text = f"[…] takes an element of an array or a map, and is given {type_text(types.type_of(node.this))}"
@@ -218,7 +220,12 @@ def _element(node: exp.Bracket, types: KnownTypes, *, in_flink: bool) -> Iterato
         is_map = whole.this is exp.DType.MAP and len(whole.expressions) == 2
         wanted = family_of_type(whole.expressions[0]) if is_map else "number" if whole.this is exp.DType.ARRAY else None
         found = types.family_of(key)
-        too_wide = wanted == "number" and not is_map and isinstance(key, exp.Column | exp.Cast) and _is_wide(key, types)
+        too_wide = (
+            wanted == "number"
+            and not is_map
+            and isinstance(key, exp.Column | exp.Cast)
+            and _is_wider_than_int(key, types)
+        )
         if found is not None and wanted is not None and (found != wanted or too_wide):
             owner = "a key of this map" if is_map else "the number of an element"
             named = type_text(whole.expressions[0]) if is_map else "INT"
@@ -227,15 +234,15 @@ def _element(node: exp.Bracket, types: KnownTypes, *, in_flink: bool) -> Iterato
             yield Problem("sql-argument", text, start_of(node), hint, "[]")
 
 
-def _is_wide(key: exp.Expr, types: KnownTypes) -> bool:
+def _is_wider_than_int(key: exp.Expr, types: KnownTypes) -> bool:
     """Whether it has a type that Spark does not take for the number of an element."""
     return type_text(types.type_of(key)) not in (None, "TINYINT", "SMALLINT", "INT")
 
 
-def _field(node: exp.Dot, types: KnownTypes) -> Iterator[Problem]:
+def _check_field(node: exp.Dot, types: KnownTypes) -> Iterator[Problem]:
     """`a.b`, where `a` is no row, or one without `b`."""
     name, whole = node.expression.name, types.type_of(node.this)
-    if whole is None or not isinstance(node.expression, exp.Identifier) or _is_of_row(node):
+    if whole is None or not isinstance(node.expression, exp.Identifier) or _can_be_input(node):
         return
     place = node.expression.meta.get("start", start_of(node))
     owner = node.this.output_name
@@ -249,14 +256,14 @@ def _field(node: exp.Dot, types: KnownTypes) -> Iterator[Problem]:
         yield Problem("sql-unknown-column", text, place, "only a ROW has fields", name)
 
 
-def _is_of_row(node: exp.Dot) -> bool:
+def _can_be_input(node: exp.Dot) -> bool:
     """Whether `a` may be an input all the same: of a SEMI JOIN, or a row of a pattern."""
     name = node.this.output_name.casefold()
     inputs = {table.alias_or_name.casefold() for table in node.root().find_all(exp.Table, exp.Subquery)}
     return name in inputs or node.find_ancestor(exp.MatchRecognize) is not None
 
 
-def _one_of(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
+def _check_choice(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
     """Values of which one is taken; the first that does not go with the others is told."""
     values = [node.this, *node.expressions]
     known = [value for value in values if types.family_of(value) is not None]
@@ -265,7 +272,7 @@ def _one_of(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
         if len(found) == 1 or found == {"time", "date"}:
             continue
         if "text" in found and "nested" not in found and isinstance(node, exp.Coalesce):
-            yield from _as_number(node, [one, other], types)
+            yield from _check_text_number(node, [one, other], types)
             continue
         word = "COALESCE" if isinstance(node, exp.Coalesce) else written_name(node)
         shown = " and ".join(type_text(types.type_of(side)) or "a value" for side in (one, other))
@@ -274,7 +281,7 @@ def _one_of(node: exp.Expr, types: KnownTypes) -> Iterator[Problem]:
         return
 
 
-def _united(union: exp.SetOperation, types: KnownTypes) -> Iterator[Problem]:
+def _check_union(union: exp.SetOperation, types: KnownTypes) -> Iterator[Problem]:
     if union.args.get("by_name"):
         return
     left, right = union.left.unnest(), union.right.unnest()

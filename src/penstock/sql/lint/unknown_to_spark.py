@@ -26,28 +26,30 @@ _OPERATORS: Final = frozenset(
 _HINT: Final = "docs/sql.md tells which functions and operators there are"
 
 
-def strangers(query: Query) -> Iterator[Problem]:
+def find_spark_unknowns(query: Query) -> Iterator[Problem]:
     """Functions and operators that Spark lacks, after everything has been said in its words."""
     tokens = SPARK.tokenize(to_spark(query))
     for token, after in zip(tokens, [*tokens[1:], None], strict=True):
         word = token.text.upper()
         if token.token_type in _OPERATORS:
-            yield Problem("sql-unsupported", f"Spark has no operator {token.text}", _place_of(query, word), _HINT, word)
+            yield Problem(
+                "sql-unsupported", f"Spark has no operator {token.text}", _operator_offset(query, word), _HINT, word
+            )
             return
         called = token.token_type is TokenType.VAR and after is not None and after.token_type is TokenType.L_PAREN
         if called and word not in _KNOWN and not word.startswith(_OWN):
-            node = _caller(query, word)
+            node = _source_call(query, word)
             name = word if node is None else written_name(node)
             text = f"{name.lower()} cannot be said in Spark"
             yield Problem("sql-unsupported", text, 0 if node is None else start_of(node), _HINT, name)
             return
 
 
-def _caller(query: Query, word: str) -> exp.Expr | None:
+def _source_call(query: Query, word: str) -> exp.Expr | None:
     """What became a call of this name."""
     found = (node for node in query.tree.find_all(exp.Func) if pipeline_rule(node) is None)
     return next((node for node in found if node.sql(SPARK).partition("(")[0].upper() == word), None)
 
 
-def _place_of(query: Query, operator: str) -> int:
+def _operator_offset(query: Query, operator: str) -> int:
     return next((t.start for t in query.dialect.tokenize(query.text) if t.text.upper() == operator), 0)

@@ -10,14 +10,14 @@ from penstock.errors import did_you_mean
 from penstock.keyed.operators import OP
 from penstock.sql.analyze.window_columns import is_window_table
 from penstock.sql.parse.query import Problem, start_of
-from penstock.sql.parse.window_calls import made_windows
+from penstock.sql.parse.window_calls import select_windows
 from penstock.sql.parse.window_tvf import WINDOW_COLUMNS
 from penstock.sql.types.columns import Columns
 
 
-def unresolved(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[Problem]:
+def find_unresolved(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[Problem]:
     """Columns that none of the scope's sources has. Where a source is not known, nothing is claimed."""
-    sources = {alias.casefold(): _columns_of(source, inputs) for alias, source in _read_by(scope)}
+    sources = {alias.casefold(): _source_columns(source, inputs) for alias, source in _scope_sources(scope)}
     counts = {alias: Counter(map(str.casefold, columns or ())) for alias, columns in sources.items()}
     in_pattern = scope.expression.find(exp.MatchRecognize) is not None
     seen: set[tuple[str, str]] = set()
@@ -36,7 +36,7 @@ def unresolved(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[P
                 table = column.parts[1].name.casefold()
         if table and table not in sources:
             a_struct = any(columns is None or table in counts[alias] for alias, columns in sources.items())
-            if not a_struct and not _from_outside(table, scope):
+            if not a_struct and not _is_outer_alias(table, scope):
                 hint = did_you_mean(column.table, scope.sources, otherwise="inputs")
                 yield _problem(column, f"there is no input `{column.table}`", hint, column.table)
             continue
@@ -44,7 +44,7 @@ def unresolved(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[P
         if any(sources[alias] is None for alias in asked):
             continue
         matches = sum(counts[alias][column.name.casefold()] for alias in asked)
-        if matches == 1 or (table and matches) or _is_alias(column, scope) or _is_shared(column, scope):
+        if matches == 1 or (table and matches) or _is_output_alias(column, scope) or _is_using_column(column, scope):
             continue
         if matches > 1:
             text = f"column `{column.name}` is in several inputs"
@@ -56,26 +56,28 @@ def unresolved(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[P
             yield _problem(column, f"no input has a column `{column.name}`", hint, column.name)
 
 
-def names_in(scope: Scope, inputs: Mapping[str, Columns | None]) -> set[str] | None:
+def readable_names(scope: Scope, inputs: Mapping[str, Columns | None]) -> set[str] | None:
     """The names, folded, of all columns that a scope reads; None where a source is not known."""
-    found = [_columns_of(source, inputs) for _, source in _read_by(scope)]
+    found = [_source_columns(source, inputs) for _, source in _scope_sources(scope)]
     if any(columns is None for columns in found):
         return None
     return {name.casefold() for columns in found for name in columns or ()}
 
 
-def taken_window_names(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[Problem]:
+def window_name_clashes(scope: Scope, inputs: Mapping[str, Columns | None]) -> Iterator[Problem]:
     """A window over a table adds columns; what it reads must not have them already."""
     select = scope.expression
-    if isinstance(select, exp.Select) and is_window_table(select) and (made := made_windows(select)):
-        read = {name.casefold() for _, source in _read_by(scope) for name in _columns_of(source, inputs) or ()}
+    if isinstance(select, exp.Select) and is_window_table(select) and (made := select_windows(select)):
+        read = {
+            name.casefold() for _, source in _scope_sources(scope) for name in _source_columns(source, inputs) or ()
+        }
         if taken := [f"`{name}`" for name in WINDOW_COLUMNS if name in read]:
             text = f"a window adds {', '.join(taken)}, and what it is over has that already"
             hint = "give it another name there, with AS"
             yield Problem("window-invalid", text, start_of(made[0].node), hint)
 
 
-def _read_by(scope: Scope) -> Iterator[tuple[str, exp.Expr | Scope]]:
+def _scope_sources(scope: Scope) -> Iterator[tuple[str, exp.Expr | Scope]]:
     """What the scope reads, by alias: not every CTE that it could."""
     selected = scope.selected_sources
     return ((alias, source) for alias, (_, source) in selected.items()) if selected else iter(scope.sources.items())
@@ -85,20 +87,20 @@ def _problem(column: exp.Column, text: str, hint: str | None, subject: str) -> P
     return Problem("sql-unknown-column", text, column.this.meta.get("start", 0), hint, subject)
 
 
-def _columns_of(source: exp.Expr | Scope, inputs: Mapping[str, Columns | None]) -> list[str] | None:
+def _source_columns(source: exp.Expr | Scope, inputs: Mapping[str, Columns | None]) -> list[str] | None:
     if isinstance(source, exp.Table):
         columns = inputs.get(source.name)
         return None if columns is None else [c.name for c in columns]
     if isinstance(source, Scope) and isinstance(source.expression, exp.Query):
         named = getattr(source.expression.parent, "alias_column_names", None)
-        return list(named) if named else _outputs(source, inputs)
+        return list(named) if named else _output_names(source, inputs)
     return None
 
 
-def _outputs(scope: Scope, inputs: Mapping[str, Columns | None]) -> list[str] | None:
+def _output_names(scope: Scope, inputs: Mapping[str, Columns | None]) -> list[str] | None:
     """The outputs of a subquery or CTE, stars included where their source is known."""
     if isinstance(scope.expression, exp.SetOperation):
-        return _outputs(scope.set_operation_scopes[0], inputs) if scope.set_operation_scopes else None
+        return _output_names(scope.set_operation_scopes[0], inputs) if scope.set_operation_scopes else None
     names: list[str] = []
     selects: list[exp.Expr] = getattr(scope.expression, "selects", [])
     for projection in selects:
@@ -106,30 +108,30 @@ def _outputs(scope: Scope, inputs: Mapping[str, Columns | None]) -> list[str] | 
             names.append(projection.alias_or_name)
             continue
         table = projection.table.casefold() if isinstance(projection, exp.Column) else None
-        for alias, source in _read_by(scope):
+        for alias, source in _scope_sources(scope):
             if table is None or alias.casefold() == table:
-                columns = _columns_of(source, inputs)
+                columns = _source_columns(source, inputs)
                 if columns is None:
                     return None
                 names.extend(columns)
     return names
 
 
-def _from_outside(alias: str, scope: Scope) -> bool:
+def _is_outer_alias(alias: str, scope: Scope) -> bool:
     """Whether a subquery reaches for an input of the query around it."""
     parent = scope.parent
     if parent is None:
         return False
-    return alias in {name.casefold() for name in parent.sources} or _from_outside(alias, parent)
+    return alias in {name.casefold() for name in parent.sources} or _is_outer_alias(alias, parent)
 
 
-def _is_shared(column: exp.Column, scope: Scope) -> bool:
+def _is_using_column(column: exp.Column, scope: Scope) -> bool:
     """Whether JOIN … USING makes one column of two."""
     joins = scope.expression.args.get("joins") or ()
     return any(column.name.casefold() == i.name.casefold() for join in joins for i in join.args.get("using") or ())
 
 
-def _is_alias(column: exp.Column, scope: Scope) -> bool:
+def _is_output_alias(column: exp.Column, scope: Scope) -> bool:
     """Whether a plain name stands for an output: GROUP BY, HAVING and ORDER BY may use one, WHERE may not."""
     select = scope.expression
     if column.table or not isinstance(select, exp.Select):

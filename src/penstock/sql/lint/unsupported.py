@@ -19,7 +19,7 @@ from penstock.sql.types.wide_decimals import MOST_DIGITS
 _DECIMAL_DIGITS: Final = 38
 
 
-def pitfalls(query: Query) -> Iterator[Problem]:
+def find_unsupported(query: Query) -> Iterator[Problem]:
     rules = {**_RULES, **(_FLINK_RULES if query.dialect is PROJECT else {})}
     for node in query.tree.walk():
         for kind, rule in rules.items():
@@ -30,26 +30,30 @@ def pitfalls(query: Query) -> Iterator[Problem]:
 # Functions
 
 
-def _called(node: exp.Expr) -> Iterator[Problem]:
+def _check_function(node: exp.Expr) -> Iterator[Problem]:
     name = called_name(node).upper()
-    if name in _PATTERNS and len(given := _given(node)) > 1:
-        yield from _pattern(node, given[1])
-    if is_aggregate(node) and not isinstance(node, exp.Count) and any(isinstance(a, exp.Star) for a in _given(node)):
+    if name in _PATTERNS and len(given := _arguments(node)) > 1:
+        yield from _check_pattern(node, given[1])
+    if (
+        is_aggregate(node)
+        and not isinstance(node, exp.Count)
+        and any(isinstance(a, exp.Star) for a in _arguments(node))
+    ):
         word = written_name(node)
-        yield Problem("sql-argument", f"{word}(*) is of no column", _start(node), f"write {word}(column)", word)
+        yield Problem("sql-argument", f"{word}(*) is of no column", _call_offset(node), f"write {word}(column)", word)
 
 
-def _given(call: exp.Expr) -> list[exp.Expr]:
+def _arguments(call: exp.Expr) -> list[exp.Expr]:
     return call.expressions if isinstance(call, exp.Anonymous) else list(call.iter_expressions())
 
 
-def _counted(count: exp.Expr) -> Iterator[Problem]:
+def _check_count(count: exp.Expr) -> Iterator[Problem]:
     if count.expressions:
         hint = "write COUNT(*), or COUNT(DISTINCT a, b) for different pairs"
-        yield Problem("sql-argument", "COUNT takes one column", _start(count), hint, "COUNT")
+        yield Problem("sql-argument", "COUNT takes one column", _call_offset(count), hint, "COUNT")
 
 
-def _listed(call: exp.Expr) -> Iterator[Problem]:
+def _check_listagg(call: exp.Expr) -> Iterator[Problem]:
     separator = call.args.get("separator")
     if separator is not None and separator.find(exp.Column) is not None:
         hint = "write a text: LISTAGG(name, '; ')"
@@ -70,19 +74,19 @@ _PARTS: Final = (_LENGTHS - {"MICROSECOND"}) | {
 """What can be taken out of a time."""
 
 
-def _counted_in(node: exp.Expr) -> Iterator[Problem]:
-    yield from _unit(node, node.args.get("unit"), _LENGTHS)
+def _check_time_unit(node: exp.Expr) -> Iterator[Problem]:
+    yield from _check_unit(node, node.args.get("unit"), _LENGTHS)
 
 
-def _extracted(node: exp.Expr) -> Iterator[Problem]:
-    yield from _unit(node, node.this, _PARTS)
+def _check_extract(node: exp.Expr) -> Iterator[Problem]:
+    yield from _check_unit(node, node.this, _PARTS)
 
 
-def _rounded(node: exp.Expr) -> Iterator[Problem]:
-    yield from _unit(node, node.args.get("to"), _LENGTHS)
+def _check_rounding(node: exp.Expr) -> Iterator[Problem]:
+    yield from _check_unit(node, node.args.get("to"), _LENGTHS)
 
 
-def _unit(node: exp.Expr, unit: object, known: frozenset[str]) -> Iterator[Problem]:
+def _check_unit(node: exp.Expr, unit: object, known: frozenset[str]) -> Iterator[Problem]:
     if isinstance(unit, exp.Var) and (word := unit.name.upper()) not in known and word.removesuffix("S") not in known:
         hint = did_you_mean(word, sorted(known), otherwise="units")
         yield Problem("sql-argument", f"`{unit.name}` is no unit of time", start_of(node), hint, unit.name)
@@ -91,7 +95,7 @@ def _unit(node: exp.Expr, unit: object, known: frozenset[str]) -> Iterator[Probl
 # Types and constants
 
 
-def _type(node: exp.Expr) -> Iterator[Problem]:
+def _check_decimal(node: exp.Expr) -> Iterator[Problem]:
     if isinstance(node, exp.DataType) and (wrong := wrong_digits(node, MOST_DIGITS)) is not None:
         holder = node.find_ancestor(exp.Cast)
         yield Problem("sql-argument", wrong[0], 0 if holder is None else start_of(holder), wrong[1], "DECIMAL")
@@ -108,7 +112,7 @@ _WORDS: Final = frozenset({"epoch", "now", "today", "tomorrow", "yesterday"})
 _DAY: Final = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](.*))?")
 
 
-def _constant(node: exp.Expr) -> Iterator[Problem]:
+def _check_time_literal(node: exp.Expr) -> Iterator[Problem]:
     """`DATE 'nope'`. What only Spark can read, such as a region behind the time, is left to it."""
     text = node.this.name if isinstance(node.this, exp.Literal) and node.this.is_string else None
     found = _READERS.get(node.to.this) if type(node) is exp.Cast else None
@@ -132,7 +136,7 @@ def _number(node: exp.Expr) -> Iterator[Problem]:
     """`1e400`, which is no DOUBLE: Spark refuses the whole query over it."""
     text = node.name
     if isinstance(node, exp.Literal) and node.is_number and "e" in text.casefold() and math.isinf(_as_float(text)):
-        yield Problem("sql-argument", f"{_shortened(text)} is beyond every DOUBLE", _start(node), None, text)
+        yield Problem("sql-argument", f"{_shortened(text)} is beyond every DOUBLE", _call_offset(node), None, text)
 
 
 def _digits(node: exp.Expr) -> Iterator[Problem]:
@@ -142,7 +146,7 @@ def _digits(node: exp.Expr) -> Iterator[Problem]:
         digits = len(text.replace(".", "").lstrip("0"))
         if digits > _DECIMAL_DIGITS:
             said = f"{_shortened(text)} has {digits} digits, and numbers have at most {_DECIMAL_DIGITS}"
-            yield Problem("sql-argument", said, _start(node), "write it with an exponent, as a DOUBLE", text)
+            yield Problem("sql-argument", said, _call_offset(node), "write it with an exponent, as a DOUBLE", text)
 
 
 def _as_float(text: str) -> float:
@@ -165,11 +169,11 @@ _PATTERNS: Final = frozenset(
 _UNBALANCED: Final = ("unterminated character set", "missing ), unterminated subpattern", "unbalanced parenthesis")
 
 
-def _matched(node: exp.Expr) -> Iterator[Problem]:
-    yield from _pattern(node, node.expression)
+def _check_regexp(node: exp.Expr) -> Iterator[Problem]:
+    yield from _check_pattern(node, node.expression)
 
 
-def _pattern(node: exp.Expr, pattern: exp.Expr) -> Iterator[Problem]:
+def _check_pattern(node: exp.Expr, pattern: exp.Expr) -> Iterator[Problem]:
     """Brackets without their other half. Beyond that, patterns of Java are others than those of Python."""
     if not isinstance(pattern, exp.Literal) or not pattern.is_string or r"\Q" in pattern.name:
         return
@@ -180,13 +184,13 @@ def _pattern(node: exp.Expr, pattern: exp.Expr) -> Iterator[Problem]:
         if error.msg in _UNBALANCED:
             text = f"'{pattern.name}' is no regular expression: a bracket has no other half"
             hint = r"close it, or write a backslash before it to mean the bracket itself"
-            yield Problem("sql-argument", text, _start(node), hint, pattern.name)
+            yield Problem("sql-argument", text, _call_offset(node), hint, pattern.name)
 
 
 # Statements
 
 
-def _named(ctes: exp.Expr) -> Iterator[Problem]:
+def _check_ctes(ctes: exp.Expr) -> Iterator[Problem]:
     seen: set[str] = set()
     for cte in ctes.expressions:
         if cte.alias.casefold() in seen:
@@ -197,35 +201,35 @@ def _named(ctes: exp.Expr) -> Iterator[Problem]:
         seen.add(cte.alias.casefold())
 
 
-def _unnested(node: exp.Expr) -> Iterator[Problem]:
+def _check_unnest(node: exp.Expr) -> Iterator[Problem]:
     offset, alias = node.args.get("offset"), node.args.get("alias")
     if offset and (not isinstance(offset, exp.Identifier) or alias is None or not alias.columns):
         hint = "name the columns, the number last: AS u(element, number)"
         yield Problem("sql-argument", "the columns of WITH ORDINALITY have no names", offset_of(node), hint, "UNNEST")
 
 
-def _start(node: exp.Expr) -> int:
+def _call_offset(node: exp.Expr) -> int:
     start = node.meta.get("start")
     return start if isinstance(start, int) else start_of(node)
 
 
-_Rules: TypeAlias = Mapping[type[exp.Expr], Callable[[exp.Expr], Iterator[Problem]]]
-_RULES: Final[_Rules] = {
-    exp.Func: _called,
-    exp.Count: _counted,
-    exp.GroupConcat: _listed,
-    exp.DataType: _type,
-    exp.Cast: _constant,
+_RulesByClass: TypeAlias = Mapping[type[exp.Expr], Callable[[exp.Expr], Iterator[Problem]]]
+_RULES: Final[_RulesByClass] = {
+    exp.Func: _check_function,
+    exp.Count: _check_count,
+    exp.GroupConcat: _check_listagg,
+    exp.DataType: _check_decimal,
+    exp.Cast: _check_time_literal,
     exp.Literal: _number,
-    exp.RegexpLike: _matched,
-    exp.With: _named,
+    exp.RegexpLike: _check_regexp,
+    exp.With: _check_ctes,
 }
-_FLINK_RULES: Final[_Rules] = {
-    exp.TimestampDiff: _counted_in,
-    exp.TimestampAdd: _counted_in,
-    exp.Extract: _extracted,
-    exp.Floor: _rounded,
-    exp.Ceil: _rounded,
-    exp.Unnest: _unnested,
+_FLINK_RULES: Final[_RulesByClass] = {
+    exp.TimestampDiff: _check_time_unit,
+    exp.TimestampAdd: _check_time_unit,
+    exp.Extract: _check_extract,
+    exp.Floor: _check_rounding,
+    exp.Ceil: _check_rounding,
+    exp.Unnest: _check_unnest,
     exp.Literal: _digits,
 }

@@ -6,29 +6,29 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.sql.analyze.statefulness import place_of
+from penstock.sql.analyze.statefulness import keyword_offset
 from penstock.sql.catalog.pipeline_functions import OPTIONS, PIPELINE_TABLE
 from penstock.sql.parse.dialects import PIPELINE
 from penstock.sql.parse.query import Problem, Query, start_of
-from penstock.sql.rewrite.pipeline_datetime import PARTS, part_of, width_of
+from penstock.sql.rewrite.pipeline_datetime import PARTS, extract_template, interval_micros
 from penstock.sql.types.arrow_types import arrow_type
 from penstock.sql.types.columns import SPARK_HAS
-from penstock.sql.types.int256 import wide_of
+from penstock.sql.types.int256 import wide_type
 from penstock.sql.types.wide_decimals import MOST_DIGITS
 
 
-def misused(query: Query) -> Iterator[Problem]:
+def find_pipeline_misuses(query: Query) -> Iterator[Problem]:
     """Forms and arguments that cannot be said in Spark."""
     for node in query.tree.find_all(exp.With, exp.Star, exp.Cast, exp.Extract, exp.SimilarTo, exp.Anonymous):
         match node:
             case exp.With() if node.args.get("recursive"):
-                hint, place = "a transform projects, filters and unites", place_of(query, "WITH RECURSIVE", 0)
+                hint, place = "a transform projects, filters and unites", keyword_offset(query, "WITH RECURSIVE", 0)
                 yield Problem("sql-unsupported", "unsupported plan: WITH RECURSIVE", place, hint, "WITH RECURSIVE")
             case exp.Star():
-                yield from _star(node)
+                yield from _check_star(node)
             case exp.Cast():
-                yield from _cast(node)
-            case exp.Extract() if part_of(node) is None:
+                yield from _check_cast(node)
+            case exp.Extract() if extract_template(node) is None:
                 hint = f"take one of {', '.join(PARTS).lower()}"
                 text = f"{node.name.lower()} of a time cannot be told here"
                 yield Problem("sql-unsupported", text, start_of(node), hint, "EXTRACT")
@@ -37,12 +37,12 @@ def misused(query: Query) -> Iterator[Problem]:
                 text = "the pattern of SIMILAR TO must be written out"
                 yield Problem("sql-unsupported", text, start_of(node), hint, "SIMILAR TO")
             case exp.Anonymous() if node.name.upper() in PIPELINE_TABLE:
-                yield from _arguments(node, node.name.upper())
+                yield from _check_arguments(node, node.name.upper())
             case _:
                 pass
 
 
-def _star(star: exp.Star) -> Iterator[Problem]:
+def _check_star(star: exp.Star) -> Iterator[Problem]:
     for clause in ("replace", "rename"):
         if star.args.get(clause):
             text = f"Spark has no * {clause.upper()}"
@@ -62,10 +62,10 @@ _WAYS: Final = {
 }
 
 
-def _cast(cast: exp.Cast) -> Iterator[Problem]:
+def _check_cast(cast: exp.Cast) -> Iterator[Problem]:
     for kind in cast.to.find_all(exp.DataType):
         written = kind.this is exp.DType.INTERVAL and isinstance(cast.this, exp.Literal)
-        if kind.this not in SPARK_HAS and not written and wide_of(kind) is None:
+        if kind.this not in SPARK_HAS and not written and wide_type(kind) is None:
             text = f"Spark has no type {kind.sql(PIPELINE)}"
             yield Problem("sql-argument", text, start_of(cast), _WAYS.get(kind.this, "write STRING"), "CAST")
             return
@@ -74,7 +74,7 @@ def _cast(cast: exp.Cast) -> Iterator[Problem]:
 _PATH: Final = re.compile(r"""\$(?:\.(?!\*)[^.\[]+|\[\d{1,9}\]|\['[^']*'\]|\["[^"]*"\])*""")
 
 
-def _arguments(call: exp.Anonymous, word: str) -> Iterator[Problem]:
+def _check_arguments(call: exp.Anonymous, word: str) -> Iterator[Problem]:
     """Arguments that must be written out, and what may be written."""
     function, name = PIPELINE_TABLE[word], call.name.lower()
     for place, argument in enumerate(call.expressions):
@@ -86,13 +86,13 @@ def _arguments(call: exp.Anonymous, word: str) -> Iterator[Problem]:
             yield Problem(
                 "sql-argument", f"argument {place + 1} of {name} is none that there is", start_of(call), hint, name
             )
-        elif function.kind_of(place) == "literal" and written is None:
+        elif function.argument_kind(place) == "literal" and written is None:
             text = f"argument {place + 1} of {name} must be written out"
             yield Problem("sql-argument", text, start_of(call), "write a text in single quotes", name)
-    yield from _special(call, word, name)
+    yield from _check_special(call, word, name)
 
 
-def _special(call: exp.Anonymous, word: str, name: str) -> Iterator[Problem]:
+def _check_special(call: exp.Anonymous, word: str, name: str) -> Iterator[Problem]:
     given = call.expressions
     if word in _PATHS and len(given) > 1 and isinstance(given[1], exp.Literal) and not _PATH.fullmatch(given[1].name):
         hint = "a path is made of $, .key, [0] and ['key']"
@@ -100,7 +100,7 @@ def _special(call: exp.Anonymous, word: str, name: str) -> Iterator[Problem]:
     if word in ("JSON_OBJECT", "JSON_OBJECT_ABSENT_ON_NULL") and len(given) % 2:
         text = f"{name} takes keys and values in turn, and is given {len(given)} argument{'s' * (len(given) > 1)}"
         yield Problem("sql-argument", text, start_of(call), f"it is written {name}('key', value, …)", name)
-    if word == "DATE_BIN" and given and width_of(given[0]) is None:
+    if word == "DATE_BIN" and given and interval_micros(given[0]) is None:
         text = "the first argument of date_bin must be a length of time without months"
         yield Problem("sql-argument", text, start_of(call), "write INTERVAL '15 minutes'", name)
     if word == "ARROW_CAST" and len(given) == 2 and arrow_type(given[1].name) is None:

@@ -17,7 +17,7 @@ _HINT: Final = "docs/sql.md lists what a query can be made of"
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ForbiddenForm:
     """A node that may not stand in a query, and why."""
 
     node: exp.Expr
@@ -116,71 +116,71 @@ _JOIN_HINTS: Final = frozenset(
 )  # fmt: skip
 
 
-def refusals(tree: exp.Expr) -> Iterator[Refusal]:
+def forbidden_forms(tree: exp.Expr) -> Iterator[ForbiddenForm]:
     """The parts of a query that are not on the list."""
     for node in tree.walk():
         if isinstance(node, exp.Func):
-            yield from _function(node)
+            yield from _check_function(node)
         elif (parts := _CLAUSES.get(type(node))) is not None:
-            yield from _clause(node, parts)
+            yield from _check_clause(node, parts)
         elif type(node) not in _PARTS:
-            yield _form(node)
+            yield _forbidden_form(node)
         elif isinstance(node, exp.Dot) and isinstance(node.expression, exp.Func):
             name = called_name(node.expression) or class_name(type(node.expression))
-            yield Refusal(
+            yield ForbiddenForm(
                 node, f"`{name}` stands behind a dot, and functions have no path", name, "write its name alone"
             )
         elif isinstance(node, exp.Version) and node.name.upper() != "TIMESTAMP":
-            yield Refusal(node, f"{node.name.upper()} AS OF is not supported", "VERSION")
+            yield ForbiddenForm(node, f"{node.name.upper()} AS OF is not supported", "VERSION")
 
 
-def _function(node: exp.Func) -> Iterator[Refusal]:
+def _check_function(node: exp.Func) -> Iterator[ForbiddenForm]:
     name = called_name(node).upper()
     if name in UNSAFE_FUNCTIONS:
         hint = "use a function of SQL; docs/sql.md lists them"
-        yield Refusal(node, f"{name} {UNSAFE_FUNCTIONS[name]}, which is not allowed", name, hint)
+        yield ForbiddenForm(node, f"{name} {UNSAFE_FUNCTIONS[name]}, which is not allowed", name, hint)
     elif name in _LONGEST and len(list(node.iter_expressions())) > _LONGEST[name]:
         text = f"{name} takes no options here: they may name files of this machine"
-        yield Refusal(node, text, name, f"leave out what stands behind argument {_LONGEST[name]}")
+        yield ForbiddenForm(node, text, name, f"leave out what stands behind argument {_LONGEST[name]}")
     elif not name and type(node) not in _UNNAMED:
-        yield _form(node)
+        yield _forbidden_form(node)
 
 
-def _clause(node: exp.Expr, parts: frozenset[str]) -> Iterator[Refusal]:
+def _check_clause(node: exp.Expr, parts: frozenset[str]) -> Iterator[ForbiddenForm]:
     for part, value in node.args.items():
         if value and part not in parts:
             word = _CLAUSE_WORDS.get(part, part.rstrip("_").upper())
-            yield Refusal(node, f"{word} is not supported", word)
+            yield ForbiddenForm(node, f"{word} is not supported", word)
     match node:
         case exp.Table() if not isinstance(node.this, exp.Identifier):
             word = called_name(node.this) or node.this.key
             text = f"`{word}` stands where a table belongs, and only sources, models and subqueries can be read"
-            yield Refusal(node, text, word, "read a source or a model; UNNEST(…) makes rows of an array")
+            yield ForbiddenForm(node, text, word, "read a source or a model; UNNEST(…) makes rows of an array")
         case exp.Lateral() if not isinstance(node.this, _GENERATORS):
-            yield Refusal(node, "LATERAL takes a subquery or a function that makes rows", "LATERAL")
+            yield ForbiddenForm(node, "LATERAL takes a subquery or a function that makes rows", "LATERAL")
         case exp.Select():
-            yield from _hints(node)
+            yield from _check_hints(node)
         case _:
             pass
 
 
-def _hints(select: exp.Select) -> Iterator[Refusal]:
+def _check_hints(select: exp.Select) -> Iterator[ForbiddenForm]:
     hint = select.args.get("hint")
     for entry in hint.expressions if hint is not None else ():
         name = (called_name(entry) or entry.name).upper()
         if not isinstance(entry, exp.JoinHint) or name not in _JOIN_HINTS:
             text = f"the hint {name or entry.sql()} is not supported"
-            yield Refusal(entry, text, name, "leave it out; a hint for a join is written /*+ BROADCAST(name) */")
+            yield ForbiddenForm(entry, text, name, "leave it out; a hint for a join is written /*+ BROADCAST(name) */")
 
 
-def _form(node: exp.Expr) -> Refusal:
+def _forbidden_form(node: exp.Expr) -> ForbiddenForm:
     match node:
         case exp.QueryTransform():
             text = "TRANSFORM … USING starts a program, which is not allowed"
-            return Refusal(node, text, "TRANSFORM", "use functions of SQL; docs/sql.md lists them")
+            return ForbiddenForm(node, text, "TRANSFORM", "use functions of SQL; docs/sql.md lists them")
         case exp.Placeholder() | exp.Parameter() | exp.SessionParameter():
             text = f"`{node.sql()}` is a parameter, and nothing gives it a value"
-            return Refusal(node, text, node.name, 'write the value itself, or {{ var("name") }}')
+            return ForbiddenForm(node, text, node.name, 'write the value itself, or {{ var("name") }}')
         case _:
             name = class_name(type(node))
-            return Refusal(node, f"{name} is not supported", name)
+            return ForbiddenForm(node, f"{name} is not supported", name)

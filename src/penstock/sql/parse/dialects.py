@@ -12,9 +12,9 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.tokenizer_core import Token, TokenType
 
 from penstock.sql.catalog.pipeline_functions import PIPELINE_TABLE
-from penstock.sql.parse.flink_tokenizer import REWORDED, as_spark_reads
-from penstock.sql.parse.window_tvf import WINDOW_WORDS, as_subqueries
-from penstock.sql.types.flink_inference import METADATA, annotate_division, annotate_part, calls_by
+from penstock.sql.parse.flink_tokenizer import REWORDED, adapt_tokens
+from penstock.sql.parse.window_tvf import WINDOW_WORDS, expand_window_tables
+from penstock.sql.types.flink_inference import METADATA, annotate_division, annotate_time_part, call_annotator
 
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)  # what it has to say is said as diagnostics
 
@@ -29,10 +29,10 @@ class CompiledSpark(Spark):
 
     def tokenize(self, sql: str, dialect: DialectType = None) -> list[Token]:
         tokens = self.tokenizer(dialect).tokenize(sql)
-        return _with_window_calls(tokens) if "window(" in sql.lower() else tokens
+        return _retype_window_calls(tokens) if "window(" in sql.lower() else tokens
 
 
-def _with_window_calls(tokens: list[Token]) -> list[Token]:
+def _retype_window_calls(tokens: list[Token]) -> list[Token]:
     """Words of Spark SQL in which `WINDOW(` is a call of a function like any other."""
     calls = [
         token.token_type is TokenType.WINDOW and behind.token_type is TokenType.L_PAREN
@@ -72,8 +72,8 @@ class Flink(Spark):
         """
         tokens, words = self.tokenizer(dialect).tokenize(sql), set(_WORD.findall(sql.upper()))
         if not words.isdisjoint(WINDOW_WORDS):
-            tokens = as_subqueries(tokens)
-        return tokens if words.isdisjoint(REWORDED) else as_spark_reads(tokens)
+            tokens = expand_window_tables(tokens)
+        return tokens if words.isdisjoint(REWORDED) else adapt_tokens(tokens)
 
 
 class Pipelines(Postgres):
@@ -83,16 +83,16 @@ class Pipelines(Postgres):
     INDEX_OFFSET = 0  # `_element` of `pipeline_calls` counts from 1
     EXPRESSION_METADATA = {
         **Postgres.EXPRESSION_METADATA,
-        exp.Anonymous: {"annotator": calls_by(PIPELINE_TABLE)},
+        exp.Anonymous: {"annotator": call_annotator(PIPELINE_TABLE)},
         exp.ArraySize: {"returns": exp.DType.INT},
         exp.Div: {"annotator": annotate_division},
-        exp.Extract: {"annotator": annotate_part},
+        exp.Extract: {"annotator": annotate_time_part},
     }
 
     def tokenize(self, sql: str, dialect: DialectType = None) -> list[Token]:
         """As in `Flink`, the parser cannot be taught more."""
         tokens = self.tokenizer(dialect).tokenize(sql)
-        return tokens if PIPELINE_TABLE.keys().isdisjoint(_WORD.findall(sql.upper())) else _marked(tokens)
+        return tokens if PIPELINE_TABLE.keys().isdisjoint(_WORD.findall(sql.upper())) else _mark_calls(tokens)
 
     def parse(self, sql: str, **opts: Any) -> list[exp.Expr | None]:
         statements = super().parse(sql, **opts)
@@ -100,11 +100,11 @@ class Pipelines(Postgres):
             for node in statement.find_all(exp.Anonymous) if statement is not None else ():
                 node.set("this", node.name.removesuffix(_MARK))
             for some in list(statement.find_all(exp.Any)) if statement is not None else ():
-                _look_through(some)
+                _rewrite_any(some)
         return statements
 
 
-def _look_through(some: exp.Any) -> None:
+def _rewrite_any(some: exp.Any) -> None:
     """`value = ANY(list)` as a call."""
     compared, given = some.parent, some.this
     if isinstance(compared, exp.EQ) and some.arg_key == "expression" and isinstance(given, exp.Paren):
@@ -115,7 +115,7 @@ _MARK: Final = "\N{MIDDLE DOT}"
 """Behind the name of a function that the parser is not to recognise."""
 
 
-def _marked(tokens: list[Token]) -> list[Token]:
+def _mark_calls(tokens: list[Token]) -> list[Token]:
     """The words of a text; functions of pipelines are marked, whatever else their names may mean."""
     found: list[Token] = []
     for token in tokens:
@@ -136,7 +136,7 @@ class _Template(Flink):
     """Spark SQL that is written here: functions stay as they are, and a backslash is a backslash."""
 
     def tokenize(self, sql: str, dialect: DialectType = None) -> list[Token]:
-        return as_spark_reads(self.tokenizer(dialect).tokenize(sql), keeps=bool)
+        return adapt_tokens(self.tokenizer(dialect).tokenize(sql), keeps=bool)
 
 
 PROJECT: Final[Dialect] = Flink()
@@ -145,6 +145,6 @@ PIPELINE: Final[Dialect] = Pipelines()
 SPARK: Final[Dialect] = CompiledSpark()
 
 
-def quoted(name: str) -> str:
+def quote_spark_identifier(name: str) -> str:
     """A name as an identifier, in the quotes of Flink and Spark."""
     return "`" + name.replace("`", "``") + "`"

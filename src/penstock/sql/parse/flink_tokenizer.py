@@ -25,7 +25,7 @@ _CLOSE: Final = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET})
 
 
 @dataclass(slots=True)
-class _Call:
+class _OpenBracket:
     """A bracket that is open: the function it belongs to, and the clause that has begun in it."""
 
     name: str
@@ -33,10 +33,10 @@ class _Call:
     in_type: bool = False
 
 
-def as_spark_reads(tokens: list[Token], keeps: Callable[[str], bool] = TABLE.__contains__) -> list[Token]:
+def adapt_tokens(tokens: list[Token], keeps: Callable[[str], bool] = TABLE.__contains__) -> list[Token]:
     """`keeps` tells the functions that the parser is to leave as they are."""
     found: list[Token] = []
-    open_calls: list[_Call] = []
+    open_calls: list[_OpenBracket] = []
     skipped = 0
     for at, token in enumerate(tokens):
         if skipped:
@@ -46,20 +46,20 @@ def as_spark_reads(tokens: list[Token], keeps: Callable[[str], bool] = TABLE.__c
         if kind is TokenType.L_PAREN and _is_precision(found):
             skipped = 2  # that of an interval says nothing
         elif kind in _OPEN:
-            name = _called(found, kind)
-            open_calls.append(_Call(name))
-            found.append(_like(token, TokenType.L_PAREN, "(") if name == "MAP" else token)
+            name = _call_name(found, kind)
+            open_calls.append(_OpenBracket(name))
+            found.append(_derive_token(token, TokenType.L_PAREN, "(") if name == "MAP" else token)
         elif kind in _CLOSE and open_calls:
             call = open_calls.pop()
             if call.in_type:
-                found.append(_like(token, TokenType.R_PAREN, ")"))
+                found.append(_derive_token(token, TokenType.R_PAREN, ")"))
             if keeps(call.name):
                 token.comments.append(exp.SQLGLOT_ANONYMOUS)
-            found.append(_like(token, TokenType.R_PAREN, ")") if call.name == "MAP" else token)
+            found.append(_derive_token(token, TokenType.R_PAREN, ")") if call.name == "MAP" else token)
         elif open_calls and open_calls[-1].name in _JSON:
-            skipped = _clause(tokens, at, found, open_calls[-1])
+            skipped = _append_clause(tokens, at, found, open_calls[-1])
         elif kind in _PLAIN and not (found and found[-1].token_type in _NAMED):
-            found.append(_renamed(token, tokens, at))
+            found.append(_rename_word(token, tokens, at))
         else:
             found.append(token)
     return found
@@ -70,12 +70,12 @@ _NAMED: Final = frozenset({TokenType.DOT, TokenType.ALIAS})
 """After these comes a name, whatever it is."""
 
 
-def _renamed(token: Token, tokens: list[Token], at: int) -> Token:
+def _rename_word(token: Token, tokens: list[Token], at: int) -> Token:
     word = token.text.upper()
     if word == "LOCALTIMESTAMP":
-        return _like(token, TokenType.CURRENT_TIMESTAMP, "CURRENT_TIMESTAMP")
-    if word == "CEILING" and _word(tokens, at + 1) == "(":
-        return _like(token, TokenType.VAR, "CEIL")
+        return _derive_token(token, TokenType.CURRENT_TIMESTAMP, "CURRENT_TIMESTAMP")
+    if word == "CEILING" and _upper_word(tokens, at + 1) == "(":
+        return _derive_token(token, TokenType.VAR, "CEIL")
     return token
 
 
@@ -84,7 +84,7 @@ def _is_precision(before: list[Token]) -> bool:
     return len(before) > 2 and before[-2].token_type is TokenType.STRING and before[-3].token_type is TokenType.INTERVAL
 
 
-def _called(before: list[Token], bracket: TokenType) -> str:
+def _call_name(before: list[Token], bracket: TokenType) -> str:
     """The name before a bracket, if that makes it a call."""
     if not before or (len(before) > 1 and before[-2].token_type is TokenType.DOT):
         return ""
@@ -94,58 +94,58 @@ def _called(before: list[Token], bracket: TokenType) -> str:
     return name
 
 
-def _clause(tokens: list[Token], at: int, found: list[Token], call: _Call) -> int:
+def _append_clause(tokens: list[Token], at: int, found: list[Token], call: _OpenBracket) -> int:
     """Put the word at a place into `found`; the number of words after it that are said with it."""
     token = tokens[at]
     word = token.text.upper()
     if token.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
         found.append(token)
         return 0
-    if word == "ON" and call.default_at is not None and _word(tokens, at + 1) in _EVENTS:
-        found[call.default_at] = _like(found[call.default_at], TokenType.VAR, _word(tokens, at + 1))
+    if word == "ON" and call.default_at is not None and _upper_word(tokens, at + 1) in _EVENTS:
+        found[call.default_at] = _derive_token(found[call.default_at], TokenType.VAR, _upper_word(tokens, at + 1))
         call.default_at = None
         return 1
     if word == "RETURNING":
-        _begin(found, token, call, "RETURNING")
+        _begin_argument(found, token, call, "RETURNING")
         spelled = ((TokenType.VAR, "CAST"), (TokenType.L_PAREN, "("), (TokenType.NULL, "NULL"), (TokenType.ALIAS, "AS"))
-        found.extend(_like(token, *word) for word in spelled)
+        found.extend(_derive_token(token, *word) for word in spelled)
         call.in_type = True
         return 0
     if word == "DEFAULT":
-        _begin(found, token, call, "")
+        _begin_argument(found, token, call, "")
         call.default_at = len(found) - 2
         return 0
     for words in (1, 2) if call.default_at is None else ():
-        choice = " ".join(_word(tokens, at + n) for n in range(words))
-        event = _word(tokens, at + words + 1)
-        if choice in _CHOICES and _word(tokens, at + words) == "ON" and event in _EVENTS:
-            _begin(found, token, call, "NULLS" if event == "NULL" else event)
-            found.append(_like(token, TokenType.STRING, choice) if choice != "NULL" else token)
+        choice = " ".join(_upper_word(tokens, at + n) for n in range(words))
+        event = _upper_word(tokens, at + words + 1)
+        if choice in _CHOICES and _upper_word(tokens, at + words) == "ON" and event in _EVENTS:
+            _begin_argument(found, token, call, "NULLS" if event == "NULL" else event)
+            found.append(_derive_token(token, TokenType.STRING, choice) if choice != "NULL" else token)
             return words + 1
     if word in ("WITH", "WITHOUT"):
-        last = next((n for n in range(1, 4) if _word(tokens, at + n) == "WRAPPER"), None)
+        last = next((n for n in range(1, 4) if _upper_word(tokens, at + n) == "WRAPPER"), None)
         if last is not None:
-            _begin(found, token, call, "WRAPPER")
-            said = "NEVER" if word == "WITHOUT" else _word(tokens, at + 1)
-            found.append(_like(token, TokenType.STRING, said))
+            _begin_argument(found, token, call, "WRAPPER")
+            said = "NEVER" if word == "WITHOUT" else _upper_word(tokens, at + 1)
+            found.append(_derive_token(token, TokenType.STRING, said))
             return last
     found.append(token)
     return 0
 
 
-def _begin(found: list[Token], token: Token, call: _Call, name: str) -> None:
+def _begin_argument(found: list[Token], token: Token, call: _OpenBracket, name: str) -> None:
     """A named argument begins; what came before it ends."""
     if call.in_type:
-        found.append(_like(token, TokenType.R_PAREN, ")"))
+        found.append(_derive_token(token, TokenType.R_PAREN, ")"))
         call.in_type = False
     if found[-1].token_type is not TokenType.L_PAREN:
-        found.append(_like(token, TokenType.COMMA, ","))
-    found += [_like(token, TokenType.VAR, name), _like(token, TokenType.FARROW, "=>")]
+        found.append(_derive_token(token, TokenType.COMMA, ","))
+    found += [_derive_token(token, TokenType.VAR, name), _derive_token(token, TokenType.FARROW, "=>")]
 
 
-def _word(tokens: list[Token], at: int) -> str:
+def _upper_word(tokens: list[Token], at: int) -> str:
     return tokens[at].text.upper() if at < len(tokens) else ""
 
 
-def _like(token: Token, kind: TokenType, text: str) -> Token:
+def _derive_token(token: Token, kind: TokenType, text: str) -> Token:
     return Token(kind, text, token.line, token.col, token.start, token.end)

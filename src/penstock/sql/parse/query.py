@@ -12,8 +12,8 @@ from sqlglot.errors import ParseError, TokenError
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from penstock.sql.catalog.function_names import class_name
-from penstock.sql.parse.allowed_forms import Refusal, refusals
-from penstock.sql.parse.dialects import quoted
+from penstock.sql.parse.allowed_forms import ForbiddenForm, forbidden_forms
+from penstock.sql.parse.dialects import quote_spark_identifier
 from penstock.sql.parse.window_tvf import BadWindowTableError
 
 
@@ -79,7 +79,7 @@ class Query:
         tree, self._tree = self.tree, None
         return tree
 
-    def edited(self, edit: Edit) -> "Query":
+    def with_edit(self, edit: Edit) -> "Query":
         """The query with one more edit. A tree that is there goes along with it; none is made for it."""
         if self._tree is None:
             return Query(self.text, self.dialect, (*self._edits, edit))
@@ -87,14 +87,14 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class TableName:
+class TableReference:
     name: str
     offset: int
 
 
 def parse(text: str, dialect: Dialect) -> Query | Problem:
     """The query that people wrote, if it is made of nothing but forms that may reach Spark."""
-    if len(text) > MAX_BRACKETS and _depth_of_types(text) > MAX_TYPES:
+    if len(text) > MAX_BRACKETS and _type_depth(text) > MAX_TYPES:
         return Problem("sql-syntax", f"a type is nested more than {MAX_TYPES} levels deep", 0, _SPLIT)
     try:
         statements = list(_statements(text, dialect))
@@ -105,7 +105,7 @@ def parse(text: str, dialect: Dialect) -> Query | Problem:
     except ParseError as error:
         return _syntax_problem(text, error)
     except TokenError:
-        return _unclosed(text)
+        return _unclosed_problem(text)
     except PARSER_FAILURES:
         return Problem("sql-syntax", "the SQL cannot be parsed")
     if not statements:
@@ -118,19 +118,19 @@ def parse(text: str, dialect: Dialect) -> Query | Problem:
         kind = tree.key.upper()
         message = f"expected a SELECT statement, found {kind}"
         return Problem("sql-statement", message, offset_of(tree), "begin with SELECT or WITH")
-    if len(text) > MAX_BRACKETS and (most := _too_deep(tree)) is not None:
+    if len(text) > MAX_BRACKETS and (most := _exceeded_depth(tree)) is not None:
         return Problem("sql-syntax", f"the SQL is nested more than {most:,} levels deep", 0, _SPLIT)
     if len(list(tree.find_all(exp.CTE))) > MAX_QUERIES:
         return Problem(
             "sql-syntax", f"there are more than {MAX_QUERIES} queries in WITH", 0, "split it into several models"
         )
-    if (refused := next(refusals(tree), None)) is not None:
-        place = _place_of_refusal(refused, text, dialect)
+    if (refused := next(forbidden_forms(tree), None)) is not None:
+        place = _forbidden_offset(refused, text, dialect)
         return Problem("sql-unsupported", refused.message, place, refused.hint, refused.subject)
     return Query(text, dialect, tree=tree)
 
 
-def _depth_of_types(text: str) -> int:
+def _type_depth(text: str) -> int:
     """About how many types such as `ARRAY<…>` stand within each other. Comparisons may make it less."""
     depth = deepest = 0
     for mark in _ANGLES.finditer(text):
@@ -142,7 +142,7 @@ def _depth_of_types(text: str) -> int:
 _ANGLES: Final = re.compile(r"\b(?:ARRAY|MAP|MULTISET|ROW|STRUCT)\s*<|>", re.IGNORECASE)
 
 
-def _too_deep(tree: exp.Expr) -> int | None:
+def _exceeded_depth(tree: exp.Expr) -> int | None:
     """The bound that SQL exceeds, if any. Nodes of `a + b + c` stand within each other, too."""
     depths: dict[int, tuple[int, int]] = {}
     for node in tree.walk():
@@ -160,7 +160,7 @@ _MAKING_TYPES: Final = (exp.Array, exp.Map, exp.Struct, exp.VarMap)
 _PLAIN: Final = (exp.Binary, exp.If)
 
 
-def _place_of_refusal(refused: Refusal, text: str, dialect: Dialect) -> int:
+def _forbidden_offset(refused: ForbiddenForm, text: str, dialect: Dialect) -> int:
     """Where a refused part stands: at its own word, if the text has that."""
     if isinstance(start := refused.node.meta.get("start"), int):
         return start
@@ -176,13 +176,13 @@ def _statements(text: str, dialect: Dialect) -> Iterator[exp.Expr]:
             yield found
 
 
-def tables(query: Query) -> tuple[TableName, ...]:
+def tables(query: Query) -> tuple[TableReference, ...]:
     """The tables read, in order of appearance, without the query's own CTEs."""
-    found = [TableName(full_name(table), offset_of(table)) for table in _outer_tables(query.tree)]
+    found = [TableReference(full_name(table), offset_of(table)) for table in _outer_tables(query.tree)]
     return tuple(t for t in found if t.name)
 
 
-def bind(query: Query, names: Mapping[str, str]) -> Query:
+def bind_tables(query: Query, names: Mapping[str, str]) -> Query:
     """The query with tables renamed (`names`: old name, folded -> new); each keeps its old name as alias."""
 
     def edit(tree: exp.Query) -> exp.Query:
@@ -193,10 +193,10 @@ def bind(query: Query, names: Mapping[str, str]) -> Query:
             if not table.alias:
                 plain = written.rpartition(".")[2]
                 table.set("alias", exp.TableAlias(this=exp.to_identifier(plain, quoted=True)))
-            _rename(table, bound)
+            _rename_table(table, bound)
         return tree
 
-    return query.edited(edit)
+    return query.with_edit(edit)
 
 
 def rename_tables(query: Query, rename: Callable[[str], str]) -> Query:
@@ -205,21 +205,21 @@ def rename_tables(query: Query, rename: Callable[[str], str]) -> Query:
 
     def edit(tree: exp.Query) -> exp.Query:
         for table, name in zip(_outer_tables(tree), renamed, strict=True):
-            _rename(table, name)
+            _rename_table(table, name)
         return tree
 
-    return query.edited(edit)
+    return query.with_edit(edit)
 
 
 def select_all(names: Sequence[str], dialect: Dialect) -> Query:
     """All rows of all the tables, one after the other."""
-    return Query(" UNION ALL ".join(f"SELECT * FROM {quoted(name)}" for name in names), dialect)
+    return Query(" UNION ALL ".join(f"SELECT * FROM {quote_spark_identifier(name)}" for name in names), dialect)
 
 
 def union_by_name(inputs: Mapping[str, Sequence[str]]) -> str:
     """All rows of tables with the same columns, one after the other; columns in the order of the first."""
-    names = ", ".join(quoted(name) for name in next(iter(inputs.values())))
-    return " UNION ALL ".join(f"SELECT {names} FROM {quoted(table)}" for table in inputs)
+    names = ", ".join(quote_spark_identifier(name) for name in next(iter(inputs.values())))
+    return " UNION ALL ".join(f"SELECT {names} FROM {quote_spark_identifier(table)}" for table in inputs)
 
 
 def has_subqueries(query: Query) -> bool:
@@ -245,17 +245,17 @@ def _without_ctes(tree: exp.Query, found: list[exp.Table]) -> list[exp.Table]:
     seen = {id(source) for source, _ in scoped}
     names = {cte.alias.casefold() for cte in tree.find_all(exp.CTE)}
     return [
-        *(source for source, scope in scoped if source.db or not _names_cte(source.name, scope)),
+        *(source for source, scope in scoped if source.db or not _is_cte_name(source.name, scope)),
         *(table for table in found if id(table) not in seen and (table.db or table.name.casefold() not in names)),
     ]
 
 
-def _names_cte(name: str, scope: Scope) -> bool:
+def _is_cte_name(name: str, scope: Scope) -> bool:
     """Whether a name, in whatever case, is that of a CTE that can be seen from here."""
     return name.casefold() in {cte.casefold() for cte in scope.cte_sources}
 
 
-def _rename(table: exp.Table, name: str) -> None:
+def _rename_table(table: exp.Table, name: str) -> None:
     """Give a table another name in the same place."""
     start = offset_of(table)
     table.set("this", exp.to_identifier(name, quoted=True))
@@ -289,18 +289,20 @@ def _syntax_problem(text: str, error: ParseError) -> Problem:
     before = sum(len(row) for row in text.splitlines(keepends=True)[: line - 1])
     offset = max(before, before + end_column - len(word))
     near = f" near `{word.strip()}`" if word.strip() else ""
-    if (miscounted := _miscounted(str(detail.get("description")))) is not None:
+    if (miscounted := _argument_count_error(str(detail.get("description")))) is not None:
         hint = "docs/reference/functions.md tells it of translated functions, the reference of Spark SQL of all others"
         return Problem("sql-argument", miscounted, offset, hint)
     hint = "look here and just before for a missing comma, bracket or keyword"
-    return Problem("sql-syntax", f"{_plain(detail.get('description'))}{near}", offset, hint, subject=word.strip())
+    return Problem(
+        "sql-syntax", f"{_describe_error(detail.get('description'))}{near}", offset, hint, subject=word.strip()
+    )
 
 
-def _miscounted(description: str) -> str | None:
+def _argument_count_error(description: str) -> str | None:
     """The parser's words about a call with too many arguments, or too few."""
     if found := _TOO_MANY.search(description):
         return f"the function takes {found[2]} argument{'s' * (found[2] != '1')}, and is given {found[1]}"
-    kind = _lacking(description)
+    kind = _incomplete_class(description)
     if kind is not None and issubclass(kind, exp.Func) and not issubclass(kind, exp.Cast | exp.Binary):
         return f"an argument of {class_name(kind)} is missing"
     return None
@@ -310,17 +312,17 @@ _TOO_MANY: Final = re.compile(r"number of provided arguments \((\d+)\) is greate
 _MISSING: Final = re.compile(r"Required keyword: '(\w+)' missing for <class '[\w.]*?(\w+)'>")
 
 
-def _lacking(description: str) -> type[exp.Expr] | None:
+def _incomplete_class(description: str) -> type[exp.Expr] | None:
     """What the parser says that something is missing in."""
     found = _MISSING.match(description)
     kind = getattr(exp, found[2], None) if found else None
     return kind if isinstance(kind, type) and issubclass(kind, exp.Expr) else None
 
 
-def _plain(description: object) -> str:
+def _describe_error(description: object) -> str:
     """The parser's words without the names of its classes."""
     text = str(description or "the SQL cannot be parsed")
-    if (kind := _lacking(text)) is not None:
+    if (kind := _incomplete_class(text)) is not None:
         return f"something is missing in {class_name(kind)}"
     if text.startswith("Invalid expression"):
         return "unexpected word"
@@ -332,7 +334,7 @@ def _plain(description: object) -> str:
 _QUOTED: Final = re.compile(r"--[^\n]*|/\*.*?\*/|'(?:[^'\\]|''|\\.)*'|\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`", re.DOTALL)
 
 
-def _unclosed(text: str) -> Problem:
+def _unclosed_problem(text: str) -> Problem:
     """The quote or comment that nothing closes: the first one that is left when closed ones are taken out."""
     blank = _QUOTED.sub(lambda closed: " " * len(closed[0]), text)
     found = min(((at, mark) for mark in ("'", '"', "`", "/*") if (at := blank.find(mark)) >= 0), default=(0, "'"))

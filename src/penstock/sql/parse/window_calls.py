@@ -12,8 +12,8 @@ from penstock.errors import did_you_mean
 from penstock.sql.parse.query import Problem, start_of
 from penstock.sql.parse.window_tvf import SPANS
 
-Part: TypeAlias = Literal["start", "end", "time"]
-PARTS: Final[Mapping[str, Part]] = {"START": "start", "END": "end", "ROWTIME": "time"}
+WindowPart: TypeAlias = Literal["start", "end", "time"]
+PARTS: Final[Mapping[str, WindowPart]] = {"START": "start", "END": "end", "ROWTIME": "time"}
 UNITS: Final = {
     "MILLISECOND": 1,
     "SECOND": 1000,
@@ -29,12 +29,12 @@ _NUMBER: Final = re.compile(r"\s*[+-]?\s*\d+(\.\d+)?\s*")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class WindowCall:
     """`TUMBLE(ts, …)` is the window, and has no part; `TUMBLE_START(ts, …)` is one of its ends."""
 
     node: exp.Anonymous
     kind: str
-    part: Part | None
+    part: WindowPart | None
 
     @property
     def time(self) -> exp.Expr | None:
@@ -55,38 +55,38 @@ class Call:
         """The lengths of a call without mistakes, in milliseconds."""
         return {name: found for name, span in self.spans.items() if (found := milliseconds(span)) is not None}
 
-    def is_of(self, other: "Call") -> bool:
+    def is_of(self, other: "WindowCall") -> bool:
         """Whether both speak of one window."""
         return self.kind == other.kind and self.node.expressions == other.node.expressions
 
-    def is_like(self, other: "Call") -> bool:
+    def is_same_shape(self, other: "WindowCall") -> bool:
         """Whether both cut time in the same way."""
         return self.kind == other.kind and self.lengths == other.lengths
 
 
-def call_of(node: exp.Expr) -> Call | None:
+def parse_window_call(node: exp.Expr) -> WindowCall | None:
     if not isinstance(node, exp.Anonymous):
         return None
     kind, _, part = node.name.upper().partition("_")
     if kind not in SPANS or (part and part not in PARTS):
         return None
-    return Call(node, kind, PARTS.get(part))
+    return WindowCall(node, kind, PARTS.get(part))
 
 
-def calls_in(nodes: Iterable[exp.Expr]) -> Iterator[Call]:
-    return (call for node in nodes if (call := call_of(node)) is not None)
+def find_window_calls(nodes: Iterable[exp.Expr]) -> Iterator[WindowCall]:
+    return (call for node in nodes if (call := parse_window_call(node)) is not None)
 
 
 def has_windows(tree: exp.Expr) -> bool:
-    return any(True for _ in calls_in(tree.find_all(exp.Anonymous)))
+    return any(True for _ in find_window_calls(tree.find_all(exp.Anonymous)))
 
 
-def own_calls(select: exp.Select) -> list[Call]:
+def own_calls(select: exp.Select) -> list[WindowCall]:
     """The calls that stand in this SELECT, not in one inside it."""
-    return [call for call in calls_in(select.find_all(exp.Anonymous)) if call.node.parent_select is select]
+    return [call for call in find_window_calls(select.find_all(exp.Anonymous)) if call.node.parent_select is select]
 
 
-def made_windows(select: exp.Select) -> list[Call]:
+def select_windows(select: exp.Select) -> list[WindowCall]:
     """The windows that a SELECT makes: what it groups by, or what it says the ends of without grouping."""
     calls = own_calls(select)
     whole = [call for call in calls if call.part is None]
@@ -136,37 +136,37 @@ def unknown_unit(span: exp.Expr) -> tuple[str, str] | None:
     return f"`{span.unit.name}` is no unit of time", did_you_mean(unit_of(span), known, otherwise="units") or ""
 
 
-def mistakes(tree: exp.Expr) -> Iterator[Problem]:
+def window_problems(tree: exp.Expr) -> Iterator[Problem]:
     """Windows that cannot be made. What is said of several ends of one window is said once."""
     seen: set[tuple[int, str]] = set()
     for select in tree.find_all(exp.Select):
-        if len(made := made_windows(select)) > 1:
+        if len(made := select_windows(select)) > 1:
             yield _problem(made[1].node, "a SELECT makes one window", "make the other one in a model of its own")
         whole = [call for call in own_calls(select) if call.part is None]
         for call in own_calls(select):
             said_already = call.part is not None and any(call.is_of(other) for other in whole)
-            for problem in () if said_already else (*_mistakes(call), *_unmade(call, select, whole)):
+            for problem in () if said_already else (*_call_problems(call), *_ungrouped_end(call, select, whole)):
                 if (problem.offset, problem.message) not in seen:
                     seen.add((problem.offset, problem.message))
                     yield problem
 
 
-def _mistakes(call: Call) -> Iterator[Problem]:
+def _call_problems(call: WindowCall) -> Iterator[Problem]:
     kind, spans = call.kind, call.spans
     missing = [name for name in SPANS[kind] if name != "OFFSET" and name not in spans]
     if call.time is None or missing:
-        yield _problem(call.node, f"{kind} needs {' and '.join(missing).lower() or 'a time'}", _written(kind))
+        yield _problem(call.node, f"{kind} needs {' and '.join(missing).lower() or 'a time'}", _usage_hint(kind))
         return
     if kind != "SESSION" and len(call.node.expressions) > len(SPANS[kind]) + 1:
-        yield _problem(call.node, f"{kind} has an argument too many", _written(kind))
+        yield _problem(call.node, f"{kind} has an argument too many", _usage_hint(kind))
         return
     bad = [problem for name, span in spans.items() if (problem := _bad_span(call, name, span)) is not None]
     yield from bad
     if not bad:
-        yield from _unfit(call, call.lengths)
+        yield from _unfit_lengths(call, call.lengths)
 
 
-def _bad_span(call: Call, name: str, span: exp.Expr) -> Problem | None:
+def _bad_span(call: WindowCall, name: str, span: exp.Expr) -> Problem | None:
     said = f"the {name.lower()} of {call.kind}"
     length = milliseconds(span)
     if length is not None:
@@ -184,7 +184,7 @@ def _bad_span(call: Call, name: str, span: exp.Expr) -> Problem | None:
     return _problem(span, f"{said} is no constant length of time", "write it like INTERVAL '10' MINUTE")
 
 
-def _unfit(call: Call, lengths: Mapping[str, int]) -> Iterator[Problem]:
+def _unfit_lengths(call: WindowCall, lengths: Mapping[str, int]) -> Iterator[Problem]:
     """Lengths that are right by themselves and do not go together."""
     size = lengths.get("SIZE", 0)
     match call.kind:
@@ -199,7 +199,7 @@ def _unfit(call: Call, lengths: Mapping[str, int]) -> Iterator[Problem]:
             yield _problem(call.spans["STEP"], text, "choose a step that divides the size")
 
 
-def _unmade(call: Call, select: exp.Select, whole: Sequence[Call]) -> Iterator[Problem]:
+def _ungrouped_end(call: WindowCall, select: exp.Select, whole: Sequence[WindowCall]) -> Iterator[Problem]:
     """The end of a window that the SELECT does not group by."""
     if call.part is not None and select.args.get("group") is not None:
         text = f"{call.node.name.upper()} is over a window that the SELECT does not group by"
@@ -207,7 +207,7 @@ def _unmade(call: Call, select: exp.Select, whole: Sequence[Call]) -> Iterator[P
         yield _problem(call.node, text, same if whole else f"add {call.kind}(…) to GROUP BY")
 
 
-def _written(kind: str) -> str:
+def _usage_hint(kind: str) -> str:
     return f"write {kind}({', '.join(('time', *(s.lower() for s in SPANS[kind] if s != 'OFFSET')))})"
 
 

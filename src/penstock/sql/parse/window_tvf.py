@@ -35,33 +35,33 @@ class BadWindowTableError(Exception):
         self.message, self.offset, self.hint, self.code = message, offset, hint, code
 
 
-def as_subqueries(tokens: list[Token]) -> list[Token]:
+def expand_window_tables(tokens: list[Token]) -> list[Token]:
     """The words of a text with windows over tables put as subqueries."""
     found: list[Token] = []
     at = 0
     while at < len(tokens):
-        wrapped = _is(tokens, at, TokenType.TABLE) and _is(tokens, at + 1, TokenType.L_PAREN)
+        wrapped = _is_token(tokens, at, TokenType.TABLE) and _is_token(tokens, at + 1, TokenType.L_PAREN)
         name = at + 2 if wrapped else at
-        if _begins_table(tokens, name, wrapped=wrapped):
-            end = _closing(tokens, name + 1)
-            found += _subquery(tokens[name], tokens[name + 2 : end])
+        if _is_window_table(tokens, name, wrapped=wrapped):
+            end = _closing_index(tokens, name + 1)
+            found += _window_subquery(tokens[name], tokens[name + 2 : end])
             at = end + 1
             if wrapped:
-                at = _closed(tokens, at, tokens[name - 1])
+                at = _skip_closing(tokens, at, tokens[name - 1])
         else:
-            _refuse_unknown(tokens, name)
+            _refuse_unknown_window(tokens, name)
             found.append(tokens[at])
             at += 1
     return found
 
 
-def _refuse_unknown(tokens: Sequence[Token], at: int) -> None:
+def _refuse_unknown_window(tokens: Sequence[Token], at: int) -> None:
     """A call with DESCRIPTOR is meant as a window over a table: its name may be wrong, or `TABLE` be left out."""
-    if not _is(tokens, at + 1, TokenType.L_PAREN) or not any(
+    if not _is_token(tokens, at + 1, TokenType.L_PAREN) or not any(
         tokens[before].token_type in _BEFORE_TABLES for before in (at - 1, at - 3) if before >= 0
     ):
         return
-    inside = _split(tokens[at + 2 : _closing(tokens, at + 1)])
+    inside = _split_arguments(tokens[at + 2 : _closing_index(tokens, at + 1)])
     if not any(argument and argument[0].text.upper() == "DESCRIPTOR" for argument in inside):
         return
     word, start = tokens[at].text, tokens[at].start
@@ -75,20 +75,24 @@ def _refuse_unknown(tokens: Sequence[Token], at: int) -> None:
 _BEFORE_TABLES: Final = frozenset({TokenType.FROM, TokenType.JOIN, TokenType.COMMA})
 
 
-def _begins_table(tokens: Sequence[Token], at: int, *, wrapped: bool) -> bool:
+def _is_window_table(tokens: Sequence[Token], at: int, *, wrapped: bool) -> bool:
     """Whether a window is called here over a table, and not over a column."""
-    if at + 2 >= len(tokens) or tokens[at].text.upper() not in SPANS or not _is(tokens, at + 1, TokenType.L_PAREN):
+    if (
+        at + 2 >= len(tokens)
+        or tokens[at].text.upper() not in SPANS
+        or not _is_token(tokens, at + 1, TokenType.L_PAREN)
+    ):
         return False
-    named = _is(tokens, at + 3, TokenType.FARROW)
-    queried = _is(tokens, at + 2, TokenType.L_PAREN) and _is(tokens, at + 3, TokenType.SELECT)
-    return wrapped or named or queried or _is(tokens, at + 2, TokenType.TABLE)
+    named = _is_token(tokens, at + 3, TokenType.FARROW)
+    queried = _is_token(tokens, at + 2, TokenType.L_PAREN) and _is_token(tokens, at + 3, TokenType.SELECT)
+    return wrapped or named or queried or _is_token(tokens, at + 2, TokenType.TABLE)
 
 
-def _subquery(name: Token, inside: Sequence[Token]) -> list[Token]:
+def _window_subquery(name: Token, inside: Sequence[Token]) -> list[Token]:
     kind = name.text.upper()
-    given = _arguments(kind, name, inside)
-    table, keys = _table(given["DATA"])
-    arguments = [_column(given["TIMECOL"]), *(given[span] for span in SPANS[kind] if span in given), *keys]
+    given = _bind_arguments(kind, name, inside)
+    table, keys = _parse_table(given["DATA"])
+    arguments = [_descriptor_column(given["TIMECOL"]), *(given[span] for span in SPANS[kind] if span in given), *keys]
 
     def word(kind: TokenType, text: str) -> Token:
         return Token(kind, text, name.line, name.col, name.start, name.end)
@@ -103,12 +107,12 @@ def _subquery(name: Token, inside: Sequence[Token]) -> list[Token]:
     return [*found, word(TokenType.FROM, "FROM"), *table, word(TokenType.R_PAREN, ")")]
 
 
-def _arguments(kind: str, name: Token, inside: Sequence[Token]) -> dict[str, Sequence[Token]]:
+def _bind_arguments(kind: str, name: Token, inside: Sequence[Token]) -> dict[str, Sequence[Token]]:
     """What is given for each argument, named or by place."""
     order = ("DATA", "TIMECOL", *SPANS[kind])
     hint = f"write {kind}({_EXAMPLES[kind]})"
     given: dict[str, Sequence[Token]] = {}
-    for place, argument in enumerate(_joined_keys(_split(inside))):
+    for place, argument in enumerate(_merge_key_arguments(_split_arguments(inside))):
         if not argument:
             raise BadWindowTableError(f"an argument of {kind} is missing", name.start, hint)
         if len(argument) > 1 and argument[1].token_type == TokenType.FARROW:
@@ -136,34 +140,36 @@ _EXAMPLES: Final[Mapping[str, str]] = {
 }
 
 
-def _table(data: Sequence[Token]) -> tuple[Sequence[Token], list[Sequence[Token]]]:
+def _parse_table(data: Sequence[Token]) -> tuple[Sequence[Token], list[Sequence[Token]]]:
     """What is read, and the columns that it is parted by. Whatever else it is, the parser will say."""
     hint, start = "write `TABLE name`, or a SELECT in brackets", data[0].start
     if data[0].token_type == TokenType.TABLE:
         data = data[1:]
     elif data[0].token_type != TokenType.L_PAREN:
         raise BadWindowTableError("a window is over a table", start, hint)
-    keywords = (at for at, t in enumerate(data) if t.token_type == TokenType.PARTITION_BY and not _depth(data, at))
+    keywords = (
+        at for at, t in enumerate(data) if t.token_type == TokenType.PARTITION_BY and not _bracket_depth(data, at)
+    )
     parted = next(keywords, None)
     table, keys = (data, data[:0]) if parted is None else (data[:parted], data[parted + 1 :])
     if not table:
         raise BadWindowTableError("a window is over a table", start, hint)
     if keys and keys[0].token_type == TokenType.L_PAREN:
-        keys = keys[1 : _closing(keys, 0)]
-    return as_subqueries(list(table)), [key for key in _split(keys) if key]
+        keys = keys[1 : _closing_index(keys, 0)]
+    return expand_window_tables(list(table)), [key for key in _split_arguments(keys) if key]
 
 
-def _column(time: Sequence[Token]) -> Sequence[Token]:
+def _descriptor_column(time: Sequence[Token]) -> Sequence[Token]:
     """The column in `DESCRIPTOR(ts)`."""
     if len(time) < 4 or time[0].text.upper() != "DESCRIPTOR" or time[1].token_type != TokenType.L_PAREN:
         raise BadWindowTableError("a window names its time", time[0].start, "write DESCRIPTOR(column)")
-    inside = time[2 : _closing(time, 1)]
-    if len(_split(inside)) > 1:
+    inside = time[2 : _closing_index(time, 1)]
+    if len(_split_arguments(inside)) > 1:
         raise BadWindowTableError("a window is over one time", time[0].start, "write DESCRIPTOR(column)")
     return inside
 
 
-def _joined_keys(arguments: list[Sequence[Token]]) -> list[Sequence[Token]]:
+def _merge_key_arguments(arguments: list[Sequence[Token]]) -> list[Sequence[Token]]:
     """`PARTITION BY a, b` is part of one argument, up to the next that is named or is a DESCRIPTOR."""
     joined: list[Sequence[Token]] = []
     parted = False
@@ -180,7 +186,7 @@ def _joined_keys(arguments: list[Sequence[Token]]) -> list[Sequence[Token]]:
     return joined
 
 
-def _split(tokens: Sequence[Token]) -> list[Sequence[Token]]:
+def _split_arguments(tokens: Sequence[Token]) -> list[Sequence[Token]]:
     """The words between the commas that stand in no brackets."""
     parts: list[list[Token]] = [[]]
     depth = 0
@@ -196,30 +202,30 @@ def _split(tokens: Sequence[Token]) -> list[Sequence[Token]]:
 _STEPS: Final = {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}
 
 
-def _depth(tokens: Sequence[Token], end: int) -> int:
+def _bracket_depth(tokens: Sequence[Token], end: int) -> int:
     return sum(_STEPS.get(token.token_type, 0) for token in tokens[:end])
 
 
-def _closing(tokens: Sequence[Token], opened: int) -> int:
+def _closing_index(tokens: Sequence[Token], opened: int) -> int:
     """Where the bracket closes that opens here."""
     depth = 0
     for at in range(opened, len(tokens)):
         depth += _STEPS.get(tokens[at].token_type, 0)
         if not depth:
             return at
-    raise _unclosed(tokens[opened])
+    raise _unclosed_error(tokens[opened])
 
 
-def _closed(tokens: Sequence[Token], at: int, opened: Token) -> int:
+def _skip_closing(tokens: Sequence[Token], at: int, opened: Token) -> int:
     """The place after a bracket that must close here."""
-    if not _is(tokens, at, TokenType.R_PAREN):
-        raise _unclosed(opened)
+    if not _is_token(tokens, at, TokenType.R_PAREN):
+        raise _unclosed_error(opened)
     return at + 1
 
 
-def _unclosed(opened: Token) -> BadWindowTableError:
+def _unclosed_error(opened: Token) -> BadWindowTableError:
     return BadWindowTableError("a bracket is not closed", opened.start, "add the closing bracket", "sql-syntax")
 
 
-def _is(tokens: Sequence[Token], at: int, kind: TokenType) -> bool:
+def _is_token(tokens: Sequence[Token], at: int, kind: TokenType) -> bool:
     return at < len(tokens) and tokens[at].token_type == kind

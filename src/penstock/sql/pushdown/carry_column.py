@@ -5,7 +5,7 @@ from typing import Final
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
-from penstock.sql.lint.keys import is_unsteady
+from penstock.sql.lint.keys import is_nondeterministic
 from penstock.sql.parse.dialects import SPARK
 
 _MORE: Final = ("joins", "laterals", "pivots", "group", "having", "qualify", "distinct", "limit", "offset")
@@ -14,7 +14,7 @@ _MAKE_ROWS: Final = ("INLINE_OUTER", "STACK", "JSON_TUPLE")
 """Functions that make several rows of one, and have no class of their own."""
 
 
-def carrying(sql: str, column: str) -> str | None:
+def append_column(sql: str, column: str) -> str | None:
     """The query, in Spark SQL, with one more column of its only table behind its own.
 
     None unless each of its rows is made of one row of that table, no two of the same, and of the same ones every time.
@@ -24,15 +24,15 @@ def carrying(sql: str, column: str) -> str | None:
         tree = parse_one(sql, read=SPARK)
     except (SqlglotError, RecursionError):
         return None
-    return tree.sql(dialect=SPARK) if _carry(tree, column, {}) else None
+    return tree.sql(dialect=SPARK) if _append_to_query(tree, column, {}) else None
 
 
-def _carry(query: object, column: str, named: dict[str, object]) -> bool:
+def _append_to_query(query: object, column: str, named: dict[str, object]) -> bool:
     """Add the column to a query, and to those that it reads from; `named` are those that nobody has read from yet."""
     if not isinstance(query, exp.Select) or any(query.args.get(part) for part in _MORE):
         return False
     own = [*query.expressions, *filter(None, (query.args.get("where"),))]
-    if any(map(_is_loose, (part for each in own for part in each.walk()))):
+    if any(map(_is_unpredictable, (part for each in own for part in each.walk()))):
         return False
     named = {**named, **{each.alias.lower(): each.this for each in query.ctes}}
     if not any(projection.is_star for projection in query.expressions):
@@ -41,14 +41,14 @@ def _carry(query: object, column: str, named: dict[str, object]) -> bool:
     match source.this if source is not None else None:
         case exp.Table() as table if not any(table.args.get(part) for part in _MORE):
             inner = None if table.args.get("db") else named.pop(table.name.lower(), None)
-            return inner is None or _carry(inner, column, named)
+            return inner is None or _append_to_query(inner, column, named)
         case exp.Subquery() as inner if not any(inner.args.get(part) for part in _MORE):
-            return _carry(inner.this, column, named)
+            return _append_to_query(inner.this, column, named)
         case _:
             return False
 
 
-def _is_loose(part: exp.Expr) -> bool:
+def _is_unpredictable(part: exp.Expr) -> bool:
     """Whether what a row is made of cannot be told from its SQL."""
     makes_rows = isinstance(part, exp.Anonymous) and part.name.upper() in _MAKE_ROWS
-    return isinstance(part, _OF_MANY) or makes_rows or is_unsteady(part)
+    return isinstance(part, _OF_MANY) or makes_rows or is_nondeterministic(part)

@@ -8,7 +8,7 @@ from sqlglot.errors import SqlglotError
 from penstock.sql.parse.dialects import SPARK
 
 
-def names_in(queries: Iterable[str]) -> frozenset[str] | None:
+def referenced_names(queries: Iterable[str]) -> frozenset[str] | None:
     """Every name of a column, or of a part of one, in these queries of Spark SQL, in lower case.
 
     None if they may mean others that they do not name, or cannot be read back.
@@ -19,13 +19,13 @@ def names_in(queries: Iterable[str]) -> frozenset[str] | None:
             tree = parse_one(sql, read=SPARK)
         except (SqlglotError, RecursionError):
             return None
-        if any(map(_means_unnamed, tree.find_all(exp.Star, exp.Join))):
+        if any(map(_has_unnamed_columns, tree.find_all(exp.Star, exp.Join))):
             return None
         names.update(identifier.name.lower() for identifier in tree.find_all(exp.Identifier))
     return frozenset(names)
 
 
-def parts_over(condition: str, names: Collection[str]) -> str | None:
+def restrict_condition(condition: str, names: Collection[str]) -> str | None:
     """What of a condition in Spark SQL is asked of these columns alone; None if nothing is."""
     whole = parse_one(condition, read=SPARK)
     parts = [
@@ -36,7 +36,7 @@ def parts_over(condition: str, names: Collection[str]) -> str | None:
     return exp.and_(*parts).sql(SPARK) if parts else None
 
 
-def _means_unnamed(part: exp.Expression) -> bool:
+def _has_unnamed_columns(part: exp.Expression) -> bool:
     match part:
         case exp.Join():
             return part.method == "NATURAL"

@@ -29,7 +29,7 @@ _SURE: Final = (
 """Of these, a row meets a condition always or never: whoever asks, and however often."""
 
 
-def wanted_by(view: str, queries: Iterable[str]) -> str | None:
+def shared_condition(view: str, queries: Iterable[str]) -> str | None:
     """What rows of a view meet if one of these queries, in Spark SQL, wants them; None if all may be wanted."""
     conditions: list[exp.Expr] = []
     for sql in queries:

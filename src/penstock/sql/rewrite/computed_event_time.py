@@ -20,7 +20,7 @@ class ComputedTime:
     where: str | None
 
 
-def computes_time(query: Query, column: str) -> bool:
+def has_computed_time(query: Query, column: str) -> bool:
     """Whether a query makes a column from single rows of one input."""
     return isinstance(query.tree, exp.Select) and _projection(query.tree, column) is not None
 
@@ -35,7 +35,7 @@ def move_time(tree: exp.Query, column: str) -> ComputedTime | None:
         return None
     assert isinstance(tree, exp.Select)
     alias, where = tree.args["from_"].this.alias_or_name, tree.args.get("where")
-    taken = ComputedTime(_text(found.unalias(), alias), None if where is None else _text(where.this, alias))
+    taken = ComputedTime(_render_sql(found.unalias(), alias), None if where is None else _render_sql(where.this, alias))
     found.replace(exp.alias_(exp.column(COMPUTED_TIME, quoted=True), column, quoted=True))
     for e in tree.expressions:
         star = e.this if isinstance(e, exp.Column) else e
@@ -55,7 +55,7 @@ def _projection(tree: exp.Select, column: str) -> exp.Expr | None:
     return next(named, None)
 
 
-def _text(made: exp.Expr, alias: str) -> str:
+def _render_sql(made: exp.Expr, alias: str) -> str:
     """An expression in Spark SQL, its columns as they are called in the input itself."""
     root = exp.Select(expressions=[exp.alias_(made.copy(), COMPUTED_TIME, quoted=True)])
     for column in list(root.find_all(exp.Column)):

@@ -4,7 +4,7 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.sql.analyze.operand_types import tell
+from penstock.sql.analyze.operand_types import set_kind
 from penstock.sql.rewrite.templates import call
 from penstock.sql.types.columns import data_type
 from penstock.sql.types.flink_inference import WHOLE
@@ -18,17 +18,17 @@ _LISTS: Final = ("COLLECT", "COLLECT_LIST")
 
 def distinct_aggregates(select: exp.Select) -> list[exp.Expr]:
     """The aggregates over distinct values that stand in this SELECT."""
-    found = (a for a in select.find_all(exp.AggFunc, exp.Anonymous) if _values(a))
+    found = (a for a in select.find_all(exp.AggFunc, exp.Anonymous) if _distinct_values(a))
     return [a for a in found if a.parent_select is select]
 
 
-def _values(aggregate: exp.Expr) -> list[exp.Expr]:
+def _distinct_values(aggregate: exp.Expr) -> list[exp.Expr]:
     """What it takes each value of once."""
     given = aggregate.expressions[:1] if isinstance(aggregate, exp.Anonymous) else [aggregate.this]
     return [value for argument in given if isinstance(argument, exp.Distinct) for value in argument.expressions]
 
 
-def is_spelled_out(aggregate: exp.Expr) -> bool:
+def can_expand_distinct(aggregate: exp.Expr) -> bool:
     """Whether there is a way to say it. A sum must be of a type that can be seen."""
     match aggregate:
         case exp.Count() | exp.Min() | exp.Max() | exp.GroupConcat() | exp.ArrayAgg():
@@ -41,22 +41,22 @@ def is_spelled_out(aggregate: exp.Expr) -> bool:
             return False
 
 
-def spell_out_distinct(select: exp.Select) -> None:
+def expand_distinct(select: exp.Select) -> None:
     for aggregate in distinct_aggregates(select):
-        values = _values(aggregate)
+        values = _distinct_values(aggregate)
         whole: exp.Expr = aggregate
         if isinstance(aggregate.parent, exp.Filter):
             whole = aggregate.parent
         if isinstance(aggregate, exp.Min | exp.Max):
             aggregate.set("this", values[0])
-        elif is_spelled_out(aggregate):
-            found: exp.Expr = exp.Anonymous(this=_SET, expressions=[_row(values)])
+        elif can_expand_distinct(aggregate):
+            found: exp.Expr = exp.Anonymous(this=_SET, expressions=[_combine_values(values)])
             if isinstance(whole, exp.Filter):
                 found = exp.Filter(this=found, expression=whole.expression.copy())
-            whole.replace(_over(aggregate, found))
+            whole.replace(_aggregate_set(aggregate, found))
 
 
-def _row(values: list[exp.Expr]) -> exp.Expr:
+def _combine_values(values: list[exp.Expr]) -> exp.Expr:
     """One value, or several as one: nothing if one of them is nothing."""
     if len(values) == 1:
         return values[0].copy()
@@ -65,7 +65,7 @@ def _row(values: list[exp.Expr]) -> exp.Expr:
     return exp.If(this=nothing, true=exp.null(), false=row)
 
 
-def _over(aggregate: exp.Expr, values: exp.Expr) -> exp.Expr:
+def _aggregate_set(aggregate: exp.Expr, values: exp.Expr) -> exp.Expr:
     match aggregate:
         case exp.Count():
             return exp.cast(call("SIZE", values.copy()), data_type("BIGINT").copy())
@@ -76,10 +76,10 @@ def _over(aggregate: exp.Expr, values: exp.Expr) -> exp.Expr:
         case exp.ArrayAgg() | exp.Anonymous():
             return values
         case _:
-            return _summed(aggregate, values)
+            return _sum_values(aggregate, values)
 
 
-def _summed(aggregate: exp.Expr, values: exp.Expr) -> exp.Expr:
+def _sum_values(aggregate: exp.Expr, values: exp.Expr) -> exp.Expr:
     """The sum or the mean of values; nothing if there are none."""
     kind = _sum_type(aggregate)
     assert kind is not None
@@ -89,7 +89,7 @@ def _summed(aggregate: exp.Expr, values: exp.Expr) -> exp.Expr:
     result: exp.Expr = call("AGGREGATE", values.copy(), zero, step)
     count = call("SIZE", values.copy())
     if isinstance(aggregate, exp.Avg):
-        result = tell(exp.Div(this=result, expression=count.copy()), "DOUBLE")
+        result = set_kind(exp.Div(this=result, expression=count.copy()), "DOUBLE")
         if kind.this is exp.DType.DECIMAL:
             precision, scale = (int(part.name) for part in kind.expressions)
             result = exp.cast(result, data_type(f"DECIMAL({min(precision - 6, 38)}, {scale + 4})").copy())
@@ -99,7 +99,7 @@ def _summed(aggregate: exp.Expr, values: exp.Expr) -> exp.Expr:
 
 def _sum_type(aggregate: exp.Expr) -> exp.DataType | None:
     """The type that Spark sums values of a CAST in."""
-    values = _values(aggregate)
+    values = _distinct_values(aggregate)
     kind = values[0].to if len(values) == 1 and isinstance(values[0], exp.Cast) else None
     if kind is None:
         return None

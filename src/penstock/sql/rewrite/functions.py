@@ -10,27 +10,27 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.sql.analyze.operand_types import kind_of
+from penstock.sql.analyze.operand_types import operand_kind
 from penstock.sql.catalog.flink_functions import TABLE, Function
 from penstock.sql.catalog.pipeline_functions import PIPELINE_TABLE
 from penstock.sql.parse.replacement import replace_node
 from penstock.sql.rewrite.json import JSON_CALLS
 from penstock.sql.rewrite.operators import OPERATORS, TYPE_OF
 from penstock.sql.rewrite.pipeline_calls import PIPELINE_CALLS, PIPELINE_OPERATORS
-from penstock.sql.rewrite.templates import call, enclosed, filled
+from penstock.sql.rewrite.templates import call, fill_template, wrap_operand
 
 Rewrite = Callable[[exp.Expr], exp.Expr | None]
 """What stands for a node in Spark; None where the node itself does."""
 
 
-def flink_functions(tree: exp.Query) -> exp.Query:
+def rewrite_flink_functions(tree: exp.Query) -> exp.Query:
     """Every function that Spark lacks or understands otherwise becomes an expression with Flink's result."""
-    return _rewritten(tree, lambda node: _rule_for(node, TABLE, _BY_NAME, OPERATORS))
+    return _apply_rules(tree, lambda node: _rule_for(node, TABLE, _BY_NAME, OPERATORS))
 
 
-def pipeline_functions(tree: exp.Query) -> exp.Query:
+def rewrite_pipeline_functions(tree: exp.Query) -> exp.Query:
     """The same for the functions and operators of pipelines."""
-    return _rewritten(tree, pipeline_rule)
+    return _apply_rules(tree, pipeline_rule)
 
 
 def pipeline_rule(node: exp.Expr) -> Rewrite | None:
@@ -38,7 +38,7 @@ def pipeline_rule(node: exp.Expr) -> Rewrite | None:
     return _rule_for(node, PIPELINE_TABLE, PIPELINE_CALLS, PIPELINE_OPERATORS)
 
 
-def _rewritten(tree: exp.Query, rule_for: Callable[[exp.Expr], Rewrite | None]) -> exp.Query:
+def _apply_rules(tree: exp.Query, rule_for: Callable[[exp.Expr], Rewrite | None]) -> exp.Query:
     found = [(node, rule) for node in tree.walk() if (rule := rule_for(node)) is not None]
     for node, rule in reversed(found):
         made = rule(node)
@@ -56,26 +56,26 @@ def _rule_for(
 ) -> Rewrite | None:
     if isinstance(node, exp.Anonymous):
         name = node.name.upper()
-        return by_name.get(name) or (partial(_from_template, table[name]) if name in table else None)
+        return by_name.get(name) or (partial(_apply_template, table[name]) if name in table else None)
     return by_class.get(type(node))
 
 
-def _from_template(function: Function, node: exp.Expr) -> exp.Expr | None:
-    place = len(node.expressions) - function.fewest
-    return filled(function.spark[place], *node.expressions) if 0 <= place < len(function.spark) else None
+def _apply_template(function: Function, node: exp.Expr) -> exp.Expr | None:
+    place = len(node.expressions) - function.min_arguments
+    return fill_template(function.spark[place], *node.expressions) if 0 <= place < len(function.spark) else None
 
 
 # By name
 
 
-def _choose(node: exp.Expr) -> exp.Expr:
+def _rewrite_elt(node: exp.Expr) -> exp.Expr:
     """ELT: none where there is none."""
     index, *choices = node.expressions
-    place = exp.Sub(this=enclosed(index.copy()), expression=exp.Literal.number(1))
+    place = exp.Sub(this=wrap_operand(index.copy()), expression=exp.Literal.number(1))
     return call("GET", call("ARRAY", *(c.copy() for c in choices)), place)
 
 
-def _renamed(name: str) -> Rewrite:
+def _rename_call(name: str) -> Rewrite:
     return lambda node: call(name, *(a.copy() for a in node.expressions))
 
 
@@ -85,26 +85,26 @@ def _local_time(node: exp.Expr) -> exp.Expr | None:
         return None
     value, how = node.expressions
     if isinstance(how, exp.Literal) and how.is_string:
-        return filled("TRY_TO_TIMESTAMP(_1, _2)", value, how)
+        return fill_template("TRY_TO_TIMESTAMP(_1, _2)", value, how)
     match how.name if isinstance(how, exp.Literal) else "":
         case "0":
-            return filled("TIMESTAMP_SECONDS(_1)", value)
+            return fill_template("TIMESTAMP_SECONDS(_1)", value)
         case "3":
-            return filled("TIMESTAMP_MILLIS(CAST(_1 AS BIGINT))", value)
+            return fill_template("TIMESTAMP_MILLIS(CAST(_1 AS BIGINT))", value)
         case "6":
-            return filled("TIMESTAMP_MICROS(CAST(_1 AS BIGINT))", value)
+            return fill_template("TIMESTAMP_MICROS(CAST(_1 AS BIGINT))", value)
         case _:
-            return filled("TIMESTAMP_SECONDS(_1 / POWER(10, _2))", value, how)
+            return fill_template("TIMESTAMP_SECONDS(_1 / POWER(10, _2))", value, how)
 
 
-def _truncated(node: exp.Expr) -> exp.Expr:
+def _rewrite_truncate(node: exp.Expr) -> exp.Expr:
     """TRUNCATE towards zero. Spark gives a decimal, which is led back to the type of the number."""
     number = node.expressions[0]
     digits: exp.Expr = node.expressions[1] if len(node.expressions) > 1 else exp.Literal.number(0)
     written = isinstance(digits.this if isinstance(digits, exp.Neg) else digits, exp.Literal)
     template = "IF(_1 < 0, CEIL(_1, _2), FLOOR(_1, _2))" if written else _SHIFTED
-    made = filled(template, number, digits)
-    kind = kind_of(node)
+    made = fill_template(template, number, digits)
+    kind = operand_kind(node)
     if kind is None:
         return call(TYPE_OF, made, number.copy())
     return made if kind.startswith("DECIMAL") else exp.cast(made, kind)
@@ -114,14 +114,14 @@ _SHIFTED: Final = "SIGN(_1) * FLOOR(ABS(_1) * POWER(10, _2)) / POWER(10, _2)"
 """For digits that are known only when the query runs."""
 
 
-def _sorted(node: exp.Expr) -> exp.Expr:
+def _rewrite_array_sort(node: exp.Expr) -> exp.Expr:
     """ARRAY_SORT, which puts nulls first when it goes upwards; the places of nulls can be chosen."""
     array, *choices = node.expressions
     if len(choices) < 2 and all(isinstance(choice, exp.Boolean) for choice in choices):
         return call("SORT_ARRAY", *(a.copy() for a in node.expressions))
     if len(choices) == 1:
         choices *= 2
-    return filled(
+    return fill_template(
         "CASE WHEN _2 AND _3 THEN SORT_ARRAY(_1) WHEN _2 THEN ARRAY_SORT(_1) WHEN _3 THEN REVERSE(ARRAY_SORT(_1)) "
         "ELSE SORT_ARRAY(_1, FALSE) END",
         array,
@@ -129,23 +129,23 @@ def _sorted(node: exp.Expr) -> exp.Expr:
     )
 
 
-def _united_maps(node: exp.Expr) -> exp.Expr:
+def _rewrite_map_union(node: exp.Expr) -> exp.Expr:
     """MAP_UNION: of two values for one key, the later one."""
     made: exp.Expr = node.expressions[0].copy()
     for other in node.expressions[1:]:
         kept = "MAP_FILTER(_1, (k, v) -> NOT ARRAY_CONTAINS(MAP_KEYS(_2), k))"
-        made = filled(f"MAP_CONCAT({kept}, _2)", made, other)
+        made = fill_template(f"MAP_CONCAT({kept}, _2)", made, other)
     return made
 
 
 _BY_NAME: Final[Mapping[str, Rewrite]] = {
     **JSON_CALLS,
-    "ARRAY_CONCAT": _renamed("CONCAT"),
-    "ARRAY_SORT": _sorted,
-    "ELT": _choose,
-    "MAP_UNION": _united_maps,
-    "PRINTF": _renamed("FORMAT_STRING"),
-    "ROW": _renamed("STRUCT"),
+    "ARRAY_CONCAT": _rename_call("CONCAT"),
+    "ARRAY_SORT": _rewrite_array_sort,
+    "ELT": _rewrite_elt,
+    "MAP_UNION": _rewrite_map_union,
+    "PRINTF": _rename_call("FORMAT_STRING"),
+    "ROW": _rename_call("STRUCT"),
     "TO_TIMESTAMP_LTZ": _local_time,
-    "TRUNCATE": _truncated,
+    "TRUNCATE": _rewrite_truncate,
 }

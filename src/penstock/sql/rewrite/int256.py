@@ -10,35 +10,35 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.schema import MappingSchema
 
 from penstock.errors import PlanRefused
-from penstock.sql.analyze.having_columns import name_having_owners
-from penstock.sql.analyze.operand_types import kind_of, tell
+from penstock.sql.analyze.having_columns import qualify_having
+from penstock.sql.analyze.operand_types import operand_kind, set_kind
 from penstock.sql.lint.int256 import (
     ARITHMETIC,
     CHOICES,
     COMPARISONS,
     ENDS,
     WORDS,
-    decimal_literal_of,
-    literal_of,
-    tell_wide,
+    annotate_wide,
+    decimal_literal,
+    int_literal,
 )
 from penstock.sql.parse.dialects import SPARK
 from penstock.sql.rewrite.int256_groups import mark_group_values, take_mark
 from penstock.sql.rewrite.operators import DIVIDE
-from penstock.sql.rewrite.templates import call, enclosed
+from penstock.sql.rewrite.templates import call, wrap_operand
 from penstock.sql.types.columns import Columns, data_type
 from penstock.sql.types.int256 import (
     FIELDS,
     GIVES,
     LIMITS,
     TAKES,
-    Wide,
-    as_bytes,
-    field_of,
+    WideType,
+    conversion_function,
+    encode_hex,
     is_decimal,
-    maker_of,
-    wide_name,
-    wide_of,
+    parse_wide_type,
+    struct_field,
+    wide_type,
 )
 from penstock.sql.types.wide_decimals import decimal_bytes, decimal_sizes
 
@@ -57,34 +57,34 @@ _MADE: Final = (
 
 
 @lru_cache(maxsize=512)
-def rewritten(sql: str, inputs: tuple[tuple[str, Columns], ...]) -> str:
+def rewrite_wide(sql: str, inputs: tuple[tuple[str, Columns], ...]) -> str:
     """A query over these tables, of which some have wide numbers. PlanRefused where these are used wrongly."""
     tree = parse_one(sql, read=SPARK)
     assert isinstance(tree, exp.Query)
     for node in [node for node in tree.find_all(exp.Anonymous) if node.name.lower() == DIVIDE]:
         one, other = node.expressions
-        node.replace(tell(exp.Div(this=enclosed(one), expression=enclosed(other)), DIVIDE))
-    kinds = _kinds(tree, inputs)
+        node.replace(set_kind(exp.Div(this=wrap_operand(one), expression=wrap_operand(other)), DIVIDE))
+    kinds = _wide_kinds(tree, inputs)
     mark_group_values(tree)
-    found = _Rewriting(kinds).value(tree)
-    for left in [node for node in found.find_all(exp.Div) if kind_of(node) == DIVIDE]:  # none of wide numbers
+    found = _WideRewriter(kinds).value(tree)
+    for left in [node for node in found.find_all(exp.Div) if operand_kind(node) == DIVIDE]:  # none of wide numbers
         left.replace(call(DIVIDE, left.this, left.expression))
     return found.sql(SPARK, identify=True, comments=False)
 
 
-def rewritten_condition(condition: str, columns: Columns) -> str:
+def rewrite_wide_condition(condition: str, columns: Columns) -> str:
     """What rows with these columns must meet."""
-    tree = parse_one(rewritten(f"SELECT 1 FROM rows_ WHERE {condition}", (("rows_", columns),)), read=SPARK)
+    tree = parse_one(rewrite_wide(f"SELECT 1 FROM rows_ WHERE {condition}", (("rows_", columns),)), read=SPARK)
     where: exp.Expr = tree.args["where"].this
     return where.sql(SPARK, identify=True, comments=False)
 
 
-def _kinds(tree: exp.Query, inputs: tuple[tuple[str, Columns], ...]) -> dict[int, Wide]:
+def _wide_kinds(tree: exp.Query, inputs: tuple[tuple[str, Columns], ...]) -> dict[int, WideType]:
     """The nodes that are wide numbers, by a number that is written to each."""
     for number, node in enumerate(tree.walk()):
         node.meta[_NUMBER] = number
     known: dict[str, object] = {
-        name.lower(): {c.name.lower(): data_type(wide_name(c.type) or c.type or "unknown") for c in columns}
+        name.lower(): {c.name.lower(): data_type(parse_wide_type(c.type) or c.type or "unknown") for c in columns}
         for name, columns in inputs
     }
     schema = MappingSchema(known, dialect=SPARK, normalize=False)
@@ -98,24 +98,24 @@ def _kinds(tree: exp.Query, inputs: tuple[tuple[str, Columns], ...]) -> dict[int
         quote_identifiers=False,
     )
     assert isinstance(qualified, exp.Query)
-    name_having_owners(qualified, schema)
+    qualify_having(qualified, schema)
     typed = annotate_types(qualified, schema=schema, dialect=SPARK)
-    for problem in tell_wide(typed):
+    for problem in annotate_wide(typed):
         raise PlanRefused(problem.code, problem.message, hint=problem.hint)
     return {
         node.meta[_NUMBER]: kind
         for node in typed.walk()
-        if _NUMBER in node.meta and (kind := wide_of(node.type)) is not None
+        if _NUMBER in node.meta and (kind := wide_type(node.type)) is not None
     }
 
 
-class _Rewriting:
+class _WideRewriter:
     """Takes a tree apart and puts it together again."""
 
-    def __init__(self, kinds: Mapping[int, Wide]) -> None:
+    def __init__(self, kinds: Mapping[int, WideType]) -> None:
         self._kinds = kinds
 
-    def kind(self, node: object) -> Wide | None:
+    def kind(self, node: object) -> WideType | None:
         return self._kinds.get(node.meta.get(_NUMBER, -1)) if isinstance(node, exp.Expr) else None
 
     def value(self, node: exp.Expr) -> exp.Expr:
@@ -123,48 +123,48 @@ class _Rewriting:
         kind = self.kind(node)
         take_mark(node)
         if kind is not None and isinstance(node, _MADE):
-            return _struct(self.raw(node, kind), kind)
+            return _wrap_struct(self.raw(node, kind), kind)
         if isinstance(node, exp.Anonymous) and node.name.lower() in TAKES:
             return self._called(node)
         if isinstance(node, exp.Cast) and (own := self.kind(node.this)) is not None:
-            return self._cast(node, own)
+            return self._rewrite_cast(node, own)
         if isinstance(node, exp.Case):
-            return self._case(node, None)
-        compared = self._compared(node)
+            return self._rewrite_case(node, None)
+        compared = self._compared_places(node)
         for place, given in list(node.args.items()):
             if compared is not None and place in compared[0]:
-                self._rawly(node, place, compared[1])
+                self._set_raw(node, place, compared[1])
             elif isinstance(given, exp.Expr):
                 node.set(place, self.value(given))
             elif isinstance(given, list):
                 node.set(place, [self.value(part) if isinstance(part, exp.Expr) else part for part in given])
         return node
 
-    def _compared(self, node: exp.Expr) -> tuple[Sequence[str], Wide] | None:
+    def _compared_places(self, node: exp.Expr) -> tuple[Sequence[str], WideType] | None:
         """The places of a node whose operands are compared, if a wide number is among them, and its kind."""
         places = next((places for cls, places in _COMPARED if isinstance(node, cls)), ())
-        kind = self._kind_among([operand for place in places for operand in _listed(node.args.get(place))])
+        kind = self._kind_among([operand for place in places for operand in _as_list(node.args.get(place))])
         return None if kind is None else (places, kind)
 
-    def _kind_among(self, operands: Iterable[object]) -> Wide | None:
+    def _kind_among(self, operands: Iterable[object]) -> WideType | None:
         """The kind that operands are compared as: decimals, if one is."""
         kinds = [kind for operand in operands if (kind := self.kind(operand)) is not None]
         return next(filter(is_decimal, kinds), kinds[0] if kinds else None)
 
-    def _rawly(self, node: exp.Expr, place: str, kind: Wide) -> None:
+    def _set_raw(self, node: exp.Expr, place: str, kind: WideType) -> None:
         given = node.args.get(place)
         if isinstance(given, list):
             node.set(place, [self.raw(operand, kind) for operand in given])
         elif isinstance(given, exp.Expr):
             node.set(place, self.raw(given, kind))
 
-    def raw(self, node: exp.Expr, kind: Wide) -> exp.Expr:
+    def raw(self, node: exp.Expr, kind: WideType) -> exp.Expr:
         """A node as the bytes of a wide number of this kind."""
         own = self.kind(node)
         if own is None or isinstance(node, exp.Literal):
-            return self._coerced(node, kind)
+            return self._coerce_value(node, kind)
         if is_decimal(kind) and not is_decimal(own):
-            return _call(maker_of(kind), _text(self.raw(node, own), own))
+            return _call(conversion_function(kind), _text_call(self.raw(node, own), own))
         field = FIELDS.get(own, "dec")
         kind = own
         if take_mark(node):
@@ -181,57 +181,57 @@ class _Rewriting:
             word = "neg" if isinstance(node, exp.Neg) else "abs"
             return _call(f"penstock_{field}_{word}", inner) if signed else inner
         if isinstance(node, exp.Cast):
-            return self._made(node.this, kind)
+            return self._convert_value(node.this, kind)
         if isinstance(node, exp.Anonymous) and GIVES.get(node.name.lower()) == kind:
             return self._called(node)
         if isinstance(node, CHOICES):
             for place in ("this", "expression", "expressions"):
-                self._rawly(node, place, kind)
+                self._set_raw(node, place, kind)
             return node
         if isinstance(node, ENDS):
-            self._rawly(node, "this", kind)
+            self._set_raw(node, "this", kind)
             return node
         if isinstance(node, exp.Filter):
-            self._rawly(node, "this", kind)
+            self._set_raw(node, "this", kind)
             node.set("expression", self.value(node.expression))
             return node
         if isinstance(node, exp.Case):
-            return self._case(node, kind)
+            return self._rewrite_case(node, kind)
         if isinstance(node, exp.If):
             node.set("this", self.value(node.this))
             for place in ("true", "false"):
-                self._rawly(node, place, kind)
+                self._set_raw(node, place, kind)
             return node
         return _field(self.value(node), kind)
 
-    def _case(self, node: exp.Case, kind: Wide | None) -> exp.Expr:
+    def _rewrite_case(self, node: exp.Case, kind: WideType | None) -> exp.Expr:
         """A CASE, as bytes if it comes to a wide number of this kind."""
         compared = None
         if node.this is not None:
             compared = self._kind_among([node.this, *(branch.this for branch in node.args["ifs"])])
-            node.set("this", self._either(node.this, compared))
+            node.set("this", self._value_or_raw(node.this, compared))
         for branch in node.args["ifs"]:
-            branch.set("this", self._either(branch.this, compared))
-            branch.set("true", self._either(branch.args["true"], kind))
+            branch.set("this", self._value_or_raw(branch.this, compared))
+            branch.set("true", self._value_or_raw(branch.args["true"], kind))
         if (default := node.args.get("default")) is not None:
-            node.set("default", self._either(default, kind))
+            node.set("default", self._value_or_raw(default, kind))
         return node
 
-    def _either(self, node: exp.Expr, kind: Wide | None) -> exp.Expr:
+    def _value_or_raw(self, node: exp.Expr, kind: WideType | None) -> exp.Expr:
         return self.value(node) if kind is None else self.raw(node, kind)
 
-    def _coerced(self, node: exp.Expr, kind: Wide) -> exp.Expr:
+    def _coerce_value(self, node: exp.Expr, kind: WideType) -> exp.Expr:
         """Something else as a wide number. What fits is known for what is written here, and found out for the rest."""
-        if is_decimal(kind) and (written := decimal_literal_of(node)) is not None:
+        if is_decimal(kind) and (written := decimal_literal(node)) is not None:
             return exp.HexString(this=decimal_bytes(written), is_integer=False)
-        number = None if is_decimal(kind) else literal_of(node)
+        number = None if is_decimal(kind) else int_literal(node)
         if number is not None and LIMITS[kind][0] <= number <= LIMITS[kind][1]:
-            return exp.HexString(this=as_bytes(number, kind), is_integer=False)
+            return exp.HexString(this=encode_hex(number, kind), is_integer=False)
         if isinstance(node, exp.Null):
             return exp.cast(exp.null(), "BINARY", dialect=SPARK)
-        return _call(maker_of(kind), self.value(node))
+        return _call(conversion_function(kind), self.value(node))
 
-    def _made(self, node: exp.Expr, kind: Wide) -> exp.Expr:
+    def _convert_value(self, node: exp.Expr, kind: WideType) -> exp.Expr:
         """Whatever there is, as a wide number of this kind."""
         own = self.kind(node)
         if is_decimal(kind):
@@ -239,7 +239,9 @@ class _Rewriting:
         if own is None or own == kind:
             return self.raw(node, kind)
         if is_decimal(own):
-            return _call(maker_of(kind), _call("penstock_dec_text", self.raw(node, own), exp.Literal.number(0)))
+            return _call(
+                conversion_function(kind), _call("penstock_dec_text", self.raw(node, own), exp.Literal.number(0))
+            )
         return _call(f"penstock_{FIELDS[own]}_as_{FIELDS[kind]}", self.raw(node, own))
 
     def _called(self, node: exp.Anonymous) -> exp.Expr:
@@ -248,13 +250,13 @@ class _Rewriting:
         kind = TAKES[name][1]
         match name:
             case "to_u256" | "to_i256":
-                found = self._made(node.expressions[0], "UINT256" if name == "to_u256" else "INT256")
+                found = self._convert_value(node.expressions[0], "UINT256" if name == "to_u256" else "INT256")
             case "to_int64":
                 own = self.kind(node.expressions[0]) or "INT256"
-                found = _long(self.raw(node.expressions[0], own), own)
+                found = _long_call(self.raw(node.expressions[0], own), own)
             case "u256_to_string" | "i256_to_string":
                 assert kind is not None
-                found = _text(self.raw(node.expressions[0], kind), kind)
+                found = _text_call(self.raw(node.expressions[0], kind), kind)
             case _:
                 assert kind is not None
                 found = _call(f"penstock_{name}", *(self.raw(argument, kind) for argument in node.expressions))
@@ -263,17 +265,17 @@ class _Rewriting:
         said = exp.Literal.string(f"[WIDE_NUMBER] {name} is given NULL. SQLSTATE: 22004")
         return exp.Coalesce(this=found, expressions=[_call("RAISE_ERROR", said)])
 
-    def _cast(self, node: exp.Cast, own: Wide) -> exp.Expr:
+    def _rewrite_cast(self, node: exp.Cast, own: WideType) -> exp.Expr:
         """A wide number as something else: as text, and what Spark makes of that. What does not fit is an error."""
-        text = _text(self.raw(node.this, own), own)
+        text = _text_call(self.raw(node.this, own), own)
         if node.to.this in exp.DataType.TEXT_TYPES:
             return text
         whole = node.to.this in (exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT)
-        held = _long(self.raw(node.this, own), own) if whole else text
+        held = _long_call(self.raw(node.this, own), own) if whole else text
         return exp.Cast(this=held, to=node.to.copy())
 
 
-def _listed(value: object) -> list[object]:
+def _as_list(value: object) -> list[object]:
     return value if isinstance(value, list) else [value]
 
 
@@ -281,28 +283,28 @@ def _call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
     return exp.Anonymous(this=name, expressions=list(arguments))
 
 
-def _scale(kind: Wide) -> tuple[exp.Expr, ...]:
+def _scale(kind: WideType) -> tuple[exp.Expr, ...]:
     """The digits behind the point of a decimal, as an argument; whole numbers have none."""
     return (exp.Literal.number(decimal_sizes(kind)[1]),) if is_decimal(kind) else ()
 
 
-def _text(raw: exp.Expr, kind: Wide) -> exp.Expr:
+def _text_call(raw: exp.Expr, kind: WideType) -> exp.Expr:
     return _call(f"penstock_{FIELDS.get(kind, 'dec')}_text", raw, *_scale(kind))
 
 
-def _long(raw: exp.Expr, kind: Wide) -> exp.Expr:
+def _long_call(raw: exp.Expr, kind: WideType) -> exp.Expr:
     if is_decimal(kind):
         return exp.cast(_call("penstock_dec_whole", raw), "BIGINT", dialect=SPARK)
     return _call(f"penstock_{FIELDS[kind]}_long", raw)
 
 
-def _field(whole: exp.Expr, kind: Wide) -> exp.Expr:
+def _field(whole: exp.Expr, kind: WideType) -> exp.Expr:
     held = whole if isinstance(whole, exp.Column | exp.Dot) else exp.Paren(this=whole)
-    return exp.Dot(this=held, expression=exp.to_identifier(field_of(kind), quoted=True))
+    return exp.Dot(this=held, expression=exp.to_identifier(struct_field(kind), quoted=True))
 
 
-def _struct(raw: exp.Expr, kind: Wide) -> exp.Expr:
-    held = _call("NAMED_STRUCT", exp.Literal.string(field_of(kind)), raw)
+def _wrap_struct(raw: exp.Expr, kind: WideType) -> exp.Expr:
+    held = _call("NAMED_STRUCT", exp.Literal.string(struct_field(kind)), raw)
     if isinstance(raw, exp.HexString):
         return held
     return exp.If(this=exp.Is(this=raw.copy(), expression=exp.null()), true=exp.null(), false=held)

@@ -9,8 +9,8 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.sql.rewrite.templates import call, filled
-from penstock.sql.types.flink_inference import named
+from penstock.sql.rewrite.templates import call, fill_template
+from penstock.sql.types.flink_inference import named_argument
 
 _MODE: Final = re.compile(r"^\s*(lax|strict)\s+", re.IGNORECASE)
 _QUOTED_NAME: Final = re.compile(r"""\.?\[\s*(?:"([^"\]]*)"|'([^'\]]*)')\s*\]""")
@@ -25,7 +25,7 @@ _QUERY: Final = f"IF({_NESTED}, {_TEXT}, NULL)"
 _THERE: Final = f"NOT {_VALUE} IS NULL"
 
 
-def _path(path: exp.Expr) -> tuple[exp.Expr, bool]:
+def _parse_path(path: exp.Expr) -> tuple[exp.Expr, bool]:
     """A path as Spark writes it, and whether one that leads nowhere is no mistake."""
     if not isinstance(path, exp.Literal):
         return path, False
@@ -35,55 +35,55 @@ def _path(path: exp.Expr) -> tuple[exp.Expr, bool]:
     return exp.Literal.string(spelled), mode is not None and mode[1].lower() == "lax"
 
 
-def _value(node: exp.Expr) -> exp.Expr | None:
+def _rewrite_json_value(node: exp.Expr) -> exp.Expr | None:
     """JSON_VALUE: a scalar as text, or as the type after RETURNING."""
-    return _looked_up(node, _SCALAR)
+    return _extract_path(node, _SCALAR)
 
 
-def _query(node: exp.Expr) -> exp.Expr | None:
+def _rewrite_json_query(node: exp.Expr) -> exp.Expr | None:
     """JSON_QUERY: an object or an array; other values only in a wrapper."""
-    match wrapper := named(node, "WRAPPER"):
+    match wrapper := named_argument(node, "WRAPPER"):
         case exp.Literal() if wrapper.name == "CONDITIONAL":
             whole = f"IF({_NESTED}, {_TEXT}, CONCAT('[', TO_JSON({_VALUE}), ']'))"
         case exp.Literal() if wrapper.name != "NEVER":
             whole = f"CONCAT('[', TO_JSON({_VALUE}), ']')"
         case _:
             whole = _QUERY
-    return _looked_up(node, whole)
+    return _extract_path(node, whole)
 
 
-def _looked_up(node: exp.Expr, template: str) -> exp.Expr | None:
+def _extract_path(node: exp.Expr, template: str) -> exp.Expr | None:
     if len(node.expressions) < 2:
         return None
     document = node.expressions[0]
-    path, lax = _path(node.expressions[1])
-    made = _once(template.replace(_NESTED, _NESTED_ANYWHERE) if "*" in path.name else template, document, path)
-    returning = named(node, "RETURNING")
+    path, lax = _parse_path(node.expressions[1])
+    made = _evaluate_once(template.replace(_NESTED, _NESTED_ANYWHERE) if "*" in path.name else template, document, path)
+    returning = named_argument(node, "RETURNING")
     if isinstance(returning, exp.Cast):
-        made = _as_type(made, returning.to)
-    empty, error = _instead(node, "EMPTY"), _instead(node, "ERROR")
+        made = _cast_text(made, returning.to)
+    empty, error = _fallback_value(node, "EMPTY"), _fallback_value(node, "ERROR")
     if empty is None and error is None:
         return made
     kind = returning.to if isinstance(returning, exp.Cast) else exp.DataType.build("STRING")
     nothing = exp.null()
-    empty = _cast(empty, kind) if empty is not None else nothing
-    error = _cast(error, kind) if error is not None else nothing
+    empty = _cast_fallback(empty, kind) if empty is not None else nothing
+    error = _cast_fallback(error, kind) if error is not None else nothing
     otherwise = error
     if lax and empty != error:
-        leads_nowhere = filled(f"NOT TRY_PARSE_JSON(_1) IS NULL AND {_VALUE} IS NULL", document, path)
+        leads_nowhere = fill_template(f"NOT TRY_PARSE_JSON(_1) IS NULL AND {_VALUE} IS NULL", document, path)
         otherwise = exp.If(this=leads_nowhere, true=empty, false=error)
-    return filled("IF(_1 IS NULL, NULL, COALESCE(_2, _3))", document, made, otherwise)
+    return fill_template("IF(_1 IS NULL, NULL, COALESCE(_2, _3))", document, made, otherwise)
 
 
-def _once(template: str, document: exp.Expr, path: exp.Expr) -> exp.Expr:
+def _evaluate_once(template: str, document: exp.Expr, path: exp.Expr) -> exp.Expr:
     """A template that names the document more than once. One that has to be made is made once."""
     if isinstance(document, exp.Column | exp.Literal):
-        return filled(template, document, path)
+        return fill_template(template, document, path)
     inner = template.replace("_1", "d")
-    return filled(f"GET(TRANSFORM(ARRAY(_1), d -> {inner}), 0)", document, path)
+    return fill_template(f"GET(TRANSFORM(ARRAY(_1), d -> {inner}), 0)", document, path)
 
 
-def _as_type(text: exp.Expr, kind: exp.DataType) -> exp.Expr:
+def _cast_text(text: exp.Expr, kind: exp.DataType) -> exp.Expr:
     if kind.this is exp.DType.ARRAY:
         return call("FROM_JSON", text, exp.Literal.string(kind.sql("spark")))
     if kind.this in exp.DataType.TEXT_TYPES:
@@ -91,9 +91,9 @@ def _as_type(text: exp.Expr, kind: exp.DataType) -> exp.Expr:
     return exp.TryCast(this=text, to=kind.copy(), safe=True)
 
 
-def _instead(node: exp.Expr, event: str) -> exp.Expr | None:
+def _fallback_value(node: exp.Expr, event: str) -> exp.Expr | None:
     """What is given on an event; None if it is null."""
-    match found := named(node, event):
+    match found := named_argument(node, event):
         case None | exp.Null():
             return None
         case exp.Literal() if found.is_string and found.name == "ERROR":
@@ -104,18 +104,18 @@ def _instead(node: exp.Expr, event: str) -> exp.Expr | None:
             return found
 
 
-def _cast(value: exp.Expr, kind: exp.DataType) -> exp.Expr:
+def _cast_fallback(value: exp.Expr, kind: exp.DataType) -> exp.Expr:
     return value.copy() if isinstance(value, exp.Anonymous) else exp.Cast(this=value.copy(), to=kind.copy())
 
 
-def _exists(node: exp.Expr) -> exp.Expr | None:
+def _rewrite_json_exists(node: exp.Expr) -> exp.Expr | None:
     """JSON_EXISTS. A path that leads nowhere is a mistake, unless the path is lax."""
     if len(node.expressions) < 2:
         return None
     document = node.expressions[0]
-    path, lax = _path(node.expressions[1])
-    there = _once(f"{_THERE} AND NOT IS_VARIANT_NULL({_VALUE})", document, path)
-    match otherwise := named(node, "ERROR"):
+    path, lax = _parse_path(node.expressions[1])
+    there = _evaluate_once(f"{_THERE} AND NOT IS_VARIANT_NULL({_VALUE})", document, path)
+    match otherwise := named_argument(node, "ERROR"):
         case exp.Literal() if otherwise.name == "TRUE":
             error: exp.Expr = exp.true()
         case exp.Literal() if otherwise.name == "UNKNOWN":
@@ -125,10 +125,10 @@ def _exists(node: exp.Expr) -> exp.Expr | None:
         case _:
             error = exp.false()
     if lax and not isinstance(error, exp.Boolean):
-        error = filled("IF(TRY_PARSE_JSON(_1) IS NULL, _2, FALSE)", document, error)
+        error = fill_template("IF(TRY_PARSE_JSON(_1) IS NULL, _2, FALSE)", document, error)
     elif lax and error.this:
-        error = filled("TRY_PARSE_JSON(_1) IS NULL", document)
-    return filled("CASE WHEN _1 IS NULL THEN NULL WHEN _2 THEN TRUE ELSE _3 END", document, there, error)
+        error = fill_template("TRY_PARSE_JSON(_1) IS NULL", document)
+    return fill_template("CASE WHEN _1 IS NULL THEN NULL WHEN _2 THEN TRUE ELSE _3 END", document, there, error)
 
 
 def json_test(node: exp.Expr) -> exp.Expr | None:
@@ -139,7 +139,7 @@ def json_test(node: exp.Expr) -> exp.Expr | None:
     kinds = {"OBJECT": "LIKE 'OBJECT%'", "ARRAY": "LIKE 'ARRAY%'", "SCALAR": "RLIKE '^(?!OBJECT|ARRAY)'"}
     kind = kinds.get(str(test.this or "VALUE").upper())
     sort = f" AND COALESCE(SCHEMA_OF_VARIANT(TRY_PARSE_JSON(_1)) {kind}, FALSE)" if kind else ""
-    return filled(f"IF(_1 IS NULL, NULL, NOT TRY_PARSE_JSON(_1) IS NULL{sort})", node.this)
+    return fill_template(f"IF(_1 IS NULL, NULL, NOT TRY_PARSE_JSON(_1) IS NULL{sort})", node.this)
 
 
 # Making JSON
@@ -148,18 +148,18 @@ def json_test(node: exp.Expr) -> exp.Expr | None:
 def json_object(node: exp.Expr) -> exp.Expr:
     """JSON_OBJECT: a struct whose nulls are written, unless they are to be absent."""
     pairs = [p for p in node.expressions if isinstance(p, exp.JSONKeyValue)]
-    parts = [part for p in pairs for part in (p.this.copy(), _inner(p.expression.copy()))]
+    parts = [part for p in pairs for part in (p.this.copy(), _embed_json(p.expression.copy()))]
     struct = call("NAMED_STRUCT", *parts)
     if node.args.get("null_handling") == "ABSENT ON NULL":
         return call("TO_JSON", struct)
-    return call("TO_JSON", struct, _nulls_too())
+    return call("TO_JSON", struct, _null_fields_option())
 
 
-def _nulls_too() -> exp.Expr:
+def _null_fields_option() -> exp.Expr:
     return call("MAP", exp.Literal.string("ignoreNullFields"), exp.Literal.string("false"))
 
 
-def _inner(value: exp.Expr) -> exp.Expr:
+def _embed_json(value: exp.Expr) -> exp.Expr:
     """What was made by another function for JSON is put in as JSON, not as text."""
     made_here = isinstance(value, exp.Anonymous) and value.name.upper() == "TO_JSON"
     if not made_here:
@@ -171,41 +171,41 @@ def _inner(value: exp.Expr) -> exp.Expr:
 def json_array(node: exp.Expr) -> exp.Expr:
     """JSON_ARRAY: nulls are left out, unless they are asked for."""
     values = [v for v in node.expressions if not isinstance(v, exp.Kwarg)]
-    parts = [_as_variant(_inner(v.copy())) for v in values]
+    parts = [_as_variant(_embed_json(v.copy())) for v in values]
     array: exp.Expr = call("ARRAY", *parts)
     wanted = any(isinstance(a, exp.Kwarg) and isinstance(a.expression, exp.Null) for a in node.expressions)
-    return call("TO_JSON", array if wanted else filled("FILTER(_1, x -> NOT x IS NULL)", array))
+    return call("TO_JSON", array if wanted else fill_template("FILTER(_1, x -> NOT x IS NULL)", array))
 
 
 def _as_variant(value: exp.Expr) -> exp.Expr:
     if isinstance(value, exp.Anonymous) and value.name.upper() in ("NAMED_STRUCT", "ARRAY", "FILTER"):
-        return filled("PARSE_JSON(TO_JSON(_1, MAP('ignoreNullFields', 'false')))", value)
+        return fill_template("PARSE_JSON(TO_JSON(_1, MAP('ignoreNullFields', 'false')))", value)
     return exp.Cast(this=value, to=exp.DataType.build("VARIANT", dialect="spark"))
 
 
-def _array_of_rows(node: exp.Expr) -> exp.Expr:
+def _rewrite_json_arrayagg(node: exp.Expr) -> exp.Expr:
     """JSON_ARRAYAGG; nulls are kept in a struct around each value if they are asked for."""
-    wanted = isinstance(named(node, "NULLS"), exp.Null)
+    wanted = isinstance(named_argument(node, "NULLS"), exp.Null)
     value = node.expressions[0]
     if not wanted:
-        return filled("TO_JSON(COLLECT_LIST(_1))", value)
-    return filled("TO_JSON(TRANSFORM(COLLECT_LIST(STRUCT(_1 AS v)), x -> x.v))", value)
+        return fill_template("TO_JSON(COLLECT_LIST(_1))", value)
+    return fill_template("TO_JSON(TRANSFORM(COLLECT_LIST(STRUCT(_1 AS v)), x -> x.v))", value)
 
 
-def json_object_of_rows(node: exp.Expr) -> exp.Expr | None:
+def json_objectagg(node: exp.Expr) -> exp.Expr | None:
     pair = node.expressions[0] if node.expressions else None
     if not isinstance(pair, exp.JSONKeyValue):
         return None
     absent = node.args.get("null_handling") == "ABSENT ON NULL"
     entries = "MAP_FROM_ENTRIES(COLLECT_LIST(STRUCT(_1 AS k, _2 AS v)))"
     kept = f"MAP_FILTER({entries}, (k, v) -> NOT v IS NULL)" if absent else entries
-    return filled(f"TO_JSON({kept}, MAP('ignoreNullFields', 'false'))", pair.this, pair.expression)
+    return fill_template(f"TO_JSON({kept}, MAP('ignoreNullFields', 'false'))", pair.this, pair.expression)
 
 
 JSON_CALLS: Final[Mapping[str, Callable[[exp.Expr], exp.Expr | None]]] = {
     "JSON_ARRAY": json_array,
-    "JSON_ARRAYAGG": _array_of_rows,
-    "JSON_EXISTS": _exists,
-    "JSON_QUERY": _query,
-    "JSON_VALUE": _value,
+    "JSON_ARRAYAGG": _rewrite_json_arrayagg,
+    "JSON_EXISTS": _rewrite_json_exists,
+    "JSON_QUERY": _rewrite_json_query,
+    "JSON_VALUE": _rewrite_json_value,
 }

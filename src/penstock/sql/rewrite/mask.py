@@ -11,7 +11,7 @@ from penstock.sql.parse.query import Query
 from penstock.sql.rewrite.templates import call
 from penstock.sql.types.columns import Column, Columns, data_type
 
-Policy: TypeAlias = Literal["hash", "partial", "redact", "tokenize", "null"]
+MaskPolicy: TypeAlias = Literal["hash", "partial", "redact", "tokenize", "null"]
 REDACTED: Final = "***"
 TOKEN_DIGITS: Final = 32
 _WRAPPED: Final = "_unmasked"
@@ -25,7 +25,7 @@ class ColumnMask:
     """
 
     column: str
-    policy: Policy
+    policy: MaskPolicy
     visible_chars: int = 4
     algorithm: Literal["md5", "sha256"] = "md5"
     salt: str | None = None
@@ -44,7 +44,7 @@ class MaskParameter:
     of: str
 
 
-def parameters(masks: Sequence[ColumnMask]) -> dict[str, MaskParameter]:
+def mask_parameters(masks: Sequence[ColumnMask]) -> dict[str, MaskParameter]:
     """The parameters of a masked query, by name."""
     found: dict[str, MaskParameter] = {}
     for mask in masks:
@@ -62,35 +62,35 @@ def _salt_name(salt: str) -> str:
 
 def masked_columns(columns: Columns, masks: Sequence[ColumnMask]) -> Columns:
     """The columns of a query after its masks: what is covered is text, or of its own type if it is nothing."""
-    by_name = _by_name(masks)
+    by_name = _masks_by_name(masks)
     return tuple(
         Column(c.name, c.type if (m := by_name.get(c.name.casefold())) is None or m.policy == "null" else "STRING")
         for c in columns
     )
 
 
-def masked(query: Query, columns: Columns | None, masks: Sequence[ColumnMask]) -> Query:
+def mask_query(query: Query, columns: Columns | None, masks: Sequence[ColumnMask]) -> Query:
     """The query with its outputs covered, by a SELECT around it: how the outputs are made does not matter then.
 
     Where the columns are not known, those that are covered go to the end.
     """
-    by_name = _by_name(masks)
+    by_name = _masks_by_name(masks)
 
     def edit(tree: exp.Query) -> exp.Query:
         if columns is None:
             hidden = [exp.to_identifier(mask.column, quoted=True) for mask in masks]
-            outputs: list[exp.Expr] = [exp.Star(except_=hidden), *(_covered(mask, None) for mask in masks)]
+            outputs: list[exp.Expr] = [exp.Star(except_=hidden), *(_mask_column(mask, None) for mask in masks)]
         else:
             outputs = [
-                _covered(by_name[c.name.casefold()], c.type) if c.name.casefold() in by_name else _column(c.name)
+                _mask_column(by_name[c.name.casefold()], c.type) if c.name.casefold() in by_name else _column(c.name)
                 for c in columns
             ]
         return exp.Select(expressions=outputs).from_(tree.subquery(_WRAPPED, copy=False), copy=False)
 
-    return query.edited(edit) if masks else query
+    return query.with_edit(edit) if masks else query
 
 
-def _by_name(masks: Sequence[ColumnMask]) -> Mapping[str, ColumnMask]:
+def _masks_by_name(masks: Sequence[ColumnMask]) -> Mapping[str, ColumnMask]:
     return {mask.column.casefold(): mask for mask in masks}
 
 
@@ -98,7 +98,7 @@ def _column(name: str) -> exp.Column:
     return exp.column(name, table=_WRAPPED, quoted=True)
 
 
-def _covered(mask: ColumnMask, kind: str | None) -> exp.Expr:
+def _mask_column(mask: ColumnMask, kind: str | None) -> exp.Expr:
     """The covered value under the name of the column. No value stays no value."""
     text = exp.cast(_column(mask.column), data_type("STRING").copy())
     match mask.policy:

@@ -6,11 +6,11 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.sql.analyze.operand_types import kind_of
+from penstock.sql.analyze.operand_types import operand_kind
 from penstock.sql.parse.replacement import replace_node
-from penstock.sql.rewrite.json import json_object, json_object_of_rows, json_test
-from penstock.sql.rewrite.templates import call, enclosed, filled
-from penstock.sql.rewrite.unnest import unnested
+from penstock.sql.rewrite.json import json_object, json_objectagg, json_test
+from penstock.sql.rewrite.templates import call, fill_template, wrap_operand
+from penstock.sql.rewrite.unnest import rewrite_unnest
 from penstock.sql.types.flink_inference import WHOLE_DAYS, WHOLE_NAMES
 
 DIVIDE: Final = "penstock_row_divide"
@@ -19,9 +19,9 @@ TYPE_OF: Final = "penstock_row_type_of"
 """Functions of ours that Spark asks for an expression when it knows the types: `clients.rowwise.RowOperators`."""
 
 
-def _division(node: exp.Expr) -> exp.Expr | None:
+def _rewrite_division(node: exp.Expr) -> exp.Expr | None:
     """Whole numbers are divided without remainder. Where types are not known, Spark decides when it knows them."""
-    if (kind := kind_of(node)) is None:
+    if (kind := operand_kind(node)) is None:
         return call(DIVIDE, node.this.copy(), node.expression.copy())
     if kind not in WHOLE_NAMES:
         return None
@@ -29,9 +29,9 @@ def _division(node: exp.Expr) -> exp.Expr | None:
     return exp.cast(whole, kind) if kind != "BIGINT" else exp.Paren(this=whole)
 
 
-def _mean(node: exp.Expr) -> exp.Expr | None:
+def _rewrite_avg(node: exp.Expr) -> exp.Expr | None:
     """A mean of whole numbers is a whole number, cut off."""
-    kind = kind_of(node)
+    kind = operand_kind(node)
     values = node.this.expressions if isinstance(node.this, exp.Distinct) else [node.this]
     if (kind is not None and kind not in WHOLE_NAMES) or len(values) != 1:
         return None
@@ -49,7 +49,7 @@ def _mean(node: exp.Expr) -> exp.Expr | None:
     return None
 
 
-def _all_known(name: str) -> Callable[[exp.Expr], exp.Expr]:
+def _propagate_nulls(name: str) -> Callable[[exp.Expr], exp.Expr]:
     """GREATEST and LEAST give nothing if one of the values is nothing."""
 
     def rewrite(node: exp.Expr) -> exp.Expr:
@@ -58,13 +58,13 @@ def _all_known(name: str) -> Callable[[exp.Expr], exp.Expr]:
         unsure = [v for v in values if not isinstance(v, exp.Literal)]
         if not unsure or len(values) == 1:
             return made if len(values) > 1 else values[0].copy()
-        missing = exp.or_(*(enclosed(v.copy()).is_(exp.null()) for v in unsure), copy=False)
+        missing = exp.or_(*(wrap_operand(v.copy()).is_(exp.null()) for v in unsure), copy=False)
         return exp.If(this=missing, true=exp.null(), false=made)
 
     return rewrite
 
 
-def _element(node: exp.Expr) -> exp.Expr | None:
+def _rewrite_element(node: exp.Expr) -> exp.Expr | None:
     """`a[1]` is the first element of an array, `m['k']` a value of a map; what is not there is null."""
     keys = node.expressions
     if len(keys) != 1 or isinstance(keys[0], exp.Slice) or node.args.get("offset"):
@@ -83,13 +83,13 @@ _EXTRACTS: Final[Mapping[str, str]] = {
 }
 
 
-def _extracted(node: exp.Expr) -> exp.Expr:
+def _rewrite_extract(node: exp.Expr) -> exp.Expr:
     if (template := _EXTRACTS.get(node.name.upper())) is not None:
-        return filled(template, node.expression)
+        return fill_template(template, node.expression)
     return exp.cast(node.copy(), "BIGINT")
 
 
-def _rounded(template: str) -> Callable[[exp.Expr], exp.Expr | None]:
+def _round_time(template: str) -> Callable[[exp.Expr], exp.Expr | None]:
     """FLOOR and CEIL of a time to a unit. A date stays a date."""
 
     def rewrite(node: exp.Expr) -> exp.Expr | None:
@@ -97,43 +97,43 @@ def _rounded(template: str) -> Callable[[exp.Expr], exp.Expr | None]:
         if not isinstance(unit, exp.Expr):
             return None
         step, by = ("MONTH", 3) if unit.name.upper() == "QUARTER" else (unit.name.upper(), 1)
-        made = filled(template.format(unit=unit.name.upper(), step=step, by=by), node.this)
-        return _as_date(made, node)
+        made = fill_template(template.format(unit=unit.name.upper(), step=step, by=by), node.this)
+        return _keep_date(made, node)
 
     return rewrite
 
 
-def _as_date(made: exp.Expr, node: exp.Expr) -> exp.Expr:
+def _keep_date(made: exp.Expr, node: exp.Expr) -> exp.Expr:
     """What is made of a time, which is a date if that was one. Where its type is not known, Spark decides."""
-    if kind_of(node) == "DATE" or _is_date(node.this):
+    if operand_kind(node) == "DATE" or _is_date(node.this):
         return exp.cast(made, "DATE")
-    return made if kind_of(node) is not None else call(TYPE_OF, made, node.this.copy())
+    return made if operand_kind(node) is not None else call(TYPE_OF, made, node.this.copy())
 
 
 def _is_date(node: exp.Expr) -> bool:
     return isinstance(node, exp.Cast) and node.to.this is exp.DType.DATE
 
 
-def _difference(node: exp.Expr) -> exp.Expr:
+def _rewrite_difference(node: exp.Expr) -> exp.Expr:
     return exp.cast(node.copy(), "INT")
 
 
-def _later(node: exp.Expr) -> exp.Expr | None:
+def _add_to_date(node: exp.Expr) -> exp.Expr | None:
     """TIMESTAMPADD of days or more to a date gives a date."""
     if node.text("unit").upper() not in WHOLE_DAYS:
         return None
-    made = _as_date(node.copy(), node)
+    made = _keep_date(node.copy(), node)
     return None if isinstance(made, exp.TimestampAdd) else made
 
 
-def _interval(node: exp.Expr) -> exp.Expr | None:
+def _rewrite_interval(node: exp.Expr) -> exp.Expr | None:
     """`INTERVAL '1' QUARTER` as months."""
     if node.text("unit").upper() != "QUARTER" or not node.name.isdecimal():
         return None
     return exp.Interval(this=exp.Literal.string(str(int(node.name) * 3)), unit=exp.var("MONTH"))
 
 
-def _pattern(node: exp.Expr) -> exp.Expr | None:
+def _escape_like(node: exp.Expr) -> exp.Expr | None:
     """In a pattern of LIKE a backslash is a character; Spark takes it for an escape."""
     pattern = node.expression
     if not isinstance(pattern, exp.Literal) or "\\" not in pattern.name or isinstance(node.parent, exp.Escape):
@@ -141,7 +141,7 @@ def _pattern(node: exp.Expr) -> exp.Expr | None:
     return type(node)(this=node.this.copy(), expression=exp.Literal.string(pattern.name.replace("\\", "\\\\")))
 
 
-def _similar(node: exp.Expr) -> exp.Expr | None:
+def _rewrite_similar_to(node: exp.Expr) -> exp.Expr | None:
     """SIMILAR TO with a plain text as pattern is a regular expression that must fit all of the value."""
     pattern = node.expression
     if not isinstance(pattern, exp.Literal):
@@ -153,7 +153,7 @@ def _similar(node: exp.Expr) -> exp.Expr | None:
 _SIMILAR: Final = {"%": ".*", "_": "."}
 
 
-def _known(name: str) -> Callable[[exp.Expr], exp.Expr | None]:
+def _skip_nulls(name: str) -> Callable[[exp.Expr], exp.Expr | None]:
     """FIRST_VALUE and LAST_VALUE pass over nulls."""
 
     def rewrite(node: exp.Expr) -> exp.Expr | None:
@@ -164,42 +164,42 @@ def _known(name: str) -> Callable[[exp.Expr], exp.Expr | None]:
     return rewrite
 
 
-def _words(node: exp.Expr) -> exp.Expr:
+def _rewrite_initcap(node: exp.Expr) -> exp.Expr:
     """INITCAP: a word is a sequence of letters and digits."""
-    return filled(
+    return fill_template(
         "ARRAY_JOIN(TRANSFORM(REGEXP_EXTRACT_ALL(_1, '[A-Za-z0-9]+|[^A-Za-z0-9]+', 0), "
         "w -> IF(w RLIKE '^[A-Za-z0-9]', INITCAP(w), w)), '')",
         node.this,
     )
 
 
-def _long_rank(node: exp.Expr) -> exp.Expr | None:
+def _cast_rank(node: exp.Expr) -> exp.Expr | None:
     """The number of a row is a BIGINT in Flink, and an INT in Spark."""
     numbered = isinstance(node.this, exp.RowNumber | exp.Rank | exp.DenseRank | exp.Ntile)
     return exp.cast(node.copy(), "BIGINT") if numbered else None
 
 
 OPERATORS: Final[Mapping[type[exp.Expr], Callable[[exp.Expr], exp.Expr | None]]] = {
-    exp.Avg: _mean,
-    exp.Bracket: _element,
-    exp.Ceil: _rounded("DATE_TRUNC('{unit}', _1 + INTERVAL '{by}' {step} - INTERVAL '1' MICROSECOND)"),
-    exp.Div: _division,
-    exp.Extract: _extracted,
-    exp.FirstValue: _known("FIRST_VALUE"),
-    exp.Floor: _rounded("DATE_TRUNC('{unit}', _1)"),
-    exp.Greatest: _all_known("GREATEST"),
-    exp.ILike: _pattern,
-    exp.Initcap: _words,
-    exp.Interval: _interval,
+    exp.Avg: _rewrite_avg,
+    exp.Bracket: _rewrite_element,
+    exp.Ceil: _round_time("DATE_TRUNC('{unit}', _1 + INTERVAL '{by}' {step} - INTERVAL '1' MICROSECOND)"),
+    exp.Div: _rewrite_division,
+    exp.Extract: _rewrite_extract,
+    exp.FirstValue: _skip_nulls("FIRST_VALUE"),
+    exp.Floor: _round_time("DATE_TRUNC('{unit}', _1)"),
+    exp.Greatest: _propagate_nulls("GREATEST"),
+    exp.ILike: _escape_like,
+    exp.Initcap: _rewrite_initcap,
+    exp.Interval: _rewrite_interval,
     exp.Is: json_test,
     exp.JSONObject: json_object,
-    exp.JSONObjectAgg: json_object_of_rows,
-    exp.LastValue: _known("LAST_VALUE"),
-    exp.Least: _all_known("LEAST"),
-    exp.Like: _pattern,
-    exp.Select: unnested,
-    exp.SimilarTo: _similar,
-    exp.TimestampAdd: _later,
-    exp.TimestampDiff: _difference,
-    exp.Window: _long_rank,
+    exp.JSONObjectAgg: json_objectagg,
+    exp.LastValue: _skip_nulls("LAST_VALUE"),
+    exp.Least: _propagate_nulls("LEAST"),
+    exp.Like: _escape_like,
+    exp.Select: rewrite_unnest,
+    exp.SimilarTo: _rewrite_similar_to,
+    exp.TimestampAdd: _add_to_date,
+    exp.TimestampDiff: _rewrite_difference,
+    exp.Window: _cast_rank,
 }

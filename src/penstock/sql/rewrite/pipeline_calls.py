@@ -5,39 +5,39 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.sql.analyze.operand_types import kind_of
-from penstock.sql.parse.dialects import SPARK, quoted
+from penstock.sql.analyze.operand_types import operand_kind
+from penstock.sql.parse.dialects import SPARK, quote_spark_identifier
 from penstock.sql.rewrite.operators import OPERATORS
-from penstock.sql.rewrite.pipeline_datetime import TIME_CALLS, extracted
-from penstock.sql.rewrite.templates import call, filled
+from penstock.sql.rewrite.pipeline_datetime import TIME_CALLS, rewrite_extract
+from penstock.sql.rewrite.templates import call, fill_template
 from penstock.sql.types.arrow_types import arrow_type
 from penstock.sql.types.wide_decimals import SPARK_DIGITS
 
 Rewrite = Callable[[exp.Expr], exp.Expr | None]
 
 
-def _text(value: exp.Expr) -> exp.Expr:
+def _cast_text(value: exp.Expr) -> exp.Expr:
     return exp.cast(value.copy(), "STRING", dialect=SPARK)
 
 
 # Texts and bytes
 
 
-def _choose(node: exp.Expr) -> exp.Expr:
+def _rewrite_elt(node: exp.Expr) -> exp.Expr:
     """ELT: one of several values, as text; none where there is none."""
     index, *choices = node.expressions
-    return filled("GET(_1, TRY_CAST(_2 - 1 AS INT))", call("ARRAY", *map(_text, choices)), index)
+    return fill_template("GET(_1, TRY_CAST(_2 - 1 AS INT))", call("ARRAY", *map(_cast_text, choices)), index)
 
 
-def _first_known(node: exp.Expr) -> exp.Expr:
+def _rewrite_coalesce(node: exp.Expr) -> exp.Expr:
     return call("COALESCE", *(a.copy() for a in node.expressions))
 
 
-def _digest(node: exp.Expr) -> exp.Expr:
+def _rewrite_digest(node: exp.Expr) -> exp.Expr:
     value, algorithm = node.expressions
     name = algorithm.name.lower()
     template = "UNHEX(MD5(_1))" if name == "md5" else f"UNHEX(SHA2(_1, {name.removeprefix('sha')}))"
-    return filled(template, value)
+    return fill_template(template, value)
 
 
 _CODINGS: Final[Mapping[tuple[str, str], str]] = {
@@ -48,22 +48,24 @@ _CODINGS: Final[Mapping[tuple[str, str], str]] = {
 }
 
 
-def _coded(node: exp.Expr) -> exp.Expr | None:
+def _rewrite_encoding(node: exp.Expr) -> exp.Expr | None:
     """ENCODE and DECODE as digits or base64. With the name of an encoding of characters they are Spark's."""
     value, coding = node.expressions
     template = _CODINGS.get((node.name.upper(), coding.name.lower()))
-    return None if template is None else filled(template, value)
+    return None if template is None else fill_template(template, value)
 
 
-def _decimal(node: exp.Expr) -> exp.Expr:
+def _rewrite_decimal(node: exp.Expr) -> exp.Expr:
     text, precision, scale = node.expressions
     if int(precision.name) > SPARK_DIGITS:
-        return exp.cast(_text(text), f"DECIMAL({precision.name}, {scale.name})", dialect=SPARK)
-    checked = call("PENSTOCK_ROW_DECIMAL", _text(text), *(exp.cast(n.copy(), "BIGINT") for n in (precision, scale)))
+        return exp.cast(_cast_text(text), f"DECIMAL({precision.name}, {scale.name})", dialect=SPARK)
+    checked = call(
+        "PENSTOCK_ROW_DECIMAL", _cast_text(text), *(exp.cast(n.copy(), "BIGINT") for n in (precision, scale))
+    )
     return exp.cast(checked, f"DECIMAL({precision.name}, {scale.name})", dialect=SPARK)
 
 
-def _arrow_cast(node: exp.Expr) -> exp.Expr | None:
+def _rewrite_arrow_cast(node: exp.Expr) -> exp.Expr | None:
     kind = arrow_type(node.expressions[1].name)
     return None if kind is None else exp.cast(node.expressions[0].copy(), kind, dialect=SPARK)
 
@@ -71,29 +73,29 @@ def _arrow_cast(node: exp.Expr) -> exp.Expr | None:
 # Lists and structs
 
 
-def _field(node: exp.Expr) -> exp.Expr:
+def _rewrite_get_field(node: exp.Expr) -> exp.Expr:
     """GET_FIELD: of a struct, or the value of a map."""
     return exp.Bracket(this=node.expressions[0].copy(), expressions=[node.expressions[1].copy()])
 
 
-def _filtered(condition: str, around: str = "{}") -> Rewrite:
+def _filter_structs(condition: str, around: str = "{}") -> Rewrite:
     """The structs of a list whose field, by its name, meets a condition."""
 
     def rewrite(node: exp.Expr) -> exp.Expr:
         structs, name, value = node.expressions
-        wanted = condition.format(f"x.{quoted(name.name)}")
-        return filled(around.format(f"FILTER(_1, x -> NOT x IS NULL AND {wanted})"), structs, value)
+        wanted = condition.format(f"x.{quote_spark_identifier(name.name)}")
+        return fill_template(around.format(f"FILTER(_1, x -> NOT x IS NULL AND {wanted})"), structs, value)
 
     return rewrite
 
 
-def _fields(node: exp.Expr) -> exp.Expr:
+def _project_field(node: exp.Expr) -> exp.Expr:
     """ARRAY_STRUCT_FIELD: one field of all structs of a list."""
     structs, name = node.expressions
-    return filled(f"TRANSFORM(_1, x -> CAST(x.{quoted(name.name)} AS STRING))", structs)
+    return fill_template(f"TRANSFORM(_1, x -> CAST(x.{quote_spark_identifier(name.name)} AS STRING))", structs)
 
 
-def _zipped(node: exp.Expr) -> exp.Expr:
+def _zip_arrays(node: exp.Expr) -> exp.Expr:
     """_GS_ZIP_ARRAYS: lists of one length, as one of structs."""
     places = range(1, len(node.expressions) + 1)
     absent = " OR ".join(f"_{n} IS NULL" for n in places)
@@ -101,7 +103,9 @@ def _zipped(node: exp.Expr) -> exp.Expr:
     values = ", ".join(f"'f{n - 1}', GET(_{n}, i)" for n in places)
     wrong = "RAISE_ERROR('[ROW_FUNCTION] _gs_zip_arrays is given lists of unlike lengths. SQLSTATE: 22023')"
     zipped = f"TRANSFORM(_1, (x, i) -> NAMED_STRUCT({values}))"
-    return filled(f"CASE WHEN {absent} THEN NULL WHEN {unlike} THEN {wrong} ELSE {zipped} END", *node.expressions)
+    return fill_template(
+        f"CASE WHEN {absent} THEN NULL WHEN {unlike} THEN {wrong} ELSE {zipped} END", *node.expressions
+    )
 
 
 _ORDERS: Final[Mapping[tuple[str, str], str]] = {
@@ -112,14 +116,14 @@ _ORDERS: Final[Mapping[tuple[str, str], str]] = {
 }
 
 
-def _sorted(node: exp.Expr) -> exp.Expr:
+def _rewrite_array_sort(node: exp.Expr) -> exp.Expr:
     array, *choices = node.expressions
     chosen = [choice.name.upper() for choice in choices]
     order = chosen[0] if chosen else "ASC"
-    return filled(_ORDERS[order, chosen[1] if len(chosen) > 1 else "NULLS FIRST"], array)
+    return fill_template(_ORDERS[order, chosen[1] if len(chosen) > 1 else "NULLS FIRST"], array)
 
 
-def _renamed(name: str) -> Rewrite:
+def _rename_call(name: str) -> Rewrite:
     return lambda node: call(name, *(a.copy() for a in node.expressions))
 
 
@@ -128,24 +132,24 @@ def _renamed(name: str) -> Rewrite:
 _NO_TEXT: Final = exp.cast(exp.null(), "STRING", dialect=SPARK)
 
 
-def _looked_up(name: str, *usual: str | None) -> Rewrite:
+def _json_lookup(name: str, *usual: str | None) -> Rewrite:
     """A value of a document by its path; `usual` stands for what is not said. Any type of text is one to Spark."""
 
     def rewrite(node: exp.Expr) -> exp.Expr:
         document, path, *choices = node.expressions
         chosen = [c.copy() for c in choices[1:]]
         missing = [_NO_TEXT.copy() if u is None else exp.Literal.string(u) for u in usual[len(chosen) :]]
-        given = [_text(c) if usual[n] is None else _folded(c) for n, c in enumerate(chosen)]
-        return call(name, _text(document), _text(path), *given, *missing)
+        given = [_cast_text(c) if usual[n] is None else _upper_choice(c) for n, c in enumerate(chosen)]
+        return call(name, _cast_text(document), _cast_text(path), *given, *missing)
 
     return rewrite
 
 
-def _folded(choice: exp.Expr) -> exp.Expr:
+def _upper_choice(choice: exp.Expr) -> exp.Expr:
     return exp.Literal.string(choice.name.upper()) if isinstance(choice, exp.Literal) else exp.Literal.string("NULL")
 
 
-def _values(values: list[exp.Expr]) -> exp.Expr:
+def _encode_values(values: list[exp.Expr]) -> exp.Expr:
     """Values of whatever types as a text of JSON."""
     named = [part for n, v in enumerate(values) for part in (exp.Literal.string(f"_{n}"), v.copy())]
     options = call("MAP", exp.Literal.string("ignoreNullFields"), exp.Literal.string("false"))
@@ -156,7 +160,7 @@ def _json_array(*, absent: bool) -> Rewrite:
     def rewrite(node: exp.Expr) -> exp.Expr:
         if not node.expressions:
             return exp.Literal.string("[]")
-        return call("PENSTOCK_ROW_JSON_ARRAY", _values(node.expressions), exp.convert(absent))
+        return call("PENSTOCK_ROW_JSON_ARRAY", _encode_values(node.expressions), exp.convert(absent))
 
     return rewrite
 
@@ -166,8 +170,8 @@ def _json_object(*, absent: bool) -> Rewrite:
         keys, values = node.expressions[::2], node.expressions[1::2]
         if not keys:
             return exp.Literal.string("{}")
-        names = call("TO_JSON", call("ARRAY", *map(_text, keys)))
-        return call("PENSTOCK_ROW_JSON_OBJECT", names, _values(values), exp.convert(absent))
+        names = call("TO_JSON", call("ARRAY", *map(_cast_text, keys)))
+        return call("PENSTOCK_ROW_JSON_OBJECT", names, _encode_values(values), exp.convert(absent))
 
     return rewrite
 
@@ -175,7 +179,7 @@ def _json_object(*, absent: bool) -> Rewrite:
 # Operators
 
 
-def _element(node: exp.Expr) -> exp.Expr | None:
+def _rewrite_element(node: exp.Expr) -> exp.Expr | None:
     """`a[1]` is the first element of a list; what is not there is null. A text names a field, or the key of a map."""
     keys = node.expressions
     if len(keys) != 1:
@@ -184,7 +188,7 @@ def _element(node: exp.Expr) -> exp.Expr | None:
     if isinstance(key, exp.Slice):
         start = key.this.copy() if key.this is not None else exp.Literal.number(1)
         end = key.expression.copy() if key.expression is not None else exp.Literal.number(-1)
-        return filled(
+        return fill_template(
             "FILTER(_1, (x, i) -> i >= IF(_2 < 0, SIZE(_1) + _2, _2 - 1) AND i < IF(_3 < 0, SIZE(_1) + _3 + 1, _3))",
             node.this,
             start,
@@ -192,68 +196,68 @@ def _element(node: exp.Expr) -> exp.Expr | None:
         )
     if isinstance(key, exp.Literal) and key.is_string:
         return None
-    if (kind_of(node) or "").startswith("MAP"):
-        return filled("TRY_ELEMENT_AT(_1, _2)", node.this, key)
-    return filled("TRY_ELEMENT_AT(_1, TRY_CAST(NULLIF(_2, 0) AS INT))", node.this, key)
+    if (operand_kind(node) or "").startswith("MAP"):
+        return fill_template("TRY_ELEMENT_AT(_1, _2)", node.this, key)
+    return fill_template("TRY_ELEMENT_AT(_1, TRY_CAST(NULLIF(_2, 0) AS INT))", node.this, key)
 
 
-def _in_any_case(node: exp.Expr) -> exp.Expr:
+def _rewrite_regexp_ilike(node: exp.Expr) -> exp.Expr:
     """`a ~* 'x'`."""
-    return filled("_1 RLIKE CONCAT('(?i)', _2)", node.this, node.expression)
+    return fill_template("_1 RLIKE CONCAT('(?i)', _2)", node.this, node.expression)
 
 
-def _contains_all(node: exp.Expr) -> exp.Expr:
+def _rewrite_contains_all(node: exp.Expr) -> exp.Expr:
     """`a @> b`."""
-    return filled("FORALL(_2, x -> ARRAY_CONTAINS(_1, x))", node.this, node.expression)
+    return fill_template("FORALL(_2, x -> ARRAY_CONTAINS(_1, x))", node.this, node.expression)
 
 
 def _time_of_day(_: exp.Expr) -> exp.Expr:
     """Spark has no type for it that sinks could write, so it is a text."""
-    return filled("DATE_FORMAT(CURRENT_TIMESTAMP(), 'HH:mm:ss.SSSSSS')")
+    return fill_template("DATE_FORMAT(CURRENT_TIMESTAMP(), 'HH:mm:ss.SSSSSS')")
 
 
 def _lower_hex(node: exp.Expr) -> exp.Expr:
-    return filled("LOWER(HEX(_1))", node.this)
+    return fill_template("LOWER(HEX(_1))", node.this)
 
 
 PIPELINE_OPERATORS: Final[Mapping[type[exp.Expr], Rewrite]] = {
-    exp.ArrayContainsAll: _contains_all,
-    exp.Bracket: _element,
+    exp.ArrayContainsAll: _rewrite_contains_all,
+    exp.Bracket: _rewrite_element,
     exp.CurrentTime: _time_of_day,
     exp.Div: OPERATORS[exp.Div],
-    exp.Extract: extracted,
+    exp.Extract: rewrite_extract,
     exp.Hex: _lower_hex,
     exp.Is: OPERATORS[exp.Is],
-    exp.RegexpILike: _in_any_case,
+    exp.RegexpILike: _rewrite_regexp_ilike,
     exp.SimilarTo: OPERATORS[exp.SimilarTo],
 }
 
 PIPELINE_CALLS: Final[Mapping[str, Rewrite]] = {
     **TIME_CALLS,
-    "ARRAY_CAT": _renamed("CONCAT"),
-    "ARRAY_CONCAT": _renamed("CONCAT"),
-    "ARRAY_FILTER": _filtered("{} <=> _2"),
-    "ARRAY_FILTER_FIRST": _filtered("{} <=> _2", "GET({}, 0)"),
-    "ARRAY_FILTER_IN": _filtered("COALESCE(ARRAY_CONTAINS(_2, {}), FALSE)"),
-    "ARRAY_SORT": _sorted,
-    "ARRAY_STRUCT_FIELD": _fields,
-    "ARROW_CAST": _arrow_cast,
-    "COALESCE_META": _first_known,
-    "DECODE": _coded,
-    "DIGEST": _digest,
-    "ELT": _choose,
-    "ENCODE": _coded,
-    "GET_FIELD": _field,
+    "ARRAY_CAT": _rename_call("CONCAT"),
+    "ARRAY_CONCAT": _rename_call("CONCAT"),
+    "ARRAY_FILTER": _filter_structs("{} <=> _2"),
+    "ARRAY_FILTER_FIRST": _filter_structs("{} <=> _2", "GET({}, 0)"),
+    "ARRAY_FILTER_IN": _filter_structs("COALESCE(ARRAY_CONTAINS(_2, {}), FALSE)"),
+    "ARRAY_SORT": _rewrite_array_sort,
+    "ARRAY_STRUCT_FIELD": _project_field,
+    "ARROW_CAST": _rewrite_arrow_cast,
+    "COALESCE_META": _rewrite_coalesce,
+    "DECODE": _rewrite_encoding,
+    "DIGEST": _rewrite_digest,
+    "ELT": _rewrite_elt,
+    "ENCODE": _rewrite_encoding,
+    "GET_FIELD": _rewrite_get_field,
     "JSON_ARRAY": _json_array(absent=False),
     "JSON_ARRAY_ABSENT_ON_NULL": _json_array(absent=True),
     "JSON_OBJECT": _json_object(absent=False),
     "JSON_OBJECT_ABSENT_ON_NULL": _json_object(absent=True),
-    "JSON_QUERY": _looked_up("PENSTOCK_ROW_JSON_QUERY", "WITHOUT ARRAY", "NULL", "NULL"),
-    "JSON_VALUE": _looked_up("PENSTOCK_ROW_JSON_VALUE", "NULL", None, "NULL", None),
-    "LIST_CONCAT": _renamed("CONCAT"),
-    "MAKE_ARRAY": _renamed("ARRAY"),
-    "MAKE_LIST": _renamed("ARRAY"),
-    "ROW": _renamed("STRUCT"),
-    "TO_DECIMAL_ARB_FROM_STRING": _decimal,
-    "_GS_ZIP_ARRAYS": _zipped,
+    "JSON_QUERY": _json_lookup("PENSTOCK_ROW_JSON_QUERY", "WITHOUT ARRAY", "NULL", "NULL"),
+    "JSON_VALUE": _json_lookup("PENSTOCK_ROW_JSON_VALUE", "NULL", None, "NULL", None),
+    "LIST_CONCAT": _rename_call("CONCAT"),
+    "MAKE_ARRAY": _rename_call("ARRAY"),
+    "MAKE_LIST": _rename_call("ARRAY"),
+    "ROW": _rename_call("STRUCT"),
+    "TO_DECIMAL_ARB_FROM_STRING": _rewrite_decimal,
+    "_GS_ZIP_ARRAYS": _zip_arrays,
 }

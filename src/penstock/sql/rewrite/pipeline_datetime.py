@@ -5,9 +5,9 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.sql.analyze.operand_types import kind_of
+from penstock.sql.analyze.operand_types import operand_kind
 from penstock.sql.parse.dialects import PIPELINE, SPARK
-from penstock.sql.rewrite.templates import filled
+from penstock.sql.rewrite.templates import fill_template
 
 Rewrite = Callable[[exp.Expr], exp.Expr | None]
 
@@ -22,7 +22,7 @@ _WIDTHS: Final = {
 }
 
 
-def width_of(interval: exp.Expr) -> int | None:
+def interval_micros(interval: exp.Expr) -> int | None:
     """The length of an interval that is written out, in microseconds; None where it has no fixed one."""
     if isinstance(interval, exp.Cast) and interval.to.this is exp.DType.INTERVAL:
         number, _, unit = interval.this.name.strip().partition(" ")
@@ -34,51 +34,51 @@ def width_of(interval: exp.Expr) -> int | None:
     return int(number) * _WIDTHS[word] if number.isdecimal() and word in _WIDTHS and int(number) else None
 
 
-def _binned(node: exp.Expr) -> exp.Expr | None:
+def _rewrite_date_bin(node: exp.Expr) -> exp.Expr | None:
     """DATE_BIN: the beginning of the span that a time is in, counted from an origin."""
     interval, time, *origin = node.expressions
-    if (width := width_of(interval)) is None:
+    if (width := interval_micros(interval)) is None:
         return None
     since = "UNIX_MICROS(CAST(_1 AS TIMESTAMP))"
     behind = f"{since} - UNIX_MICROS(CAST(_2 AS TIMESTAMP))" if origin else since
-    return filled(f"TIMESTAMP_MICROS({since} - PMOD({behind}, {width}))", time, *origin)
+    return fill_template(f"TIMESTAMP_MICROS({since} - PMOD({behind}, {width}))", time, *origin)
 
 
-def _format_of(given: exp.Expr) -> exp.Expr:
+def _time_format(given: exp.Expr) -> exp.Expr:
     """A format for times with `%` is one of strftime; others are those of PostgreSQL."""
     if "%" in given.name:
         return exp.Literal.string(given.name)
     return PIPELINE.format_time(given) or given
 
 
-def _shown_time(node: exp.Expr) -> exp.Expr | None:
+def _format_time(node: exp.Expr) -> exp.Expr | None:
     time, how = node.expressions
     if isinstance(how, exp.Literal):
-        return exp.TimeToStr(this=time.copy(), format=_format_of(how))
+        return exp.TimeToStr(this=time.copy(), format=_time_format(how))
     return None
 
 
-def _read_time(kind: str) -> Rewrite:
+def _parse_time(kind: str) -> Rewrite:
     """A time of a number of seconds, or of a text; one in a format is read by that."""
 
     def rewrite(node: exp.Expr) -> exp.Expr:
         value, *how = node.expressions
         if not how:
             return exp.cast(value.copy(), kind, dialect=SPARK)
-        made = exp.StrToTime(this=exp.cast(value.copy(), "STRING", dialect=SPARK), format=_format_of(how[0]))
+        made = exp.StrToTime(this=exp.cast(value.copy(), "STRING", dialect=SPARK), format=_time_format(how[0]))
         return made if kind == "TIMESTAMP" else exp.cast(made, kind, dialect=SPARK)
 
     return rewrite
 
 
-def _scaled_time(number: str) -> Rewrite:
+def _convert_epoch(number: str) -> Rewrite:
     """A time of a number of parts of a second. Of anything else than a number it is what it says."""
 
     def rewrite(node: exp.Expr) -> exp.Expr:
-        kind = kind_of(node)
+        kind = operand_kind(node)
         if kind is not None and kind.startswith(("STRING", "TIMESTAMP", "DATE")):
             return exp.cast(node.expressions[0].copy(), "TIMESTAMP", dialect=SPARK)
-        return filled(number, node.expressions[0])
+        return fill_template(number, node.expressions[0])
 
     return rewrite
 
@@ -101,24 +101,24 @@ PARTS: Final[Mapping[str, str]] = {
 _SPELLED: Final = {"MILLISECONDS": "MILLISECOND", "MICROSECONDS": "MICROSECOND"}
 
 
-def part_of(node: exp.Extract) -> str | None:
+def extract_template(node: exp.Extract) -> str | None:
     """How Spark says a part of a time; None if there is none."""
     word = node.name.upper()
     return PARTS.get(_SPELLED.get(word, word))
 
 
-def extracted(node: exp.Expr) -> exp.Expr | None:
-    template = part_of(node) if isinstance(node, exp.Extract) else None
-    return None if template is None else filled(template, node.expression)
+def rewrite_extract(node: exp.Expr) -> exp.Expr | None:
+    template = extract_template(node) if isinstance(node, exp.Extract) else None
+    return None if template is None else fill_template(template, node.expression)
 
 
 TIME_CALLS: Final[Mapping[str, Rewrite]] = {
-    "DATE_BIN": _binned,
-    "TO_CHAR": _shown_time,
-    "TO_DATE": _read_time("DATE"),
-    "TO_TIMESTAMP": _read_time("TIMESTAMP"),
-    "TO_TIMESTAMP_MICROS": _scaled_time("TIMESTAMP_MICROS(CAST(_1 AS BIGINT))"),
-    "TO_TIMESTAMP_MILLIS": _scaled_time("TIMESTAMP_MILLIS(CAST(_1 AS BIGINT))"),
-    "TO_TIMESTAMP_NANOS": _scaled_time("TIMESTAMP_MICROS(CAST(_1 AS BIGINT) DIV 1000)"),
-    "TO_TIMESTAMP_SECONDS": _scaled_time("TIMESTAMP_SECONDS(CAST(_1 AS BIGINT))"),
+    "DATE_BIN": _rewrite_date_bin,
+    "TO_CHAR": _format_time,
+    "TO_DATE": _parse_time("DATE"),
+    "TO_TIMESTAMP": _parse_time("TIMESTAMP"),
+    "TO_TIMESTAMP_MICROS": _convert_epoch("TIMESTAMP_MICROS(CAST(_1 AS BIGINT))"),
+    "TO_TIMESTAMP_MILLIS": _convert_epoch("TIMESTAMP_MILLIS(CAST(_1 AS BIGINT))"),
+    "TO_TIMESTAMP_NANOS": _convert_epoch("TIMESTAMP_MICROS(CAST(_1 AS BIGINT) DIV 1000)"),
+    "TO_TIMESTAMP_SECONDS": _convert_epoch("TIMESTAMP_SECONDS(CAST(_1 AS BIGINT))"),
 }

@@ -8,37 +8,37 @@ from sqlglot import exp
 from penstock.keyed.operators import OP
 from penstock.sql.parse.query import Query
 
-_Local: TypeAlias = Mapping[str, exp.CTE]
+_LocalCtes: TypeAlias = Mapping[str, exp.CTE]
 
 
-def carry_operation(query: Query) -> Query:
+def add_op_output(query: Query) -> Query:
     """The query with `_gs_op` among its outputs: appended where a projection leaves it out, never twice."""
 
     def edit(tree: exp.Query) -> exp.Query:
-        _carry(tree, {cte.alias.casefold(): cte for cte in tree.find_all(exp.CTE)}, set())
+        _add_op(tree, {cte.alias.casefold(): cte for cte in tree.find_all(exp.CTE)}, set())
         return tree
 
-    return query.edited(edit)
+    return query.with_edit(edit)
 
 
-def _carry(node: exp.Expr, local: _Local, done: set[int], names: list[exp.Expr] | None = None) -> None:
+def _add_op(node: exp.Expr, local: _LocalCtes, done: set[int], names: list[exp.Expr] | None = None) -> None:
     """Add the operation to the outputs of a query, and to the `names` that they get outside of it, if there are any."""
     if id(node) in done:
         return
     done.add(id(node))
     branches = list(_branches(node))
     for branch in branches:
-        _carry_into(branch, local, done)
+        _add_op_to_source(branch, local, done)
     if names is not None and OP not in (name.name.casefold() for name in names):
         names.append(exp.to_identifier(OP, quoted=True))
         for branch in branches:
-            _put_last(branch, again=True)
+            _move_op_last(branch, again=True)
     elif len(branches) > 1:
-        _align(branches)
+        _align_branches(branches)
     else:
         for branch in branches:
-            if not any(map(_has_operation, branch.expressions)):
-                branch.append("expressions", _operation_of(branch))
+            if not any(map(_has_op, branch.expressions)):
+                branch.append("expressions", _op_column(branch))
 
 
 def _branches(node: exp.Expr) -> Iterator[exp.Select]:
@@ -53,14 +53,14 @@ def _branches(node: exp.Expr) -> Iterator[exp.Select]:
             yield node
 
 
-def _carry_into(select: exp.Select, local: _Local, done: set[int]) -> None:
+def _add_op_to_source(select: exp.Select, local: _LocalCtes, done: set[int]) -> None:
     """Let what a SELECT reads have the operation."""
     match select.args["from_"].this:
         case exp.Subquery() as inner:
-            _carry(inner.this, local, done, _column_names(inner))
+            _add_op(inner.this, local, done, _column_names(inner))
         case exp.Table() as table if table.name.casefold() in local and not table.db:
             cte = local[table.name.casefold()]
-            _carry(cte.this, local, done, _column_names(cte))
+            _add_op(cte.this, local, done, _column_names(cte))
 
 
 def _column_names(named: exp.Expr) -> list[exp.Expr] | None:
@@ -68,42 +68,42 @@ def _column_names(named: exp.Expr) -> list[exp.Expr] | None:
     return (alias.args.get("columns") or None) if alias is not None else None
 
 
-def _operation_of(select: exp.Select) -> exp.Column:
+def _op_column(select: exp.Select) -> exp.Column:
     origin = select.args["from_"].this
     return exp.column(OP, table=origin.alias_or_name or None, quoted=True)
 
 
-def _align(branches: Sequence[exp.Select]) -> None:
+def _align_branches(branches: Sequence[exp.Select]) -> None:
     """Let all branches have the operation at the same place."""
     if all(len(branch.expressions) == 1 and isinstance(branch.expressions[0], exp.Star) for branch in branches):
         return
     if any(projection.is_star for branch in branches for projection in branch.expressions):
         for branch in branches:
-            _put_last(branch)
+            _move_op_last(branch)
         return
-    widths = [(place, len(branch.expressions)) for branch in branches if (place := _place(branch)) is not None]
+    widths = [(place, len(branch.expressions)) for branch in branches if (place := _op_index(branch)) is not None]
     for branch in branches:
         outputs = list(branch.expressions)
         place, width = widths[0] if widths else (len(outputs), len(outputs) + 1)
         # One that is as wide already has something there that only the other branch has a name for.
-        if _place(branch) is None and len(outputs) != width:
-            outputs.insert(place, _operation_of(branch))
+        if _op_index(branch) is None and len(outputs) != width:
+            outputs.insert(place, _op_column(branch))
             branch.set("expressions", outputs)
 
 
-def _place(select: exp.Select) -> int | None:
+def _op_index(select: exp.Select) -> int | None:
     """Where a SELECT without a star names the operation itself."""
     names = [projection.output_name.casefold() for projection in select.expressions]
     return names.index(OP) if OP in names else None
 
 
-def _put_last(select: exp.Select, *, again: bool = False) -> None:
+def _move_op_last(select: exp.Select, *, again: bool = False) -> None:
     """Let a SELECT have the operation behind all other outputs; `again`, where it gets another name."""
     outputs: list[exp.Expr] = []
-    last: exp.Expr = _operation_of(select)
+    last: exp.Expr = _op_column(select)
     for projection in select.expressions:
         if projection.is_star:
-            _leave_out(projection)
+            _exclude_op(projection)
         if not again and not projection.is_star and projection.output_name.casefold() == OP:
             last = projection
         else:
@@ -111,13 +111,13 @@ def _put_last(select: exp.Select, *, again: bool = False) -> None:
     select.set("expressions", [*outputs, last])
 
 
-def _leave_out(projection: exp.Expr) -> None:
+def _exclude_op(projection: exp.Expr) -> None:
     star = projection.find(exp.Star)
-    if star is not None and _has_operation(projection):
+    if star is not None and _has_op(projection):
         star.append("except_", exp.column(OP, quoted=True))
 
 
-def _has_operation(projection: exp.Expr) -> bool:
+def _has_op(projection: exp.Expr) -> bool:
     """Whether an output is the operation, or all columns with it."""
     if not projection.is_star:
         return projection.output_name.casefold() == OP

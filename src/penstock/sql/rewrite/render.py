@@ -29,7 +29,7 @@ def spark_literal(value: object) -> str:
     return exp.convert(value).sql(SPARK)
 
 
-def laid_out(sql: str) -> str:
+def format_sql(sql: str) -> str:
     """Spark SQL with lines and indentation; as it is, if it cannot be read back."""
     try:
         return parse_one(sql, read=SPARK).sql(SPARK, pretty=True)

@@ -14,20 +14,20 @@ _TORN: Final = (exp.Binary, exp.Unary, exp.Between, exp.In)
 """What an operator around it could tear apart."""
 
 
-def filled(template: str, *arguments: exp.Expr) -> exp.Expr:
+def fill_template(template: str, *arguments: exp.Expr) -> exp.Expr:
     """A template with arguments put in for `_1`, `_2` and so on. The arguments are copied."""
-    around = exp.Paren(this=_parsed(template).copy())
-    _keep_apart(around, arguments)
+    around = exp.Paren(this=_parse_template(template).copy())
+    _rename_lambda_names(around, arguments)
     for column in list(around.find_all(exp.Column)):
         if (place := _PLACE.fullmatch(column.name)) is not None:
-            argument = _made(arguments[int(place[1]) - 1].copy(), place[2])
-            column.replace(enclosed(argument) if isinstance(column.parent, _TORN) else argument)
+            argument = _prepare_argument(arguments[int(place[1]) - 1].copy(), place[2])
+            column.replace(wrap_operand(argument) if isinstance(column.parent, _TORN) else argument)
     made = around.this
     assert isinstance(made, exp.Expr)
     return around if isinstance(made, _TORN) and not isinstance(made, exp.Paren) else made.pop()
 
 
-def _keep_apart(template: exp.Expr, arguments: Sequence[exp.Expr]) -> None:
+def _rename_lambda_names(template: exp.Expr, arguments: Sequence[exp.Expr]) -> None:
     """Give other names to what a lambda of the template calls by the name of a column that is put into it."""
     for function in template.find_all(exp.Lambda):
         named = {column.name.casefold() for a in arguments for column in a.find_all(exp.Column)}
@@ -38,7 +38,7 @@ def _keep_apart(template: exp.Expr, arguments: Sequence[exp.Expr]) -> None:
 
 
 @cache
-def _parsed(template: str) -> exp.Expr:
+def _parse_template(template: str) -> exp.Expr:
     return parse_one(template, read=TEMPLATE)
 
 
@@ -46,12 +46,12 @@ def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
     return exp.Anonymous(this=name, expressions=list(arguments))
 
 
-def enclosed(argument: exp.Expr) -> exp.Expr:
+def wrap_operand(argument: exp.Expr) -> exp.Expr:
     """An expression that stays together inside of an operator."""
     return exp.Paren(this=argument) if isinstance(argument, _TORN) and not isinstance(argument, exp.Paren) else argument
 
 
-def _made(argument: exp.Expr, way: str | None) -> exp.Expr:
+def _prepare_argument(argument: exp.Expr, way: str | None) -> exp.Expr:
     match way:
         case "_literal":
             return _regular_expression(argument)

@@ -5,15 +5,15 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.sql.analyze.window_columns import follow
+from penstock.sql.analyze.window_columns import index_windows
 from penstock.sql.parse.dialects import PROJECT, SPARK
 from penstock.sql.parse.query import Query
 from penstock.sql.parse.replacement import replace_node
-from penstock.sql.rewrite.functions import flink_functions, pipeline_functions
-from penstock.sql.rewrite.spark_windows import spark_windows
-from penstock.sql.stateful.joins.time_bounds import has_guards, with_guards, without_guards
+from penstock.sql.rewrite.functions import rewrite_flink_functions, rewrite_pipeline_functions
+from penstock.sql.rewrite.spark_windows import rewrite_windows
+from penstock.sql.stateful.joins.time_bounds import has_guards, remove_guards, render_guards
 
-Rule = Callable[[exp.Query], exp.Query]
+TreeRule = Callable[[exp.Query], exp.Query]
 
 
 def name_projections(tree: exp.Query) -> exp.Query:
@@ -25,8 +25,8 @@ def name_projections(tree: exp.Query) -> exp.Query:
     return tree
 
 
-RULES: Final[tuple[Rule, ...]] = (name_projections, flink_functions)
-PIPELINE_RULES: Final[tuple[Rule, ...]] = (name_projections, pipeline_functions)
+RULES: Final[tuple[TreeRule, ...]] = (name_projections, rewrite_flink_functions)
+PIPELINE_RULES: Final[tuple[TreeRule, ...]] = (name_projections, rewrite_pipeline_functions)
 
 
 def to_spark(query: Query, time: str | None = None) -> str:
@@ -35,17 +35,17 @@ def to_spark(query: Query, time: str | None = None) -> str:
 
 def needs_time(tree: exp.Query) -> bool:
     """Whether Spark itself goes by event time in a query because of its windows."""
-    return bool(follow(tree).made)
+    return bool(index_windows(tree).made)
 
 
 def unguarded_text(tree: exp.Query, time: str | None = None) -> str | None:
     """The tree, which stays as it is, as Spark SQL without guards; None if it has none."""
-    return spark_text(without_guards(tree.copy()), time) if has_guards(tree) else None
+    return spark_text(remove_guards(tree.copy()), time) if has_guards(tree) else None
 
 
-def spark_text(tree: exp.Query, time: str | None = None, rules: tuple[Rule, ...] = RULES) -> str:
+def spark_text(tree: exp.Query, time: str | None = None, rules: tuple[TreeRule, ...] = RULES) -> str:
     """The tree, which is used up, as Spark SQL. `time` is an output that is to stay event time for readers."""
     for rule in rules:
         tree = rule(tree)
-    tree = spark_windows(with_guards(tree), time)
+    tree = rewrite_windows(render_guards(tree), time)
     return tree.sql(SPARK, identify=True, comments=False)

@@ -4,26 +4,26 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from penstock.keyed.operators import OP, ORDER, SIGN, WAS, Latest
-from penstock.sql.stateful.qualify import ours
-from penstock.sql.stateful.select import blank_order, clock, own_columns, read_from, star_of
-from penstock.sql.stateful.stages import ORDERED, Bench, Flow, Relation
-from penstock.sql.stateful.stateless import passed
+from penstock.keyed.operators import OP, ORDER, SIGN, WAS, LatestPerKey
+from penstock.sql.stateful.qualify import internal_column
+from penstock.sql.stateful.select import blank_order, clock_column, own_columns, read_view, relation_star
+from penstock.sql.stateful.stages import ORDERED, Flow, QueryRelation, StageBuilder
+from penstock.sql.stateful.stateless import stateless_flow
 
 
-def signed_view(bench: Bench, relation: Relation) -> str:
+def signed_view(bench: StageBuilder, relation: QueryRelation) -> str:
     """A view of a relation of changes as rows that come and go; it keeps the last row of every key."""
     node = relation.node
     if not relation.flow.key:
-        return bench.sql(signed(node.copy()))
+        return bench.sql(sign_changes(node.copy()))
     if isinstance(node, exp.Table) and node.name in bench.inputs:
-        source = _ordered(bench, relation, clock())
+        source = _ordered_select(bench, relation, clock_column())
     else:
-        source = exp.Select(expressions=[exp.Star(), *blank_order(), clock()]).from_(node.copy(), copy=False)
-    return bench.operator(Latest(keys=relation.flow.key, ttl_ms=bench.ttl_ms), bench.sql(source))
+        source = exp.Select(expressions=[exp.Star(), *blank_order(), clock_column()]).from_(node.copy(), copy=False)
+    return bench.operator(LatestPerKey(keys=relation.flow.key, ttl_ms=bench.ttl_ms), bench.sql(source))
 
 
-def signed(node: exp.Expr) -> exp.Select:
+def sign_changes(node: exp.Expr) -> exp.Select:
     """Changes of whole rows, which only come or go, as signed rows."""
     gone = exp.column(OP, quoted=True).eq("d")
     sign = exp.cast(exp.Case().when(gone, "-1").else_("1"), "tinyint")
@@ -31,32 +31,32 @@ def signed(node: exp.Expr) -> exp.Select:
     return exp.Select(expressions=[star, exp.alias_(sign, SIGN)]).from_(node, copy=False)
 
 
-def read_signed(select: exp.Select, relation: Relation, view: str) -> Relation:
+def read_signed_rows(select: exp.Select, relation: QueryRelation, view: str) -> QueryRelation:
     """Let a SELECT read the signed rows of a relation under the same alias."""
-    read_from(select, view, None if relation.packed else relation.alias, joins=True)
+    read_view(select, view, None if relation.packed else relation.alias, joins=True)
     now = replace(relation, node=select.args["from_"].this, flow=replace(relation.flow, kind="signed"))
     for column in own_columns(select):
         if isinstance(column.this, exp.Star) and column.table.casefold() == relation.alias.casefold():
-            column.replace(star_of(now))
+            column.replace(relation_star(now))
     return now
 
 
-def read_in_order(bench: Bench, select: exp.Select, relation: Relation) -> Relation:
+def read_ordered_changes(bench: StageBuilder, select: exp.Select, relation: QueryRelation) -> QueryRelation:
     """Let a SELECT read changes of an input with the order in which they came."""
-    view = bench.sql(_ordered(bench, relation))
-    read_from(select, view, relation.alias, joins=True)
+    view = bench.sql(_ordered_select(bench, relation))
+    read_view(select, view, relation.alias, joins=True)
     hidden = relation.flow.hidden | set(ORDER)
     return replace(relation, node=select.args["from_"].this, flow=replace(relation.flow, hidden=hidden))
 
 
-def repeated(select: exp.Select, flow: Flow) -> Flow:
+def add_change_order(select: exp.Select, flow: Flow) -> Flow:
     """The changes that a SELECT forwards as they came, with what tells which of a key is the last."""
-    order: list[exp.Expr] = [ours(name) for name in ORDER]
-    select.set("expressions", [*select.expressions, *order, exp.alias_(ours(OP), WAS, quoted=True)])
+    order: list[exp.Expr] = [internal_column(name) for name in ORDER]
+    select.set("expressions", [*select.expressions, *order, exp.alias_(internal_column(OP), WAS, quoted=True)])
     return replace(flow, repeated=True)
 
 
-def _ordered(bench: Bench, relation: Relation, *extra: exp.Expr) -> exp.Select:
+def _ordered_select(bench: StageBuilder, relation: QueryRelation, *extra: exp.Expr) -> exp.Select:
     name = relation.node.name
     bench.ordered.add(name)
     table = exp.Table(this=exp.to_identifier(name + ORDERED, quoted=True))
@@ -65,19 +65,19 @@ def _ordered(bench: Bench, relation: Relation, *extra: exp.Expr) -> exp.Select:
     return exp.Select(expressions=[fields, *order, *extra]).from_(table, copy=False)
 
 
-def forwarded(select: exp.Select, relations: list[Relation], flow: Flow) -> Flow:
+def forward_changes(select: exp.Select, relations: list[QueryRelation], flow: Flow) -> Flow:
     """A SELECT without memory of its own: the marks of changes go along with the outputs, and so does the key."""
-    outputs = replace(passed(select, relations), watermarked=flow.watermarked)
+    outputs = replace(stateless_flow(select, relations), watermarked=flow.watermarked)
     if flow.kind == "rows":
         return outputs
-    names = [shown_as(select, relations[0], name) for name in flow.key]
+    names = [key_output(select, relations[0], name) for name in flow.key]
     if flow.kind == "signed":
         key = tuple(name for name in names if name is not None) if len(relations) == 1 else ()
         select.set("expressions", [*select.expressions, exp.column(SIGN)])
         return replace(outputs, kind="signed", key=key if len(key) == len(names) else ())
     hidden = [free_name(f"_k{place}", outputs) for place in range(len(names))]
     carried = [
-        exp.alias_(_of_key(relations[0], column), other)
+        exp.alias_(_key_column(relations[0], column), other)
         for column, name, other in zip(flow.key, names, hidden, strict=True)
         if name is None
     ]
@@ -87,7 +87,7 @@ def forwarded(select: exp.Select, relations: list[Relation], flow: Flow) -> Flow
     return replace(outputs, kind="changes", key=key, hidden=frozenset(e.alias for e in carried))
 
 
-def shown_as(select: exp.Select, relation: Relation, name: str) -> str | None:
+def key_output(select: exp.Select, relation: QueryRelation, name: str) -> str | None:
     """The output that is a column of the key."""
     column = relation.shown.get(name) if relation.packed else None if name in relation.flow.hidden else name
     for e in select.expressions:
@@ -111,8 +111,8 @@ def free_name(name: str, flow: Flow) -> str:
     return name
 
 
-def _of_key(relation: Relation, name: str) -> exp.Expr:
-    return ours(name) if relation.packed else exp.column(name, table=relation.alias, quoted=True)
+def _key_column(relation: QueryRelation, name: str) -> exp.Expr:
+    return internal_column(name) if relation.packed else exp.column(name, table=relation.alias, quoted=True)
 
 
 def _pass_changes(select: exp.Select) -> None:

@@ -5,60 +5,65 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.keyed.operators import BEFORE, OP, SIGN, Aggregate, Call
-from penstock.sql.catalog.function_names import is_of_group, written_name
+from penstock.keyed.operators import BEFORE, OP, SIGN, Aggregate, AggregateCall
+from penstock.sql.catalog.function_names import is_group_aggregate, written_name
 from penstock.sql.parse.query import offset_of
-from penstock.sql.stateful.avg import mean
+from penstock.sql.stateful.avg import avg_expression
 from penstock.sql.stateful.changelog import free_name
-from penstock.sql.stateful.late_rows import Closing, late_rows
-from penstock.sql.stateful.qualify import expand_stars, ours, resolve_aliases, resolve_places
-from penstock.sql.stateful.select import packed, read_from
-from penstock.sql.stateful.stages import Bench, Flow, Refusal, Relation
+from penstock.sql.stateful.late_rows import ClosingWindow, late_rows_query
+from penstock.sql.stateful.qualify import expand_stars, internal_column, resolve_aliases, resolve_ordinals
+from penstock.sql.stateful.select import pack_rows, read_view
+from penstock.sql.stateful.stages import Flow, QueryRelation, StageBuilder, UnsupportedStream
 
 _SETS: Final = {exp.GroupingSets: "grouping_sets", exp.Rollup: "rollup", exp.Cube: "cube"}
 
 
-def group(
-    bench: Bench, select: exp.Select, relations: list[Relation], *, signed: bool = False, window: Closing | None = None
+def extract_group(
+    bench: StageBuilder,
+    select: exp.Select,
+    relations: list[QueryRelation],
+    *,
+    signed: bool = False,
+    window: ClosingWindow | None = None,
 ) -> Flow:
     """Carve the grouping out of a SELECT, which then reads what the operator puts out: once a window has closed."""
     clause, having = select.args.get("group"), select.args.get("having")
     offset = offset_of(clause or select)
-    calls = _Calls(_keys(select, relations, offset), windowed=window is not None)
+    calls = _GroupCalls(_group_keys(select, relations, offset), windowed=window is not None)
     outputs = [calls.output(e) for e in select.expressions]
-    condition = calls.lifted(having.this) if having is not None else None
+    condition = calls.lift_expression(having.this) if having is not None else None
     once = window is not None and not window.lateness_ms
     with_before = condition is not None and not once
-    view = _operated(bench, select, relations, calls, window, signed=signed, with_before=with_before)
+    view = _aggregate_view(bench, select, relations, calls, window, signed=signed, with_before=with_before)
     if window is None:
-        bench.keeps("SELECT DISTINCT" if clause is None else "GROUP BY without a window", offset)
+        bench.note_unbounded_state("SELECT DISTINCT" if clause is None else "GROUP BY without a window", offset)
     for name in ("group", "having", "where", "distinct"):
         select.set(name, None)
-    read_from(select, view)
+    read_view(select, view)
     if once or not (signed or calls.calls or condition is not None):
         select.set("expressions", outputs)
         select.set("where", None if condition is None else exp.Where(this=condition))
         return Flow(columns=tuple(e.alias_or_name for e in outputs), watermarked=False)
-    return _as_changes(select, outputs, calls, condition, window)
+    return _output_changes(select, outputs, calls, condition, window)
 
 
-def total(bench: Bench, select: exp.Select, relations: list[Relation], *, signed: bool) -> Flow:
+def extract_total(bench: StageBuilder, select: exp.Select, relations: list[QueryRelation], *, signed: bool) -> Flow:
     """Carve aggregates over all rows out of a SELECT: one row, which goes when another one takes its place."""
     having = select.args.get("having")
-    calls = _Calls([], windowed=False)
+    calls = _GroupCalls([], windowed=False)
     outputs = [calls.output(e) for e in select.expressions]
-    condition = calls.lifted(having.this) if having is not None else None
-    view = _operated(bench, select, relations, calls, None, signed=signed, with_before=True)
-    now = _told(outputs, condition, "d", 1)
-    before = _told(
-        [exp.alias_(_before(e.unalias(), calls), e.alias, quoted=True) for e in outputs],
-        None if condition is None else _before(condition, calls),
+    condition = calls.lift_expression(having.this) if having is not None else None
+    view = _aggregate_view(bench, select, relations, calls, None, signed=signed, with_before=True)
+    now = _signed_struct(outputs, condition, "d", 1)
+    before = _signed_struct(
+        [exp.alias_(_before_expression(e.unalias(), calls), e.alias, quoted=True) for e in outputs],
+        None if condition is None else _before_expression(condition, calls),
         "i",
         -1,
     )
     both = exp.Anonymous(this="array_compact", expressions=[exp.Anonymous(this="array", expressions=[before, now])])
     inner = exp.Select(expressions=[exp.alias_(exp.Anonymous(this="explode", expressions=[both]), _TOTAL)])
-    read_from(inner, view)
+    read_view(inner, view)
     for name in ("having", "where", "joins", "laterals"):
         select.set(name, None)
     select.set("from_", exp.From(this=exp.Subquery(this=inner, alias=exp.TableAlias(this=exp.to_identifier("_t")))))
@@ -66,7 +71,7 @@ def total(bench: Bench, select: exp.Select, relations: list[Relation], *, signed
     return Flow("signed", columns=tuple(e.alias for e in outputs), watermarked=False)
 
 
-def _told(outputs: list[exp.Expr], condition: exp.Expr | None, absent: str, sign: int) -> exp.Expr:
+def _signed_struct(outputs: list[exp.Expr], condition: exp.Expr | None, absent: str, sign: int) -> exp.Expr:
     """A signed row as a struct, if it was there before a change, or is after it."""
     mark = exp.alias_(exp.cast(exp.Literal.number(sign), "tinyint"), SIGN)
     row = exp.Anonymous(this="struct", expressions=[*(e.copy() for e in outputs), mark])
@@ -77,27 +82,27 @@ def _told(outputs: list[exp.Expr], condition: exp.Expr | None, absent: str, sign
 _TOTAL: Final = "_total"
 
 
-def _keys(select: exp.Select, relations: list[Relation], offset: int) -> list[exp.Expr]:
+def _group_keys(select: exp.Select, relations: list[QueryRelation], offset: int) -> list[exp.Expr]:
     """What rows are grouped by; all outputs where each is wanted once."""
     clause = select.args.get("group")
     if clause is None:
         if not expand_stars(select, relations):
-            raise Refusal("SELECT DISTINCT *", offset, "name the columns")
+            raise UnsupportedStream("SELECT DISTINCT *", offset, "name the columns")
         return [e.unalias() for e in select.expressions]
     _refuse_sets(clause)
     if select.args.get("distinct"):
-        raise Refusal("SELECT DISTINCT over GROUP BY", offset, "group in a subquery that this one reads")
+        raise UnsupportedStream("SELECT DISTINCT over GROUP BY", offset, "group in a subquery that this one reads")
     resolve_aliases(select, clause, select.args.get("having"))
-    resolve_places(select, clause)
+    resolve_ordinals(select, clause)
     return list(clause.expressions)
 
 
-def _operated(
-    bench: Bench,
+def _aggregate_view(
+    bench: StageBuilder,
     select: exp.Select,
-    relations: list[Relation],
-    calls: "_Calls",
-    window: Closing | None,
+    relations: list[QueryRelation],
+    calls: "_GroupCalls",
+    window: ClosingWindow | None,
     *,
     signed: bool,
     with_before: bool,
@@ -106,7 +111,7 @@ def _operated(
     keys = [exp.alias_(key.copy(), name) for key, name in calls.named_keys()]
     arguments = [exp.alias_(a, name) for name, a in calls.arguments.items()]
     sign = [exp.alias_(exp.column(SIGN), SIGN)] if signed else []
-    inner = packed(bench, select, relations, [*keys, *arguments, *sign], rows=False, order=calls.in_order)
+    inner = pack_rows(bench, select, relations, [*keys, *arguments, *sign], rows=False, order=calls.in_order)
     operator = Aggregate(
         keys=tuple(calls.names),
         calls=tuple(calls.calls),
@@ -116,36 +121,36 @@ def _operated(
         closes=None if window is None else calls.names[calls.keys.index(window.end)],
         lateness_ms=0 if window is None else window.lateness_ms,
     )
-    late = None if window is None else late_rows(select, relations, window.end)
+    late = None if window is None else late_rows_query(select, relations, window.end)
     return bench.operator(operator, bench.sql(inner), late=late)
 
 
-def _as_changes(
+def _output_changes(
     select: exp.Select,
     outputs: list[exp.Expr],
-    calls: "_Calls",
+    calls: "_GroupCalls",
     condition: exp.Expr | None,
-    window: Closing | None,
+    window: ClosingWindow | None,
 ) -> Flow:
     """Put out changes by the key; columns of it that are no outputs are carried along."""
     flow = Flow(columns=tuple(e.alias_or_name for e in outputs), watermarked=False)
-    told = None if window is None else _telling(window, outputs, calls)
+    told = None if window is None else _window_output(window, outputs, calls)
     spare = () if window is None or told is None else (window.start, *window.telling)
     names = [name for key, name in calls.named_keys() if key not in spare]
     shown = {e.unalias().name: e.alias_or_name for e in outputs if isinstance(e.unalias(), exp.Column)}
     hidden = {name: free_name(name, flow) for name in names if name not in shown}
-    carried = [exp.alias_(ours(name), other) for name, other in hidden.items()]
-    operation = exp.column(OP, quoted=True) if condition is None else _changed(condition, calls)
+    carried = [exp.alias_(internal_column(name), other) for name, other in hidden.items()]
+    operation = exp.column(OP, quoted=True) if condition is None else _having_operation(condition, calls)
     select.set("expressions", [*outputs, exp.alias_(operation, OP, quoted=True), *carried])
     if condition is not None:
-        _only_changes(select)
+        _filter_changes(select)
     key = (*(shown.get(name) or hidden[name] for name in names), *([told] if told else []))
     return replace(flow, kind="changes", key=key, hidden=frozenset(hidden.values()))
 
 
-def _telling(window: Closing, outputs: list[exp.Expr], calls: "_Calls") -> str | None:
+def _window_output(window: ClosingWindow, outputs: list[exp.Expr], calls: "_GroupCalls") -> str | None:
     """The output that tells one window from another."""
-    ends = [calls.lifted(end) for end in window.telling]
+    ends = [calls.lift_expression(end) for end in window.telling]
     return next((e.alias_or_name for end in ends for e in outputs if e.unalias() == end), None)
 
 
@@ -153,16 +158,16 @@ def _refuse_sets(clause: exp.Group) -> None:
     given = [*clause.expressions, *(e for name in _SETS.values() for e in clause.args.get(name) or ())]
     for kind, name in _SETS.items():
         if any(isinstance(e, kind) for e in given):
-            raise Refusal(name.replace("_", " ").upper(), clause, "write one model for each set of columns")
+            raise UnsupportedStream(name.replace("_", " ").upper(), clause, "write one model for each set of columns")
 
 
 @dataclass(slots=True)
-class _Calls:
+class _GroupCalls:
     """The keys of a SELECT and its aggregate calls, equal ones once, with the columns that they are over."""
 
     keys: list[exp.Expr]
     windowed: bool
-    calls: list[Call] = field(default_factory=list)
+    calls: list[AggregateCall] = field(default_factory=list)
     arguments: dict[str, exp.Expr] = field(default_factory=dict)
     in_order: bool = False
 
@@ -175,28 +180,28 @@ class _Calls:
         return list(zip(self.keys, self.names, strict=True))
 
     def output(self, projection: exp.Expr) -> exp.Expr:
-        return exp.alias_(self.lifted(projection.unalias()), projection.alias_or_name, quoted=True)
+        return exp.alias_(self.lift_expression(projection.unalias()), projection.alias_or_name, quoted=True)
 
-    def lifted(self, node: exp.Expr) -> exp.Expr:
+    def lift_expression(self, node: exp.Expr) -> exp.Expr:
         """An expression over what the operator puts out: keys and calls by their names there."""
         for key, name in self.named_keys():
             if node == key:
-                return ours(name)
-        if isinstance(node, exp.IgnoreNulls) and is_of_group(node.this):
+                return internal_column(name)
+        if isinstance(node, exp.IgnoreNulls) and is_group_aggregate(node.this):
             return self.taken(node.this, None)
         if isinstance(node, exp.Filter):
             inner = node.this.this if isinstance(node.this, exp.IgnoreNulls) else node.this
             return self.taken(inner, node.expression.this)
-        if is_of_group(node):
+        if is_group_aggregate(node):
             return self.taken(node, None)
         lifted = node.copy()
         for name, child in list(lifted.args.items()):
             if isinstance(child, exp.Expr):
-                lifted.set(name, self.lifted(child))
+                lifted.set(name, self.lift_expression(child))
             elif isinstance(child, list):
-                lifted.set(name, [self.lifted(c) if isinstance(c, exp.Expr) else c for c in child])
+                lifted.set(name, [self.lift_expression(c) if isinstance(c, exp.Expr) else c for c in child])
         if isinstance(node, exp.Column):
-            raise Refusal(f"`{lifted.name}` beside GROUP BY", node, "group by it, or aggregate it")
+            raise UnsupportedStream(f"`{lifted.name}` beside GROUP BY", node, "group by it, or aggregate it")
         return lifted
 
     def taken(self, node: exp.Expr, only: exp.Expr | None) -> exp.Expr:
@@ -205,7 +210,7 @@ class _Calls:
         distinct = isinstance(argument, exp.Distinct)
         if distinct:
             if len(argument.expressions) > 1:
-                raise Refusal("DISTINCT over several columns", node, "count a CONCAT_WS of them")
+                raise UnsupportedStream("DISTINCT over several columns", node, "count a CONCAT_WS of them")
             argument = argument.expressions[0]
         match node:
             case exp.Count():
@@ -222,29 +227,33 @@ class _Calls:
                 return self._call("max", argument, only, False)
             case exp.Avg():
                 total = self._call("sum", argument, only, distinct)
-                return mean(node, total, self._call("count", argument, only, distinct))
+                return avg_expression(node, total, self._call("count", argument, only, distinct))
             case exp.First() | exp.FirstValue() | exp.AnyValue():
-                return self._ordered("first", argument, only)
+                return self._ordered_call("first", argument, only)
             case exp.Last() | exp.LastValue():
-                return self._ordered("last", argument, only)
+                return self._ordered_call("last", argument, only)
             case exp.GroupConcat():
-                listed = self._ordered("list", exp.cast(argument, "string"), only, distinct)
+                listed = self._ordered_call("list", exp.cast(argument, "string"), only, distinct)
                 separator = node.args.get("separator") or exp.Literal.string(",")
                 some = exp.Anonymous(this="size", expressions=[listed]) > 0
                 joined = exp.Anonymous(this="array_join", expressions=[listed.copy(), separator.copy()])
                 return exp.Case().when(some, joined)
             case exp.ArrayAgg():
-                return self._ordered("list", argument, only, distinct)
+                return self._ordered_call("list", argument, only, distinct)
             case exp.Anonymous() if written_name(node) == "COLLECT":
-                return self._ordered("list", argument, only, distinct)
+                return self._ordered_call("list", argument, only, distinct)
             case _:
                 name = written_name(node)
                 if self.windowed:
                     way_out = "read the rows through a model whose `event_time` has neither that nor `late`"
-                    raise Refusal(f"{name} in a window with `allowed_lateness_ms`", node, way_out)
-                raise Refusal(f"{name} without a window", node, "aggregate in a window: TUMBLE, HOP or SESSION")
+                    raise UnsupportedStream(f"{name} in a window with `allowed_lateness_ms`", node, way_out)
+                raise UnsupportedStream(
+                    f"{name} without a window", node, "aggregate in a window: TUMBLE, HOP or SESSION"
+                )
 
-    def _ordered(self, function: str, argument: exp.Expr, only: exp.Expr | None, distinct: bool = False) -> exp.Expr:
+    def _ordered_call(
+        self, function: str, argument: exp.Expr, only: exp.Expr | None, distinct: bool = False
+    ) -> exp.Expr:
         self.in_order = True
         return self._call(function, argument, only, distinct)
 
@@ -252,10 +261,10 @@ class _Calls:
         column = None if argument is None else self._argument(argument, only)
         for call in self.calls:
             if (call.function, call.argument, call.distinct) == (function, column, distinct):
-                return ours(call.name)
-        call = Call(f"_c{len(self.calls)}", function, column, distinct)  # type: ignore[arg-type]
+                return internal_column(call.name)
+        call = AggregateCall(f"_c{len(self.calls)}", function, column, distinct)  # type: ignore[arg-type]
         self.calls.append(call)
-        return ours(call.name)
+        return internal_column(call.name)
 
     def _argument(self, argument: exp.Expr, only: exp.Expr | None) -> str:
         taken = argument.copy() if only is None else exp.Case().when(only.copy(), argument.copy())
@@ -270,15 +279,15 @@ class _Calls:
 # HAVING
 
 
-def _changed(condition: exp.Expr, calls: _Calls) -> exp.Expr:
+def _having_operation(condition: exp.Expr, calls: _GroupCalls) -> exp.Expr:
     """The operation when only groups that meet a condition are told of."""
     now = exp.and_(exp.column(OP).neq("d"), exp.func("COALESCE", condition.copy(), exp.false()))
-    was = _before(condition, calls)
+    was = _before_expression(condition, calls)
     before = exp.and_(exp.column(OP).neq("i"), exp.func("COALESCE", was, exp.false()))
     return exp.Case().when(exp.and_(now, before), "'u'").when(now, "'i'").when(before.copy(), "'d'")
 
 
-def _before(node: exp.Expr, calls: _Calls) -> exp.Expr:
+def _before_expression(node: exp.Expr, calls: _GroupCalls) -> exp.Expr:
     """An expression over what the calls were before the change."""
     root = exp.Paren(this=node.copy())
     for column in list(root.find_all(exp.Column)):
@@ -289,7 +298,7 @@ def _before(node: exp.Expr, calls: _Calls) -> exp.Expr:
     return was
 
 
-def _only_changes(select: exp.Select) -> None:
+def _filter_changes(select: exp.Select) -> None:
     """Leave out what neither was nor is there."""
     inner = select.copy()
     select.set("expressions", [exp.Star()])

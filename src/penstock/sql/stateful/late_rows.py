@@ -6,10 +6,10 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.sql.analyze.window_columns import Made
+from penstock.sql.analyze.window_columns import SelectWindow
 from penstock.sql.parse.window_calls import last_moment, own_calls
-from penstock.sql.stateful.select import star_of
-from penstock.sql.stateful.stages import Bench, LateRows, Refusal, Relation
+from penstock.sql.stateful.select import relation_star
+from penstock.sql.stateful.stages import LateRowsQuery, QueryRelation, StageBuilder, UnsupportedStream
 
 LATE_ROW: Final = "row"
 LATE_AT: Final = "at"
@@ -18,7 +18,7 @@ _DROP: Final = "leave `late` at `drop` where its event time is declared"
 
 
 @dataclass(frozen=True, slots=True)
-class Closing:
+class ClosingWindow:
     """A window that is grouped by. Its `time` is the last millisecond in it."""
 
     kind: str
@@ -33,30 +33,30 @@ class Closing:
         return (self.end, self.time) if self.kind == "CUMULATE" else (self.end, self.start, self.time)
 
 
-def is_closed_here(bench: Bench, select: exp.Select, relations: Sequence[Relation]) -> bool:
+def needs_operator_close(bench: StageBuilder, select: exp.Select, relations: Sequence[QueryRelation]) -> bool:
     """Whether an operator of ours must close the windows that a SELECT groups by."""
     if not bench.has_window(select):
         return False
-    read = _rows_of(relations)
+    read = _stream_relations(relations)
     return any(r.flow.keeps_late for r in read) or (len(read) == 1 and read[0].flow.lateness_ms > 0)
 
 
-def closing(bench: Bench, select: exp.Select, relations: Sequence[Relation]) -> Closing | None:
+def closing_window(bench: StageBuilder, select: exp.Select, relations: Sequence[QueryRelation]) -> ClosingWindow | None:
     """The window that a SELECT groups by, if it is ours to close. Its ends then stand for it everywhere."""
-    if not is_closed_here(bench, select, relations):
+    if not needs_operator_close(bench, select, relations):
         return None
-    made, lateness_ms = bench.window_of(select), _rows_of(relations)[0].flow.lateness_ms
+    made, lateness_ms = bench.grouped_window(select), _stream_relations(relations)[0].flow.lateness_ms
     if made.call.kind == "SESSION":
         if lateness_ms:
             way_out = "a session that has closed is gone; read the rows through a model whose `event_time` has none"
-            raise Refusal("SESSION with `allowed_lateness_ms`", made.call.node, way_out)
+            raise UnsupportedStream("SESSION with `allowed_lateness_ms`", made.call.node, way_out)
         way_out = f"Spark drops late rows of sessions without showing them; {_DROP}"
-        raise Refusal("SESSION with `late: dead_letter`", made.call.node, way_out)
-    ends = _called(select, made) if made.select is select else _read(bench, select, made)
-    return Closing(made.call.kind, *ends, lateness_ms)
+        raise UnsupportedStream("SESSION with `late: dead_letter`", made.call.node, way_out)
+    ends = _call_ends(select, made) if made.select is select else _column_ends(bench, select, made)
+    return ClosingWindow(made.call.kind, *ends, lateness_ms)
 
 
-def _called(select: exp.Select, made: Made) -> tuple[exp.Expr, exp.Expr, exp.Expr]:
+def _call_ends(select: exp.Select, made: SelectWindow) -> tuple[exp.Expr, exp.Expr, exp.Expr]:
     """`GROUP BY TUMBLE(at, …)`: the ends are calls as well."""
     calls = own_calls(select)
     arguments = made.call.node.expressions
@@ -75,7 +75,7 @@ def _called(select: exp.Select, made: Made) -> tuple[exp.Expr, exp.Expr, exp.Exp
     return start, stop, last_moment(stop)
 
 
-def _read(bench: Bench, select: exp.Select, made: Made) -> tuple[exp.Expr, exp.Expr, exp.Expr]:
+def _column_ends(bench: StageBuilder, select: exp.Select, made: SelectWindow) -> tuple[exp.Expr, exp.Expr, exp.Expr]:
     """`GROUP BY window_start, window_end`: the ends are columns of what is read."""
     found = [f for f in bench.followed.used[id(select)] if f.column.made is made]
     start, stop = (next(f.node for f in found if f.column.part == part).copy() for part in ("start", "end"))
@@ -90,36 +90,38 @@ def _read(bench: Bench, select: exp.Select, made: Made) -> tuple[exp.Expr, exp.E
     return start, stop, last_moment(stop)
 
 
-def _rows_of(relations: Sequence[Relation]) -> list[Relation]:
+def _stream_relations(relations: Sequence[QueryRelation]) -> list[QueryRelation]:
     return [r for r in relations if not r.flow.static and not isinstance(r.node, exp.Lateral | exp.Unnest)]
 
 
 # Rows that come too late
 
 
-def refuse_unseen(join: exp.Join, relations: Sequence[Relation]) -> None:
+def refuse_hidden_late_rows(join: exp.Join, relations: Sequence[QueryRelation]) -> None:
     """A join that Spark does by event time."""
     if any(r.flow.keeps_late for r in relations):
         way_out = f"Spark drops late rows inside its join without showing them; {_DROP}"
-        raise Refusal("JOIN with `late: dead_letter`", join, way_out)
+        raise UnsupportedStream("JOIN with `late: dead_letter`", join, way_out)
 
 
-def late_rows(select: exp.Select, relations: Sequence[Relation], time: exp.Expr) -> LateRows | None:
+def late_rows_query(select: exp.Select, relations: Sequence[QueryRelation], time: exp.Expr) -> LateRowsQuery | None:
     """The rows that an operator takes, whole; None if late ones are not kept.
 
     They are selected from one batch of an input, read again: nothing that was before may play a part.
     """
-    read = _rows_of(relations)
+    read = _stream_relations(relations)
     if not any(r.flow.keeps_late for r in read):
         return None
     if len(read) > 1 or any(r.flow.static for r in relations) or not read[0].flow.watermarked:
         way_out = f"a late row cannot be told from the input's alone there; {_DROP}"
-        raise Refusal("`late: dead_letter` behind a join", time, way_out)
+        raise UnsupportedStream("`late: dead_letter` behind a join", time, way_out)
     if read[0].flow.mixed:
-        raise Refusal("`late: dead_letter` over UNION ALL", time, f"read each input in a model of its own, or {_DROP}")
-    row = exp.alias_(exp.Anonymous(this="struct", expressions=[star_of(read[0])]), LATE_ROW)
+        raise UnsupportedStream(
+            "`late: dead_letter` over UNION ALL", time, f"read each input in a model of its own, or {_DROP}"
+        )
+    row = exp.alias_(exp.Anonymous(this="struct", expressions=[relation_star(read[0])]), LATE_ROW)
     found = exp.Select(expressions=[row, exp.alias_(time.copy(), LATE_AT)])
     for name in ("from_", "joins", "laterals", "where"):
         if (part := select.args.get(name)) is not None:
             found.set(name, [p.copy() for p in part] if isinstance(part, list) else part.copy())
-    return LateRows(found, next(found.find_all(exp.Table)).name)
+    return LateRowsQuery(found, next(found.find_all(exp.Table)).name)

@@ -5,19 +5,19 @@ from typing import Final
 
 from sqlglot import exp
 
-from penstock.keyed.operators import Over, OverCall
+from penstock.keyed.operators import OverCall, OverWindow
 from penstock.sql.analyze.statefulness import over_offset
 from penstock.sql.catalog.function_names import needs_over, written_name
 from penstock.sql.parse.window_calls import milliseconds
-from penstock.sql.stateful.avg import mean
-from penstock.sql.stateful.joins.conditions import is_clock, not_declared
+from penstock.sql.stateful.avg import avg_expression
+from penstock.sql.stateful.joins.conditions import event_time_hint, is_processing_time
 from penstock.sql.stateful.joins.lags import note_late_input
-from penstock.sql.stateful.joins.time_bounds import is_time, rows_in_time
-from penstock.sql.stateful.late_rows import late_rows
-from penstock.sql.stateful.qualify import ours, resolve_aliases
-from penstock.sql.stateful.select import own_nodes, packed, read_from
-from penstock.sql.stateful.stages import Bench, Flow, Refusal, Relation
-from penstock.sql.stateful.stateless import passed
+from penstock.sql.stateful.joins.time_bounds import is_event_time, timely_relations
+from penstock.sql.stateful.late_rows import late_rows_query
+from penstock.sql.stateful.qualify import internal_column, resolve_aliases
+from penstock.sql.stateful.select import own_nodes, pack_rows, read_view
+from penstock.sql.stateful.stages import Flow, QueryRelation, StageBuilder, UnsupportedStream
+from penstock.sql.stateful.stateless import stateless_flow
 
 _UNTIMED: Final = "OVER that is not ordered by time alone"
 _TIMED: Final = "write ORDER BY and the event time, ascending"
@@ -32,52 +32,56 @@ def over_calls(select: exp.Select) -> list[exp.Window]:
     return [node for node in own_nodes(select) if isinstance(node, exp.Window) and node.args.get("over")]
 
 
-def over(bench: Bench, select: exp.Select, relations: list[Relation], windows: list[exp.Window]) -> Flow:
+def extract_over(
+    bench: StageBuilder, select: exp.Select, relations: list[QueryRelation], windows: list[exp.Window]
+) -> Flow:
     """Carve the functions with OVER out of a SELECT, which then reads what the operator puts out."""
     place = over_offset(windows[0])
     if select.args.get("group") is not None or select.args.get("distinct"):
         word = "GROUP BY" if select.args.get("group") is not None else "DISTINCT"
-        raise Refusal(f"OVER beside {word}", place, "put one of the two into a subquery")
+        raise UnsupportedStream(f"OVER beside {word}", place, "put one of the two into a subquery")
     named = {w.this.name.casefold(): w for w in select.args.get("windows") or ()}
     resolve_aliases(select, *windows, *named.values())
-    resolved = [_resolved(w, named) for w in windows]
+    resolved = [_resolve_frame(w, named) for w in windows]
     partition, order = resolved[0].partition, resolved[0].order
     for window, frame in zip(windows, resolved, strict=True):
         if (frame.partition, frame.order) != (partition, order):
-            raise Refusal("OVER with several partitions or orders", over_offset(window), "write a model for each")
+            raise UnsupportedStream(
+                "OVER with several partitions or orders", over_offset(window), "write a model for each"
+            )
     if order is None:
-        raise Refusal("OVER without ORDER BY", place, "add ORDER BY with the event time")
-    time = _time(order, relations, windows)
-    if isinstance(time, exp.Column) and not any(is_time(time, r) for r in rows_in_time(select, relations)):
+        raise UnsupportedStream("OVER without ORDER BY", place, "add ORDER BY with the event time")
+    time = _order_time(order, relations, windows)
+    if isinstance(time, exp.Column) and not any(is_event_time(time, r) for r in timely_relations(select, relations)):
         way_out = "bound the join in time, or order by PROCTIME()"
-        raise Refusal("OVER by event time behind a join without a bound in time", place, way_out)
+        raise UnsupportedStream("OVER by event time behind a join without a bound in time", place, way_out)
     if time is not None:
         note_late_input(bench, time, relations, "OVER")
-    flow = replace(passed(select, relations), watermarked=False)
-    calls = _Calls()
+    flow = replace(stateless_flow(select, relations), watermarked=False)
+    calls = _OverCalls()
     for window, frame in zip(windows, resolved, strict=True):
         window.replace(calls.taken(window.this, frame))
     keys = [exp.alias_(e.copy(), f"_p{place}") for place, e in enumerate(partition)]
     select.set("windows", None)
     moment = [exp.alias_(time.copy(), "_t")] if time is not None else []
     arguments = [exp.alias_(a.copy(), name) for name, a in calls.arguments.items()]
-    inner = packed(bench, select, relations, [*keys, *moment, *arguments], order=time is None)
-    operator = Over(
+    inner = pack_rows(bench, select, relations, [*keys, *moment, *arguments], order=time is None)
+    operator = OverWindow(
         partition=tuple(k.alias for k in keys),
         time="_t" if time is not None else None,
         calls=tuple(calls.calls),
         ttl_ms=bench.ttl_ms,
     )
-    late = None if time is None else late_rows(select, relations, time)
+    late = None if time is None else late_rows_query(select, relations, time)
     view = bench.operator(operator, bench.sql(inner), late=late)
-    bench.keeps("OVER", place)
+    bench.note_unbounded_state("OVER", place)
     select.set("where", None)
-    read_from(select, view)
+    read_view(select, view)
     return flow
 
 
 @dataclass(frozen=True, slots=True)
-class _Frame:
+class _OverFrame:
     partition: tuple[exp.Expr, ...]
     order: exp.Expr | None
     rows: int | None = None
@@ -85,26 +89,28 @@ class _Frame:
     by_row: bool = False
 
 
-def _resolved(window: exp.Window, named: dict[str, exp.Window]) -> _Frame:
+def _resolve_frame(window: exp.Window, named: dict[str, exp.Window]) -> _OverFrame:
     meant = named.get(window.alias.casefold(), window) if window.alias else window
     order = meant.args.get("order")
     ordered = order.expressions if order is not None else []
     if len(ordered) > 1 or any(o.args.get("desc") for o in ordered):
-        raise _untimed(window)
+        raise _untimed_error(window)
     partition = tuple(meant.args.get("partition_by") or ())
-    frame = _Frame(partition, ordered[0].this if ordered else None)
+    frame = _OverFrame(partition, ordered[0].this if ordered else None)
     spec = meant.args.get("spec") or window.args.get("spec")
     if spec is None:
         return frame
     if (spec.args.get("end") or "CURRENT ROW") != "CURRENT ROW" or spec.args.get("start_side") == "FOLLOWING":
-        raise Refusal("a frame that reaches beyond the row", over_offset(window), "end the frame with CURRENT ROW")
+        raise UnsupportedStream(
+            "a frame that reaches beyond the row", over_offset(window), "end the frame with CURRENT ROW"
+        )
     if spec.args.get("start") == "UNBOUNDED":
         return replace(frame, by_row=spec.args.get("kind") == "ROWS")
-    rows, range_ms = _bounds(spec, window)
+    rows, range_ms = _frame_bounds(spec, window)
     return replace(frame, rows=rows, range_ms=range_ms)
 
 
-def _bounds(spec: exp.Expr, window: exp.Window) -> tuple[int | None, int | None]:
+def _frame_bounds(spec: exp.Expr, window: exp.Window) -> tuple[int | None, int | None]:
     start = spec.args.get("start")
     if start == "CURRENT ROW":
         return (0, None) if spec.args.get("kind") == "ROWS" else (None, 0)
@@ -114,30 +120,30 @@ def _bounds(spec: exp.Expr, window: exp.Window) -> tuple[int | None, int | None]
     if range_ms is not None and range_ms >= 0:
         return None, range_ms
     way_out = "write ROWS BETWEEN n PRECEDING or RANGE BETWEEN INTERVAL … PRECEDING"
-    raise Refusal("this frame of OVER", over_offset(window), way_out)
+    raise UnsupportedStream("this frame of OVER", over_offset(window), way_out)
 
 
-def _time(order: exp.Expr, relations: list[Relation], windows: list[exp.Window]) -> exp.Expr | None:
+def _order_time(order: exp.Expr, relations: list[QueryRelation], windows: list[exp.Window]) -> exp.Expr | None:
     """The event time that rows are taken by; None if they are taken as they arrive."""
-    if is_clock(order, relations):
+    if is_processing_time(order, relations):
         return None
     if not isinstance(order, exp.Column):
-        raise _untimed(windows[0])
-    if any(r.flow.watermarked and is_time(order, r) for r in relations):
+        raise _untimed_error(windows[0])
+    if any(r.flow.watermarked and is_event_time(order, r) for r in relations):
         return order
     ranks = [window for window in windows if _is_rank(window.this)]
     owner = next((r for r in relations if r.alias.casefold() == order.table.casefold()), None)
-    if ranks or owner is None or is_time(order, owner):
-        raise _untimed(ranks[0] if ranks else windows[0])
+    if ranks or owner is None or is_event_time(order, owner):
+        raise _untimed_error(ranks[0] if ranks else windows[0])
     name = f"OVER ordered by `{order.name}` (no event time of `{owner.alias}`)"
-    raise Refusal(name, over_offset(windows[0]), not_declared(order, owner))
+    raise UnsupportedStream(name, over_offset(windows[0]), event_time_hint(order, owner))
 
 
-def _untimed(window: exp.Window) -> Refusal:
+def _untimed_error(window: exp.Window) -> UnsupportedStream:
     if _is_rank(window.this):
         lacking = "without a limit on the first rows" if isinstance(window.this, exp.RowNumber) else "with OVER"
-        return Refusal(f"{written_name(window.this)} {lacking}", over_offset(window), _FIRST_ROWS)
-    return Refusal(_UNTIMED, over_offset(window), _TIMED)
+        return UnsupportedStream(f"{written_name(window.this)} {lacking}", over_offset(window), _FIRST_ROWS)
+    return UnsupportedStream(_UNTIMED, over_offset(window), _TIMED)
 
 
 def _is_rank(node: exp.Expr) -> bool:
@@ -145,22 +151,22 @@ def _is_rank(node: exp.Expr) -> bool:
 
 
 @dataclass(slots=True)
-class _Calls:
+class _OverCalls:
     calls: list[OverCall] = field(default_factory=list)
     arguments: dict[str, exp.Expr] = field(default_factory=dict)
 
-    def taken(self, node: exp.Expr, frame: _Frame) -> exp.Expr:
+    def taken(self, node: exp.Expr, frame: _OverFrame) -> exp.Expr:
         """What stands for a function with OVER behind the operator."""
         is_end = isinstance(node.this, _ENDS)
         if isinstance(node, exp.RespectNulls) and is_end:
-            raise Refusal("RESPECT NULLS with OVER", node, "nulls are passed over: leave it out, or use LAG")
+            raise UnsupportedStream("RESPECT NULLS with OVER", node, "nulls are passed over: leave it out, or use LAG")
         if isinstance(node, exp.RespectNulls) or (isinstance(node, exp.IgnoreNulls) and is_end):
             node = node.this
         if any(isinstance(argument, exp.Distinct) for argument in node.iter_expressions()):
-            raise Refusal("DISTINCT with OVER", node, "aggregate in a window: TUMBLE, HOP or SESSION")
+            raise UnsupportedStream("DISTINCT with OVER", node, "aggregate in a window: TUMBLE, HOP or SESSION")
         match node:
             case exp.IgnoreNulls():
-                raise Refusal("IGNORE NULLS with OVER", node, "filter the nulls in a subquery")
+                raise UnsupportedStream("IGNORE NULLS with OVER", node, "filter the nulls in a subquery")
             case exp.RowNumber():
                 return self._call("row_number", None, frame)
             case exp.Count():
@@ -174,22 +180,24 @@ class _Calls:
                 return self._call("max", node.this, frame)
             case exp.Avg():
                 total = self._call("sum", node.this, frame)
-                return mean(node, total, self._call("count", node.this, frame))
+                return avg_expression(node, total, self._call("count", node.this, frame))
             case exp.First() | exp.FirstValue():
                 return self._call("first", node.this, frame)
             case exp.Last() | exp.LastValue():
                 return self._call("last", node.this, frame)
             case exp.Lag() | exp.Lead():
-                return self._shifted(node)
+                return self._shift_call(node)
             case _ if _is_rank(node):
-                raise Refusal(f"{written_name(node)} with OVER", node, _FIRST_ROWS)
+                raise UnsupportedStream(f"{written_name(node)} with OVER", node, _FIRST_ROWS)
             case _:
-                raise Refusal(f"{written_name(node)} with OVER", node, "aggregate in a window: TUMBLE, HOP or SESSION")
+                raise UnsupportedStream(
+                    f"{written_name(node)} with OVER", node, "aggregate in a window: TUMBLE, HOP or SESSION"
+                )
 
-    def _shifted(self, node: exp.Lag | exp.Lead) -> exp.Expr:
+    def _shift_call(self, node: exp.Lag | exp.Lead) -> exp.Expr:
         offset, default = node.args.get("offset"), node.args.get("default")
         if offset is not None and not (isinstance(offset, exp.Literal) and offset.this.isdigit()):
-            raise Refusal(f"{written_name(node)} with an offset that is no number", node, "write a number")
+            raise UnsupportedStream(f"{written_name(node)} with an offset that is no number", node, "write a number")
         function = "lag" if isinstance(node, exp.Lag) else "lead"
         otherwise = self._argument(default) if default is not None else None
         call = OverCall(
@@ -200,9 +208,9 @@ class _Calls:
             default=otherwise,
         )
         self.calls.append(call)
-        return ours(call.name)
+        return internal_column(call.name)
 
-    def _call(self, function: str, argument: exp.Expr | None, frame: _Frame) -> exp.Expr:
+    def _call(self, function: str, argument: exp.Expr | None, frame: _OverFrame) -> exp.Expr:
         column = None if argument is None else self._argument(argument)
         call = OverCall(
             f"_w{len(self.calls)}",
@@ -213,7 +221,7 @@ class _Calls:
             by_row=frame.by_row,
         )
         self.calls.append(call)
-        return ours(call.name)
+        return internal_column(call.name)
 
     def _argument(self, argument: exp.Expr) -> str:
         for name, known in self.arguments.items():

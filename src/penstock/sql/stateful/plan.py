@@ -6,31 +6,46 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from penstock.sql.analyze.statefulness import over_offset
-from penstock.sql.analyze.window_columns import follow
-from penstock.sql.catalog.function_names import is_of_group
+from penstock.sql.analyze.window_columns import index_windows
+from penstock.sql.catalog.function_names import is_group_aggregate
 from penstock.sql.parse.query import Problem, offset_of
-from penstock.sql.stateful.changelog import forwarded, read_in_order, read_signed, repeated, signed_view
-from penstock.sql.stateful.group_by import group, total
+from penstock.sql.stateful.changelog import (
+    add_change_order,
+    forward_changes,
+    read_ordered_changes,
+    read_signed_rows,
+    signed_view,
+)
+from penstock.sql.stateful.group_by import extract_group, extract_total
 from penstock.sql.stateful.joins.changelog_joins import join_changes, join_versions
-from penstock.sql.stateful.joins.comma_joins import joined_on
+from penstock.sql.stateful.joins.comma_joins import move_join_conditions
 from penstock.sql.stateful.joins.conditions import BETWEEN, is_operator_join
 from penstock.sql.stateful.joins.interval_joins import find_intervals, join_intervals
-from penstock.sql.stateful.joins.lags import LATE_CODE, join_lag, late_input_hint, late_text, note_late_joins
-from penstock.sql.stateful.joins.native_joins import write_joins
+from penstock.sql.stateful.joins.lags import LATE_CODE, describe_late_rows, join_lag, late_input_hint, note_late_joins
+from penstock.sql.stateful.joins.native_joins import rewrite_joins
 from penstock.sql.stateful.joins.time_bounds import OUTER, guard_comparisons
-from penstock.sql.stateful.late_rows import closing, is_closed_here
-from penstock.sql.stateful.over import over, over_calls
-from penstock.sql.stateful.qualify import name_owners
-from penstock.sql.stateful.relations import in_place, put_in_place, relations_of
-from penstock.sql.stateful.select import own_nodes, unfolds
-from penstock.sql.stateful.stages import NO_LAG, Bench, Flow, FlowKind, JoinLag, Refusal, Relation, Stage
-from penstock.sql.stateful.stateless import passed
-from penstock.sql.stateful.top_n import Ranked, rank, ranked
-from penstock.sql.stateful.top_n_forms import plain_ranks, ranked_alone
+from penstock.sql.stateful.late_rows import closing_window, needs_operator_close
+from penstock.sql.stateful.over import extract_over, over_calls
+from penstock.sql.stateful.qualify import qualify_columns
+from penstock.sql.stateful.relations import collect_relations, inline_ctes, inline_relations
+from penstock.sql.stateful.select import is_unnest_join, own_nodes
+from penstock.sql.stateful.stages import (
+    NO_LAG,
+    Flow,
+    FlowKind,
+    JoinLag,
+    QueryRelation,
+    QueryStage,
+    StageBuilder,
+    UnsupportedStream,
+)
+from penstock.sql.stateful.stateless import stateless_flow
+from penstock.sql.stateful.top_n import TopNQuery, extract_top_n, find_top_n
+from penstock.sql.stateful.top_n_forms import isolate_top_n, normalize_top_n
 
 
 @dataclass(frozen=True, slots=True)
-class Carved:
+class StagePlan:
     """A query in stages. `tree` reads the last of them; `ordered` are the inputs whose rows need their order.
 
     The key of changes is that of the outputs; it is empty when the outputs do not tell. `unbounded` has the constructs
@@ -40,7 +55,7 @@ class Carved:
 
     tree: exp.Query
     flow: Flow
-    stages: tuple[Stage, ...] = ()
+    stages: tuple[QueryStage, ...] = ()
     ordered: frozenset[str] = frozenset()
     unbounded: tuple[tuple[str, int, str], ...] = ()
     problem: Problem | None = None
@@ -49,7 +64,7 @@ class Carved:
     lag: JoinLag = NO_LAG
 
 
-def carve(
+def plan_stages(
     tree: exp.Query,
     view: str,
     tables: Mapping[str, Flow],
@@ -57,24 +72,24 @@ def carve(
     ttl_ms: int | None = None,
     *,
     nested: bool = False,
-) -> Carved:
+) -> StagePlan:
     """The tree is used up. A query that needs none of this comes back as it was.
 
     `inputs` are the tables that are read from outside. A `nested` query is read by another one in the same stream.
     """
-    plain_ranks(tree)
-    bench = Bench(view, tables, inputs, ttl_ms, follow(tree))
+    normalize_top_n(tree)
+    bench = StageBuilder(view, tables, inputs, ttl_ms, index_windows(tree))
     try:
-        flow = _query(bench, tree, nested=nested)
-    except Refusal as refusal:
-        return Carved(tree, Flow(), problem=refusal.problem)
-    tree, flow = _finished(tree, flow)
+        flow = _plan_query(bench, tree, nested=nested)
+    except UnsupportedStream as refusal:
+        return StagePlan(tree, Flow(), problem=refusal.problem)
+    tree, flow = _drop_hidden_columns(tree, flow)
     ordered, unbounded = frozenset(bench.ordered), tuple(bench.unbounded)
     notes, stages = tuple(bench.notes), tuple(bench.stages)
-    return Carved(tree, flow, stages, ordered, unbounded, by_time=bench.by_time, notes=notes, lag=bench.lag)
+    return StagePlan(tree, flow, stages, ordered, unbounded, by_time=bench.by_time, notes=notes, lag=bench.lag)
 
 
-def _finished(tree: exp.Query, flow: Flow) -> tuple[exp.Query, Flow]:
+def _drop_hidden_columns(tree: exp.Query, flow: Flow) -> tuple[exp.Query, Flow]:
     """The outputs without the columns that only carried a key."""
     if flow.kind != "changes" or not flow.hidden:
         return tree, flow
@@ -83,38 +98,38 @@ def _finished(tree: exp.Query, flow: Flow) -> tuple[exp.Query, Flow]:
     return exp.Select(expressions=[star]).from_(inner, copy=False), replace(flow, key=(), hidden=frozenset())
 
 
-def _query(bench: Bench, query: exp.Expr, *, nested: bool = True) -> Flow:
+def _plan_query(bench: StageBuilder, query: exp.Expr, *, nested: bool = True) -> Flow:
     with_ = query.args.get("with_")
     outer = dict(bench.local)
     for cte in with_.expressions if with_ is not None else ():
-        flow = _query(bench, cte.this)
-        bench.local[cte.alias.casefold()] = Relation(cte.alias, cte.this, flow)
+        flow = _plan_query(bench, cte.this)
+        bench.local[cte.alias.casefold()] = QueryRelation(cte.alias, cte.this, flow)
     match query:
         case exp.Select():
-            flow = _select(bench, query, nested=nested)
+            flow = _plan_select(bench, query, nested=nested)
         case exp.SetOperation():
-            flow = _union(bench, query)
+            flow = _plan_union(bench, query)
         case exp.Subquery():
-            flow = _query(bench, query.this, nested=nested)
+            flow = _plan_query(bench, query.this, nested=nested)
         case _:
             flow = Flow()
     if with_ is not None and bench.stages:
         query.set("with_", None)
-        put_in_place(query, bench.local)
+        inline_ctes(query, bench.local)
     bench.local = outer
     return flow
 
 
-def _union(bench: Bench, union: exp.SetOperation) -> Flow:
-    sides = [_query(bench, side) for side in (union.left, union.right)]
+def _plan_union(bench: StageBuilder, union: exp.SetOperation) -> Flow:
+    sides = [_plan_query(bench, side) for side in (union.left, union.right)]
     if any(side.kind != "rows" for side in sides):
         way_out = "put the rows together before they are grouped or joined"
-        raise Refusal("UNION of changes", offset_of(union.right), way_out)
+        raise UnsupportedStream("UNION of changes", offset_of(union.right), way_out)
     if isinstance(union, exp.Intersect):
-        raise Refusal("INTERSECT", offset_of(union.right), "use an inner join")
+        raise UnsupportedStream("INTERSECT", offset_of(union.right), "use an inner join")
     if isinstance(union, exp.Union) and union.args.get("distinct"):
         way_out = "write SELECT DISTINCT … FROM (… UNION ALL …)"
-        raise Refusal("UNION", offset_of(union.right), way_out)
+        raise UnsupportedStream("UNION", offset_of(union.right), way_out)
     one, other = sides
     return Flow(
         columns=one.columns,
@@ -127,72 +142,76 @@ def _union(bench: Bench, union: exp.SetOperation) -> Flow:
     )
 
 
-def _select(bench: Bench, select: exp.Select, *, nested: bool) -> Flow:
+def _plan_select(bench: StageBuilder, select: exp.Select, *, nested: bool) -> Flow:
     if select.args.get("from_") is None:
         return Flow()
-    found = ranked(select)
-    if found is not None and any(not unfolds(join) for join in select.args.get("joins") or ()):
-        ranked_alone(select, found)
+    found = find_top_n(select)
+    if found is not None and any(not is_unnest_join(join) for join in select.args.get("joins") or ()):
+        isolate_top_n(select, found)
         found = None
     if found is not None:
-        return _ranked(bench, select, found)
-    return _worked(bench, select, relations_of(bench, select, lambda query: _query(bench, query)), nested=nested)
+        return _plan_top_n(bench, select, found)
+    return _plan_select_body(
+        bench, select, collect_relations(bench, select, lambda query: _plan_query(bench, query)), nested=nested
+    )
 
 
-def _ranked(bench: Bench, select: exp.Select, found: Ranked) -> Flow:
+def _plan_top_n(bench: StageBuilder, select: exp.Select, found: TopNQuery) -> Flow:
     inner = found.inner
-    relations = in_place(bench, relations_of(bench, inner, lambda query: _query(bench, query)))
-    name_owners(inner, relations)
-    relations = joined_on(inner, relations) or relations
+    relations = inline_relations(bench, collect_relations(bench, inner, lambda query: _plan_query(bench, query)))
+    qualify_columns(inner, relations)
+    relations = move_join_conditions(inner, relations) or relations
     bench.lag += join_lag(inner, relations)
-    flow, relations = _joined(bench, inner, _unfolded(bench, inner, relations))
+    flow, relations = _plan_joins(bench, inner, _sign_unfolded(bench, inner, relations))
     if flow.kind == "changes":
-        relations = [read_signed(inner, relations[0], signed_view(bench, relations[0]))]
-    relation = rank(bench, select, found, relations, signed=flow.kind != "rows")
-    unfolded = [Relation(join.this.alias_or_name, join.this, Flow()) for join in select.args.get("joins") or ()]
-    name_owners(select, [relation, *unfolded])
-    flow, relations = _joined(bench, select, _unfolded(bench, select, [relation, *unfolded]))
-    return _behind(bench, select, relations, flow)
+        relations = [read_signed_rows(inner, relations[0], signed_view(bench, relations[0]))]
+    relation = extract_top_n(bench, select, found, relations, signed=flow.kind != "rows")
+    unfolded = [QueryRelation(join.this.alias_or_name, join.this, Flow()) for join in select.args.get("joins") or ()]
+    qualify_columns(select, [relation, *unfolded])
+    flow, relations = _plan_joins(bench, select, _sign_unfolded(bench, select, [relation, *unfolded]))
+    return _plan_outputs(bench, select, relations, flow)
 
 
-def _worked(bench: Bench, select: exp.Select, relations: list[Relation], *, nested: bool) -> Flow:
+def _plan_select_body(bench: StageBuilder, select: exp.Select, relations: list[QueryRelation], *, nested: bool) -> Flow:
     watched = all(r.flow.watermarked for r in relations)
     _note_late_windows(bench, select, relations)
-    native = bench.has_window(select) and watched and not is_closed_here(bench, select, relations)
+    native = bench.has_window(select) and watched and not needs_operator_close(bench, select, relations)
     special = any(r.flow.kind != "rows" for r in relations)
     carved = special or bool(over_calls(select)) or (_is_grouped(select) and not native) or _is_total(select)
     if native and select.args.get("distinct"):
-        raise Refusal("SELECT DISTINCT over GROUP BY", offset_of(select), "group in a subquery that this one reads")
-    if not carved and all(unfolds(join) for join in select.args.get("joins") or ()):
+        raise UnsupportedStream(
+            "SELECT DISTINCT over GROUP BY", offset_of(select), "group in a subquery that this one reads"
+        )
+    if not carved and all(is_unnest_join(join) for join in select.args.get("joins") or ()):
         guard_comparisons(select, relations)
-        return passed(select, relations)
+        return stateless_flow(select, relations)
     before = select.copy()
-    name_owners(select, relations, strict=False)
-    ordered = joined_on(select, relations)
+    qualify_columns(select, relations, strict=False)
+    ordered = move_join_conditions(select, relations)
     relations = relations if ordered is None else ordered
     bench.lag += join_lag(select, relations)
     note_late_joins(bench, select, relations)
     if not carved and not _operator_joins(bench, select, relations):
-        flow = passed(select, relations)
-        written = write_joins(select, relations)
+        flow = stateless_flow(select, relations)
+        written = rewrite_joins(select, relations)
         if ordered is None:
-            _restore(select, before, keep_joins=written)
+            _restore_select(select, before, keep_joins=written)
         guard_comparisons(select, relations)
         return flow
-    relations = in_place(bench, relations)
+    relations = inline_relations(bench, relations)
     changing = len(relations) == 1 and _is_changing_input(bench, relations[0])
-    forwards = changing and not nested and bool(relations[0].flow.key) and _only_forwards(select)
+    forwards = changing and not nested and bool(relations[0].flow.key) and _is_stateless(select)
     if forwards:
-        relations = [read_in_order(bench, select, relations[0])]
-    name_owners(select, relations)
-    if changing and (nested or (not relations[0].flow.key and _only_forwards(select))):
-        relations = [read_signed(select, relations[0], signed_view(bench, relations[0]))]
-    flow, relations = _joined(bench, select, _unfolded(bench, select, relations))
-    found = _behind(bench, select, relations, flow)
-    return repeated(select, found) if forwards else found
+        relations = [read_ordered_changes(bench, select, relations[0])]
+    qualify_columns(select, relations)
+    if changing and (nested or (not relations[0].flow.key and _is_stateless(select))):
+        relations = [read_signed_rows(select, relations[0], signed_view(bench, relations[0]))]
+    flow, relations = _plan_joins(bench, select, _sign_unfolded(bench, select, relations))
+    found = _plan_outputs(bench, select, relations, flow)
+    return add_change_order(select, found) if forwards else found
 
 
-def _note_late_windows(bench: Bench, select: exp.Select, relations: list[Relation]) -> None:
+def _note_late_windows(bench: StageBuilder, select: exp.Select, relations: list[QueryRelation]) -> None:
     """Note a window over the time of rows that come out of a join at any time: many of them are late for it."""
     made = bench.followed.made.get(id(select))
     time = None if made is None else made.call.time
@@ -201,24 +220,24 @@ def _note_late_windows(bench: Bench, select: exp.Select, relations: list[Relatio
     output = exp.Select(expressions=[exp.alias_(time.copy(), "_time")])
     for name in ("joins", "where"):
         output.set(name, select.args.get(name))
-    if "_time" in passed(output, relations).stale:
-        text = late_text(time.name, "the window")
+    if "_time" in stateless_flow(output, relations).stale:
+        text = describe_late_rows(time.name, "the window")
         way_out = late_input_hint(time, relations, bench.inputs) or BETWEEN
         bench.notes.append(Problem(LATE_CODE, text, offset_of(time), way_out, time.name))
 
 
-def _only_forwards(select: exp.Select) -> bool:
+def _is_stateless(select: exp.Select) -> bool:
     """Whether nothing in a SELECT has a memory."""
     return not (_is_grouped(select) or over_calls(select) or _is_total(select))
 
 
-def _restore(select: exp.Select, before: exp.Select, *, keep_joins: bool) -> None:
+def _restore_select(select: exp.Select, before: exp.Select, *, keep_joins: bool) -> None:
     """Let a SELECT be as it was written, but for its joins if these were written anew."""
     for name in ("expressions", "group", "having", *(() if keep_joins else ("where", "joins"))):
         select.set(name, before.args.get(name))
 
 
-def _unfolded(bench: Bench, select: exp.Select, relations: list[Relation]) -> list[Relation]:
+def _sign_unfolded(bench: StageBuilder, select: exp.Select, relations: list[QueryRelation]) -> list[QueryRelation]:
     """Where a row of changes becomes several, its key does not tell them apart: whole rows come and go.
 
     UNNEST makes several of a row, and so may a lookup table.
@@ -226,9 +245,9 @@ def _unfolded(bench: Bench, select: exp.Select, relations: list[Relation]) -> li
     first, *others = relations
     joins = select.args.get("joins") or ()
     looked_up = any(other.flow.static for other in others)
-    if first.flow.kind != "changes" or not (looked_up or any(map(unfolds, joins))):
+    if first.flow.kind != "changes" or not (looked_up or any(map(is_unnest_join, joins))):
         return relations
-    return [read_signed(select, first, signed_view(bench, first)), *others]
+    return [read_signed_rows(select, first, signed_view(bench, first)), *others]
 
 
 def _is_grouped(select: exp.Select) -> bool:
@@ -237,43 +256,49 @@ def _is_grouped(select: exp.Select) -> bool:
 
 def _is_total(select: exp.Select) -> bool:
     """Whether a SELECT aggregates all rows into one."""
-    return not _is_grouped(select) and any(is_of_group(node) for node in own_nodes(select))
+    return not _is_grouped(select) and any(is_group_aggregate(node) for node in own_nodes(select))
 
 
-def _is_changing_input(bench: Bench, relation: Relation) -> bool:
+def _is_changing_input(bench: StageBuilder, relation: QueryRelation) -> bool:
     """Whether several changes of one key can come in a batch: only where they are read is their order known."""
     node = relation.node
     return relation.flow.kind == "changes" and isinstance(node, exp.Table) and node.name in bench.inputs
 
 
-def _behind(bench: Bench, select: exp.Select, relations: list[Relation], flow: Flow) -> Flow:
+def _plan_outputs(bench: StageBuilder, select: exp.Select, relations: list[QueryRelation], flow: Flow) -> Flow:
     """What stands on rows that are joined by now: OVER, GROUP BY, DISTINCT, or nothing but outputs."""
     if bench.has_window(select):
         if flow.kind != "rows":
-            raise Refusal("a window over changes", select, "take windows over rows that only come")
+            raise UnsupportedStream("a window over changes", select, "take windows over rows that only come")
         if not flow.watermarked:
-            raise Refusal("a window behind another operator", select, "take it in a model of its own, which reads this")
-        window = closing(bench, select, relations)
-        return passed(select, relations) if window is None else group(bench, select, relations, window=window)
+            raise UnsupportedStream(
+                "a window behind another operator", select, "take it in a model of its own, which reads this"
+            )
+        window = closing_window(bench, select, relations)
+        return (
+            stateless_flow(select, relations)
+            if window is None
+            else extract_group(bench, select, relations, window=window)
+        )
     if windows := over_calls(select):
         if flow.kind != "rows":
-            raise Refusal("OVER of changes", over_offset(windows[0]), "use it over rows that only come")
-        return over(bench, select, relations, windows)
+            raise UnsupportedStream("OVER of changes", over_offset(windows[0]), "use it over rows that only come")
+        return extract_over(bench, select, relations, windows)
     if not _is_grouped(select) and not _is_total(select):
-        return forwarded(select, relations, flow)
-    carved = group if _is_grouped(select) else total
+        return forward_changes(select, relations, flow)
+    carved = extract_group if _is_grouped(select) else extract_total
     if flow.kind == "changes":
         view = signed_view(bench, relations[0])
-        return carved(bench, select, [read_signed(select, relations[0], view), *relations[1:]], signed=True)
+        return carved(bench, select, [read_signed_rows(select, relations[0], view), *relations[1:]], signed=True)
     return carved(bench, select, relations, signed=flow.kind == "signed")
 
 
-def _operator_joins(bench: Bench, select: exp.Select, relations: list[Relation]) -> list[int]:
+def _operator_joins(bench: StageBuilder, select: exp.Select, relations: list[QueryRelation]) -> list[int]:
     """The places of the joins that an operator must do: all behind the first of them, which Spark has no times for."""
     where = select.args.get("where")
     found: list[int] = []
     for place, join in enumerate(select.args.get("joins") or ()):
-        if unfolds(join):
+        if is_unnest_join(join):
             continue
         left, right = relations[: place + 1], relations[place + 1]
         if found or is_operator_join(bench, join, left, right, where.this if where is not None else None):
@@ -281,15 +306,17 @@ def _operator_joins(bench: Bench, select: exp.Select, relations: list[Relation])
     return found
 
 
-def _joined(bench: Bench, select: exp.Select, relations: list[Relation]) -> tuple[Flow, list[Relation]]:
+def _plan_joins(
+    bench: StageBuilder, select: exp.Select, relations: list[QueryRelation]
+) -> tuple[Flow, list[QueryRelation]]:
     """Carve out the joins that need it, from left to right; says how rows flow behind them."""
     if len(relations) == 1:
         guard_comparisons(select, relations)
         return relations[0].flow, relations
-    if relations[0].flow.kind != "rows" and all(unfolds(join) for join in select.args.get("joins") or ()):
+    if relations[0].flow.kind != "rows" and all(is_unnest_join(join) for join in select.args.get("joins") or ()):
         return relations[0].flow, relations
     places = _operator_joins(bench, select, relations)
-    write_joins(select, relations, places[0] if places else None)
+    rewrite_joins(select, relations, places[0] if places else None)
     guard_comparisons(select, relations, places[0] if places else None)
     kind: FlowKind = "signed" if any(r.flow.kind == "signed" for r in relations) else "rows"
     flow = Flow(kind, watermarked=all(r.flow.watermarked for r in relations))
@@ -299,7 +326,7 @@ def _joined(bench: Bench, select: exp.Select, relations: list[Relation]) -> tupl
     for place in places:
         join = (select.args.get("joins") or [])[place - done]
         left, right = relations[: place + 1], relations[place + 1]
-        flow = _join(bench, select, left, right, join, place - done)
+        flow = _plan_join(bench, select, left, right, join, place - done)
         behind = [
             replace(r, flow=replace(r.flow, kind=flow.kind, key=(), hidden=frozenset(), watermarked=False), packed=True)
             for r in (*left, right)
@@ -309,7 +336,9 @@ def _joined(bench: Bench, select: exp.Select, relations: list[Relation]) -> tupl
     return flow, relations
 
 
-def _join(bench: Bench, select: exp.Select, left: list[Relation], right: Relation, join: exp.Join, place: int) -> Flow:
+def _plan_join(
+    bench: StageBuilder, select: exp.Select, left: list[QueryRelation], right: QueryRelation, join: exp.Join, place: int
+) -> Flow:
     """One join that an operator must do."""
     if join.this.args.get("version") is not None:
         return join_versions(bench, select, left, right, join, place)

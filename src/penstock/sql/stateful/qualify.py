@@ -6,28 +6,28 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.sql.parse.replacement import replace_node
-from penstock.sql.stateful.select import own_columns, star_of
-from penstock.sql.stateful.stages import Refusal, Relation
+from penstock.sql.stateful.select import own_columns, relation_star
+from penstock.sql.stateful.stages import QueryRelation, UnsupportedStream
 
 _OURS: Final = "ours"
 
 
-def ours(name: str) -> exp.Column:
+def internal_column(name: str) -> exp.Column:
     """A column that carving made, and that is nobody's among the relations."""
     column = exp.column(name, quoted=True)
     column.meta[_OURS] = True
     return column
 
 
-def name_owners(select: exp.Select, relations: Sequence[Relation], *, strict: bool = True) -> None:
+def qualify_columns(select: exp.Select, relations: Sequence[QueryRelation], *, strict: bool = True) -> None:
     """Write the alias of its relation before every column that has none, and spell out stars.
 
     Without `strict`, what cannot be told stays as it is.
     """
     by_alias = {r.alias.casefold(): r for r in relations}
-    _keep_names(select)
+    _keep_output_names(select)
     for column in own_columns(select):
-        _open_path(column, by_alias)
+        _split_path(column, by_alias)
     aliases = {e.alias.casefold() for e in select.expressions if isinstance(e, exp.Alias)}
     for column in own_columns(select):
         if isinstance(column.this, exp.Star) or column.meta.get(_OURS):
@@ -35,14 +35,14 @@ def name_owners(select: exp.Select, relations: Sequence[Relation], *, strict: bo
         if column.table:
             owner = by_alias.get(column.table.casefold())
         else:
-            owner = _owner(select, column, relations, aliases, strict=strict)
+            owner = _find_owner(select, column, relations, aliases, strict=strict)
         if owner is not None:
-            _own(column, owner)
+            _set_owner(column, owner)
     if strict:
-        _spell_stars(select, relations, by_alias)
+        _qualify_stars(select, relations, by_alias)
 
 
-def _keep_names(select: exp.Select) -> None:
+def _keep_output_names(select: exp.Select) -> None:
     """Outputs that are columns keep the spelling of their names, whatever becomes of the column's."""
     for e in list(select.expressions):
         name = e.output_name
@@ -50,14 +50,14 @@ def _keep_names(select: exp.Select) -> None:
             replace_node(e, exp.alias_(e.copy(), name, quoted=True))
 
 
-def _owner(
-    select: exp.Select, column: exp.Column, relations: Sequence[Relation], aliases: set[str], *, strict: bool
-) -> Relation | None:
+def _find_owner(
+    select: exp.Select, column: exp.Column, relations: Sequence[QueryRelation], aliases: set[str], *, strict: bool
+) -> QueryRelation | None:
     name = column.name.casefold()
     sure = [r for r in relations if r.flow.has(name)]
     if len(sure) == 1 or (len(relations) == 1 and name not in aliases):
         return (sure or list(relations))[0]
-    if len(sure) > 1 and (join := _using(select, name)) is not None and join.side != "FULL":
+    if len(sure) > 1 and (join := _using_join(select, name)) is not None and join.side != "FULL":
         return sure[-1] if join.side == "RIGHT" else sure[0]
     if name in aliases:
         return None
@@ -65,17 +65,19 @@ def _owner(
     if len(owners) == 1:
         return owners[0]
     if strict:
-        raise Refusal(f"the column `{column.name}` without its input", column, "write the input's name before it")
+        raise UnsupportedStream(
+            f"the column `{column.name}` without its input", column, "write the input's name before it"
+        )
     return None
 
 
-def _using(select: exp.Select, name: str) -> exp.Join | None:
+def _using_join(select: exp.Select, name: str) -> exp.Join | None:
     """The join that makes one column of two of this name."""
     joins = select.args.get("joins") or ()
     return next((j for j in joins if any(u.name.casefold() == name for u in j.args.get("using") or ())), None)
 
 
-def _own(column: exp.Column, owner: Relation) -> None:
+def _set_owner(column: exp.Column, owner: QueryRelation) -> None:
     """One spelling for the same column, so that equal expressions are equal."""
     column.this.set("this", column.name.casefold())
     column.this.set("quoted", True)
@@ -85,7 +87,7 @@ def _own(column: exp.Column, owner: Relation) -> None:
         column.args["table"].set("quoted", True)
 
 
-def _open_path(column: exp.Column, aliases: Mapping[str, Relation]) -> None:
+def _split_path(column: exp.Column, aliases: Mapping[str, QueryRelation]) -> None:
     """`payload.user.id` is a column and two fields, unless it begins with an alias."""
     parts = list(column.parts)
     owned = len(parts) > 1 and parts[0].name.casefold() in aliases
@@ -97,21 +99,23 @@ def _open_path(column: exp.Column, aliases: Mapping[str, Relation]) -> None:
         replace_node(column, exp.Dot.build([first, *names]))
 
 
-def _spell_stars(select: exp.Select, relations: Sequence[Relation], by_alias: Mapping[str, Relation]) -> None:
+def _qualify_stars(
+    select: exp.Select, relations: Sequence[QueryRelation], by_alias: Mapping[str, QueryRelation]
+) -> None:
     outputs: list[exp.Expr] = []
     for e in select.expressions:
         if isinstance(e, exp.Star) and not e.args.get("except_"):
             if len(relations) > 1 and any(j.args.get("using") for j in select.args.get("joins") or ()):
-                raise Refusal("* over USING", select, "name the columns")
-            outputs += [star_of(r) for r in relations]
+                raise UnsupportedStream("* over USING", select, "name the columns")
+            outputs += [relation_star(r) for r in relations]
         elif isinstance(e, exp.Column) and isinstance(e.this, exp.Star) and e.table.casefold() in by_alias:
-            outputs.append(e if e.this.args.get("except_") else star_of(by_alias[e.table.casefold()]))
+            outputs.append(e if e.this.args.get("except_") else relation_star(by_alias[e.table.casefold()]))
         else:
             outputs.append(e)
     select.set("expressions", outputs)
 
 
-def expand_stars(select: exp.Select, relations: Sequence[Relation]) -> bool:
+def expand_stars(select: exp.Select, relations: Sequence[QueryRelation]) -> bool:
     """Put the columns in the place of stars; False if they are not known."""
     by_alias = {r.alias.casefold(): r for r in relations}
     outputs: list[exp.Expr] = []
@@ -139,7 +143,7 @@ def resolve_aliases(select: exp.Select, *roots: exp.Expr | None) -> None:
                 replace_node(column, meant.copy())
 
 
-def resolve_places(select: exp.Select, clause: exp.Group) -> None:
+def resolve_ordinals(select: exp.Select, clause: exp.Group) -> None:
     """In GROUP BY, a number stands for an output."""
     for literal in [e for e in clause.expressions if isinstance(e, exp.Literal) and not e.is_string]:
         place = int(literal.this) - 1

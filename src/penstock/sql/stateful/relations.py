@@ -6,33 +6,35 @@ from dataclasses import replace
 from sqlglot import exp
 
 from penstock.sql.parse.query import Query
-from penstock.sql.stateful.stages import Bench, Flow, Refusal, Relation
+from penstock.sql.stateful.stages import Flow, QueryRelation, StageBuilder, UnsupportedStream
 
 
-def relations_of(bench: Bench, select: exp.Select, carve: Callable[[exp.Expr], Flow]) -> list[Relation]:
+def collect_relations(
+    bench: StageBuilder, select: exp.Select, carve: Callable[[exp.Expr], Flow]
+) -> list[QueryRelation]:
     """What a SELECT reads, in the order of the text; subqueries are carved on the way."""
     nodes = [select.args["from_"].this, *(join.this for join in select.args.get("joins") or ())]
-    found: list[Relation] = []
+    found: list[QueryRelation] = []
     for node in nodes:
         match node:
             case exp.Subquery():
                 flow = carve(node.this)
-                found.append(Relation(node.alias or f"_t{len(found)}", node, flow))
-            case exp.Table() if (cte := _cte(node, bench.local)) is not None:
+                found.append(QueryRelation(node.alias or f"_t{len(found)}", node, flow))
+            case exp.Table() if (cte := _find_cte(node, bench.local)) is not None:
                 found.append(replace(cte, alias=node.alias_or_name, node=node))
             case exp.Table():
                 flow = bench.tables.get(node.name, Flow())
                 if flow.static:
                     node.set("version", None)  # it has no other versions than the one that is there
-                found.append(Relation(node.alias_or_name, node, flow))
+                found.append(QueryRelation(node.alias_or_name, node, flow))
             case _:
-                found.append(Relation(node.alias_or_name, node, Flow()))
+                found.append(QueryRelation(node.alias_or_name, node, Flow()))
     if found[0].flow.static and all(r.flow.static for r in found):
-        raise Refusal("a table that is read by itself", found[0].node, "join a stream with it")
+        raise UnsupportedStream("a table that is read by itself", found[0].node, "join a stream with it")
     return found
 
 
-def in_place(bench: Bench, relations: list[Relation]) -> list[Relation]:
+def inline_relations(bench: StageBuilder, relations: list[QueryRelation]) -> list[QueryRelation]:
     """The relations with CTEs put in where they are read, and every subquery with the alias of its columns."""
     found = []
     for relation in relations:
@@ -40,24 +42,24 @@ def in_place(bench: Bench, relations: list[Relation]) -> list[Relation]:
         if isinstance(node, exp.Subquery):
             if not node.alias:
                 node.set("alias", exp.TableAlias(this=exp.to_identifier(relation.alias)))
-            put_in_place(node, bench.local)
-        elif isinstance(node, exp.Table) and (cte := _cte(node, bench.local)) is not None:
-            node = _inlined(cte, node, bench.local)
+            inline_ctes(node, bench.local)
+        elif isinstance(node, exp.Table) and (cte := _find_cte(node, bench.local)) is not None:
+            node = _inline_cte(cte, node, bench.local)
             relation.node.replace(node)
         found.append(replace(relation, node=node))
     return found
 
 
-def put_in_place(query: exp.Expr, local: Mapping[str, Relation]) -> None:
+def inline_ctes(query: exp.Expr, local: Mapping[str, QueryRelation]) -> None:
     """Put each CTE in where it is read."""
     for table in list(query.find_all(exp.Table)):
-        if (cte := _cte(table, local)) is not None:
-            table.replace(_inlined(cte, table, local))
+        if (cte := _find_cte(table, local)) is not None:
+            table.replace(_inline_cte(cte, table, local))
 
 
-def _inlined(cte: Relation, table: exp.Table, local: Mapping[str, Relation]) -> exp.Subquery:
+def _inline_cte(cte: QueryRelation, table: exp.Table, local: Mapping[str, QueryRelation]) -> exp.Subquery:
     subquery = _as_subquery(cte.node, table)
-    put_in_place(subquery, local)
+    inline_ctes(subquery, local)
     return subquery
 
 
@@ -69,20 +71,20 @@ def _as_subquery(node: exp.Expr, table: exp.Table) -> exp.Subquery:
     return subquery
 
 
-def with_own_readers(query: Query) -> Query:
+def inline_shared_ctes(query: Query) -> Query:
     """The query with CTEs that are read more than once put in where they are: what they read is then read twice.
 
     Spark does not take one reader in two branches of a stream with operators.
     """
 
     def edit(tree: exp.Query) -> exp.Query:
-        dissolve(tree, lambda _, readers: readers > 1)
+        inline_chosen_ctes(tree, lambda _, readers: readers > 1)
         return tree
 
-    return query.edited(edit)
+    return query.with_edit(edit)
 
 
-def dissolve(tree: exp.Expr, chosen: Callable[[exp.CTE, int], bool]) -> None:
+def inline_chosen_ctes(tree: exp.Expr, chosen: Callable[[exp.CTE, int], bool]) -> None:
     """Put CTEs in where they are read; `chosen` is told how often that is."""
     for query in list(tree.find_all(exp.Query)):
         with_ = query.args.get("with_")
@@ -97,5 +99,5 @@ def dissolve(tree: exp.Expr, chosen: Callable[[exp.CTE, int], bool]) -> None:
             query.set("with_", None)
 
 
-def _cte(table: exp.Table, local: Mapping[str, Relation]) -> Relation | None:
+def _find_cte(table: exp.Table, local: Mapping[str, QueryRelation]) -> QueryRelation | None:
     return None if table.db else local.get(table.name.casefold())

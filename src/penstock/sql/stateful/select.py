@@ -10,7 +10,7 @@ from typing import Final
 from sqlglot import exp
 
 from penstock.keyed.operators import CLOCK, NOW, OP, ORDER, SIGN
-from penstock.sql.stateful.stages import ORDERED, Bench, Relation
+from penstock.sql.stateful.stages import ORDERED, QueryRelation, StageBuilder
 
 _OWN: Final = ("expressions", "where", "group", "having", "qualify", "windows", "order")
 
@@ -21,19 +21,19 @@ def own_nodes(select: exp.Select) -> Iterator[exp.Expr]:
         found = select.args.get(name)
         for root in found if isinstance(found, list) else [found]:
             if isinstance(root, exp.Expr):
-                yield from _inside(root)
+                yield from _walk_expressions(root)
     for join in select.args.get("joins") or ():
         for name in ("on", "this"):
             root = join.args.get(name)
             if isinstance(root, exp.Expr) and (name == "on" or isinstance(root, exp.Lateral | exp.Unnest | exp.Table)):
-                yield from _inside(root)
+                yield from _walk_expressions(root)
 
 
-def _inside(root: exp.Expr) -> Iterator[exp.Expr]:
+def _walk_expressions(root: exp.Expr) -> Iterator[exp.Expr]:
     return (node for node in root.walk(prune=lambda n: isinstance(n, exp.Query)) if not isinstance(node, exp.Query))
 
 
-def unfolds(join: exp.Join) -> bool:
+def is_unnest_join(join: exp.Join) -> bool:
     """Whether it only unfolds something of the row itself."""
     return isinstance(join.this, exp.Lateral | exp.Unnest)
 
@@ -42,10 +42,10 @@ def own_columns(select: exp.Select) -> list[exp.Column]:
     return [node for node in own_nodes(select) if isinstance(node, exp.Column)]
 
 
-def packed(
-    bench: Bench,
+def pack_rows(
+    bench: StageBuilder,
     select: exp.Select,
-    relations: Sequence[Relation],
+    relations: Sequence[QueryRelation],
     extra: Iterable[exp.Expr],
     *,
     rows: bool = True,
@@ -55,22 +55,22 @@ def packed(
 
     The structs have what the outputs of `select` name.
     """
-    outputs = [struct for r in relations if (struct := _struct(select, r)) is not None] if rows else []
-    inner = exp.Select(expressions=[*outputs, *(e.copy() for e in extra), clock()])
+    outputs = [struct for r in relations if (struct := _row_struct(select, r)) is not None] if rows else []
+    inner = exp.Select(expressions=[*outputs, *(e.copy() for e in extra), clock_column()])
     for name in ("from_", "joins", "laterals", "where"):
         if (part := select.args.get(name)) is not None:
             inner.set(name, [p.copy() for p in part] if isinstance(part, list) else part.copy())
     if order:
-        _with_order(bench, inner, relations)
+        _add_order(bench, inner, relations)
     return inner
 
 
-def _struct(select: exp.Select, relation: Relation) -> exp.Expr | None:
+def _row_struct(select: exp.Select, relation: QueryRelation) -> exp.Expr | None:
     alias = relation.alias.casefold()
-    used = [c for e in select.expressions for c in _inside(e) if isinstance(c, exp.Column)]
+    used = [c for e in select.expressions for c in _walk_expressions(e) if isinstance(c, exp.Column)]
     used = [c for c in used if c.table.casefold() == alias]
     if any(isinstance(c.this, exp.Star) for c in used):
-        fields: list[exp.Expr] = [star_of(relation)]
+        fields: list[exp.Expr] = [relation_star(relation)]
     else:
         names = {c.name.casefold(): c for c in used}
         fields = [exp.alias_(c.copy(), c.name, quoted=True) for _, c in sorted(names.items())]
@@ -79,7 +79,7 @@ def _struct(select: exp.Select, relation: Relation) -> exp.Expr | None:
     return exp.alias_(exp.Anonymous(this="struct", expressions=fields), relation.alias, quoted=True)
 
 
-def star_of(relation: Relation) -> exp.Column:
+def relation_star(relation: QueryRelation) -> exp.Column:
     """All columns of a relation but those that mark its changes or carry its key."""
     mark = {"changes": OP, "signed": SIGN}.get(relation.flow.kind)
     others = [] if relation.packed else [*([mark] if mark else ()), *sorted(relation.flow.hidden)]
@@ -94,13 +94,13 @@ def blank_order() -> list[exp.Expr]:
     return [exp.alias_(exp.cast(blanks[k].copy(), k), name) for k, name in zip(kinds, ORDER, strict=True)]
 
 
-def clock() -> exp.Expr:
+def clock_column() -> exp.Expr:
     """When the batch began."""
     now = exp.Anonymous(this=CLOCK)
     return exp.alias_(exp.Anonymous(this="unix_millis", expressions=[now]), NOW)
 
 
-def _with_order(bench: Bench, inner: exp.Select, relations: Sequence[Relation]) -> None:
+def _add_order(bench: StageBuilder, inner: exp.Select, relations: Sequence[QueryRelation]) -> None:
     """Where rows come straight from an input, they have an order; elsewhere only their batches do."""
     node = relations[0].node if len(relations) == 1 else None
     columns: list[exp.Expr]
@@ -116,7 +116,7 @@ def _with_order(bench: Bench, inner: exp.Select, relations: Sequence[Relation]) 
     inner.set("expressions", [*inner.expressions, *columns])
 
 
-def read_from(select: exp.Select, view: str, alias: str | None = None, *, joins: bool = False) -> None:
+def read_view(select: exp.Select, view: str, alias: str | None = None, *, joins: bool = False) -> None:
     """Let the SELECT read a view instead of what it read; with `joins`, these stay."""
     table = exp.Table(this=exp.to_identifier(view, quoted=True))
     if alias is not None:
@@ -126,7 +126,7 @@ def read_from(select: exp.Select, view: str, alias: str | None = None, *, joins:
         select.set(name, None)
 
 
-def all_of(conditions: Sequence[exp.Expr]) -> exp.Where | None:
+def combine_conditions(conditions: Sequence[exp.Expr]) -> exp.Where | None:
     return exp.Where(this=exp.and_(*(c.copy() for c in conditions))) if conditions else None
 
 
@@ -138,5 +138,5 @@ def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
     return [*conjuncts(condition.left), *conjuncts(condition.right)] if isinstance(condition, exp.And) else [condition]
 
 
-def tables_in(node: exp.Expr) -> set[str]:
+def referenced_tables(node: exp.Expr) -> set[str]:
     return {column.table.casefold() for column in node.find_all(exp.Column)}

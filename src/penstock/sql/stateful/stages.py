@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias
 from sqlglot import exp
 
 from penstock.keyed.operators import Operator
-from penstock.sql.analyze.window_columns import Followed, Made
+from penstock.sql.analyze.window_columns import SelectWindow, WindowIndex
 from penstock.sql.parse.query import Problem, offset_of
 
 FlowKind: TypeAlias = Literal["rows", "changes", "signed"]
@@ -54,7 +54,7 @@ class SqlStage:
 
 
 @dataclass(frozen=True, slots=True)
-class LateRows:
+class LateRowsQuery:
     """SELECT the rows that an operator may find late, with the time by which each was due. It reads one table."""
 
     tree: exp.Query
@@ -88,14 +88,14 @@ class OperatorStage:
     view: str
     inputs: tuple[str, ...]
     operator: Operator
-    late: LateRows | None = None
+    late: LateRowsQuery | None = None
 
 
-Stage: TypeAlias = SqlStage | OperatorStage
+QueryStage: TypeAlias = SqlStage | OperatorStage
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class QueryRelation:
     """Something in FROM, by its alias; `packed` rows are structs that are called by the alias.
 
     `shown` has the columns in such a struct that are the same as columns of the key beside it, by the latter.
@@ -108,7 +108,7 @@ class Relation:
     shown: Mapping[str, str] = field(default_factory=dict)
 
 
-class Refusal(Exception):
+class UnsupportedStream(Exception):
     """A query that cannot be carved; the reason is for people."""
 
     def __init__(self, name: str, node: exp.Expr | int, way_out: str) -> None:
@@ -124,7 +124,7 @@ ORDERED: Final = "#ordered"
 
 
 @dataclass(slots=True)
-class Bench:
+class StageBuilder:
     """Where the stages of one query are collected. Views are numbered within the query's own."""
 
     view: str
@@ -132,9 +132,9 @@ class Bench:
     inputs: Collection[str] = ()
     """The tables that are read from outside, so that their rows have an order."""
     ttl_ms: int | None = None
-    followed: Followed = field(default_factory=Followed)
+    followed: WindowIndex = field(default_factory=WindowIndex)
     """The windows of the query; Spark closes most of them itself."""
-    stages: list[Stage] = field(default_factory=list)
+    stages: list[QueryStage] = field(default_factory=list)
     ordered: set[str] = field(default_factory=set)
     unbounded: list[tuple[str, int, str]] = field(default_factory=list)
     notes: list[Problem] = field(default_factory=list)
@@ -142,7 +142,7 @@ class Bench:
     """Whether Spark does a join by event time."""
     lag: JoinLag = NO_LAG
     """How far rows may be behind when they have come out of the joins."""
-    local: dict[str, Relation] = field(default_factory=dict)
+    local: dict[str, QueryRelation] = field(default_factory=dict)
     """CTEs that became views, by folded name."""
 
     def sql(self, tree: exp.Query) -> str:
@@ -150,7 +150,7 @@ class Bench:
         self.stages.append(SqlStage(view, tree))
         return view
 
-    def operator(self, operator: Operator, *inputs: str, late: LateRows | None = None) -> str:
+    def operator(self, operator: Operator, *inputs: str, late: LateRowsQuery | None = None) -> str:
         view = f"{self.view}${len(self.stages) + 1}"
         self.stages.append(OperatorStage(view, inputs, operator, late))
         return view
@@ -159,11 +159,11 @@ class Bench:
         windowed = id(select) in self.followed.made or id(select) in self.followed.groups
         return select.args.get("group") is not None and windowed
 
-    def window_of(self, select: exp.Select) -> Made:
+    def grouped_window(self, select: exp.Select) -> SelectWindow:
         """The window that a SELECT groups by."""
         return self.followed.made.get(id(select)) or self.followed.groups[id(select)]
 
-    def keeps(self, name: str, offset: int, way_out: str = "use a window") -> None:
+    def note_unbounded_state(self, name: str, offset: int, way_out: str = "use a window") -> None:
         """Note state that grows with the keys, unless it expires, and what could be done beside that."""
         if self.ttl_ms is None and (name, offset, way_out) not in self.unbounded:
             self.unbounded.append((name, offset, way_out))

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from penstock.sql.stateful.joins.time_bounds import rows_in_time
-from penstock.sql.stateful.stages import Flow, Relation
+from penstock.sql.stateful.joins.time_bounds import timely_relations
+from penstock.sql.stateful.stages import Flow, QueryRelation
 
 
-def passed(select: exp.Select, relations: Sequence[Relation]) -> Flow:
+def stateless_flow(select: exp.Select, relations: Sequence[QueryRelation]) -> Flow:
     """The flow of a SELECT that Spark does itself: event time goes along in columns that come out unchanged."""
     by_alias = {r.alias.casefold(): r for r in relations}
-    in_time = rows_in_time(select, relations)
+    in_time = timely_relations(select, relations)
     times: set[str] = set()
     stale: set[str] = set()
     clocks: set[str] = set()
@@ -50,5 +50,5 @@ def passed(select: exp.Select, relations: Sequence[Relation]) -> Flow:
     )
 
 
-def _is_among(relation: Relation, relations: Sequence[Relation]) -> bool:
+def _is_among(relation: QueryRelation, relations: Sequence[QueryRelation]) -> bool:
     return any(relation is other for other in relations)

@@ -6,17 +6,17 @@ from sqlglot import exp
 
 from penstock.keyed.operators import NOW, ORDER, SIGN, Ranking, Sort
 from penstock.sql.analyze.statefulness import over_offset
-from penstock.sql.stateful.changelog import signed as as_signed
-from penstock.sql.stateful.joins.conditions import is_clock
-from penstock.sql.stateful.joins.time_bounds import is_time
-from penstock.sql.stateful.qualify import ours
-from penstock.sql.stateful.select import all_of, conjuncts, own_nodes, packed
-from penstock.sql.stateful.stages import RANK, Bench, Flow, Refusal, Relation
-from penstock.sql.stateful.stateless import passed
+from penstock.sql.stateful.changelog import sign_changes as as_signed
+from penstock.sql.stateful.joins.conditions import is_processing_time
+from penstock.sql.stateful.joins.time_bounds import is_event_time
+from penstock.sql.stateful.qualify import internal_column
+from penstock.sql.stateful.select import combine_conditions, conjuncts, own_nodes, pack_rows
+from penstock.sql.stateful.stages import RANK, Flow, QueryRelation, StageBuilder, UnsupportedStream
+from penstock.sql.stateful.stateless import stateless_flow
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class TopNQuery:
     """A subquery that numbers its rows, and how many of them the query around it wants."""
 
     inner: exp.Select
@@ -27,11 +27,11 @@ class Ranked:
     def split(self, condition: exp.Expr) -> tuple[list[exp.Expr], list[exp.Expr]]:
         """The conditions that limit the number, and the others."""
         parts = conjuncts(condition)
-        limits = [c for c in parts if _limit(c, self.name) is not None]
+        limits = [c for c in parts if _parse_limit(c, self.name) is not None]
         return limits, [c for c in parts if not any(c is limit for limit in limits)]
 
 
-def ranked(select: exp.Select) -> Ranked | None:
+def find_top_n(select: exp.Select) -> TopNQuery | None:
     """Whether a SELECT wants the first rows of a subquery that numbers them."""
     origin = select.args.get("from_")
     where = select.args.get("where")
@@ -46,11 +46,11 @@ def ranked(select: exp.Select) -> Ranked | None:
     if where is None or len(numbered) != 1:
         return None
     ((name, window),) = numbered.items()
-    limits = [limit for c in conjuncts(where.this) if (limit := _limit(c, name)) is not None]
-    return Ranked(inner, window, name, min(limits)) if limits else None
+    limits = [limit for c in conjuncts(where.this) if (limit := _parse_limit(c, name)) is not None]
+    return TopNQuery(inner, window, name, min(limits)) if limits else None
 
 
-def _limit(condition: exp.Expr, name: str) -> int | None:
+def _parse_limit(condition: exp.Expr, name: str) -> int | None:
     """`rn = 1`, `rn <= 3`, `rn < 4`, `3 >= rn`."""
     if not isinstance(condition, exp.EQ | exp.LTE | exp.LT | exp.GT | exp.GTE):
         return None
@@ -74,38 +74,42 @@ def _limit(condition: exp.Expr, name: str) -> int | None:
             return None
 
 
-def rank(bench: Bench, select: exp.Select, found: Ranked, relations: list[Relation], *, signed: bool) -> Relation:
+def extract_top_n(
+    bench: StageBuilder, select: exp.Select, found: TopNQuery, relations: list[QueryRelation], *, signed: bool
+) -> QueryRelation:
     """Carve the numbering out: the SELECT then reads the first rows, under the alias that the subquery had."""
     alias = select.args["from_"].this.alias or "_t0"
-    partition, ordered = _asked(found)
+    partition, ordered = _partition_order(found)
     keys = [exp.alias_(e.copy(), f"_p{place}") for place, e in enumerate(partition)]
     kept = [e for e in found.inner.expressions if e.unalias() is not found.window]
-    payload = exp.alias_(exp.Anonymous(this="struct", expressions=[_named(e) for e in kept]), alias, quoted=True)
+    payload = exp.alias_(exp.Anonymous(this="struct", expressions=[_name_output(e) for e in kept]), alias, quoted=True)
     inner, order = _sorted_rows(bench, found, relations, ordered, [payload, *keys], signed=signed)
     operator = Ranking(
         partition=tuple(k.alias for k in keys),
         order=order,
         limit=found.limit,
-        rank=RANK if _uses_rank(select, found) else None,
+        rank=RANK if _needs_rank(select, found) else None,
         signed=signed,
         ttl_ms=bench.ttl_ms,
         last_first=found.limit == 1 and _is_latest(ordered, relations),
     )
     view = bench.operator(operator, bench.sql(inner))
-    bench.keeps("ROW_NUMBER", over_offset(found.window))
-    if _is_a_set(operator):
+    bench.note_unbounded_state("ROW_NUMBER", over_offset(found.window))
+    if _is_row_set(operator):
         view = bench.sql(as_signed(exp.Table(this=exp.to_identifier(view, quoted=True))))
-    _read_ranked(select, found, view)
-    known = passed(exp.Select(expressions=[e.copy() for e in kept]), relations)
-    shown = {k.alias: name for e, k in zip(partition, keys, strict=True) if (name := _shown(e, kept, relations))}
-    flow = _flow(operator, Flow(columns=known.columns, clocks=known.clocks, watermarked=False))
-    return Relation(alias, select.args["from_"].this, flow, packed=True, shown=shown if flow.key else {})
+    _read_top_n(select, found, view)
+    known = stateless_flow(exp.Select(expressions=[e.copy() for e in kept]), relations)
+    shown = {
+        k.alias: name for e, k in zip(partition, keys, strict=True) if (name := _partition_output(e, kept, relations))
+    }
+    flow = _top_n_flow(operator, Flow(columns=known.columns, clocks=known.clocks, watermarked=False))
+    return QueryRelation(alias, select.args["from_"].this, flow, packed=True, shown=shown if flow.key else {})
 
 
 def _sorted_rows(
-    bench: Bench,
-    found: Ranked,
-    relations: list[Relation],
+    bench: StageBuilder,
+    found: TopNQuery,
+    relations: list[QueryRelation],
     ordered: exp.Order,
     extra: list[exp.Expr],
     *,
@@ -113,18 +117,18 @@ def _sorted_rows(
 ) -> tuple[exp.Select, tuple[Sort, ...]]:
     """The rows with the columns that they are sorted by, and how; the order of arrival needs none of its own."""
     first = ordered.expressions[0]
-    by_arrival = is_clock(first.this, relations)
-    sorts = [] if by_arrival else [_sort(o, place) for place, o in enumerate(ordered.expressions)]
+    by_arrival = is_processing_time(first.this, relations)
+    sorts = [] if by_arrival else [_sort_column(o, place) for place, o in enumerate(ordered.expressions)]
     sign = [exp.column(SIGN)] if signed else []
-    inner = packed(bench, found.inner, relations, [*extra, *(e for e, _ in sorts), *sign], rows=False, order=True)
+    inner = pack_rows(bench, found.inner, relations, [*extra, *(e for e, _ in sorts), *sign], rows=False, order=True)
     if by_arrival and first.args.get("desc"):
-        arrival = [e.unalias().copy() for e in _arrival(inner)]
+        arrival = [e.unalias().copy() for e in _arrival_columns(inner)]
         sorts = [(exp.alias_(e, f"_o{i}"), Sort(f"_o{i}", True)) for i, e in enumerate(arrival)]
         inner.set("expressions", [*inner.expressions, *(e for e, _ in sorts)])
     return inner, tuple(sort for _, sort in sorts)
 
 
-def _is_latest(ordered: exp.Order, relations: list[Relation]) -> bool:
+def _is_latest(ordered: exp.Order, relations: list[QueryRelation]) -> bool:
     """Whether rows are sorted by event time alone, the latest first: of equal times, that is the last that came."""
     first, *others = ordered.expressions
     column = first.this
@@ -132,18 +136,18 @@ def _is_latest(ordered: exp.Order, relations: list[Relation]) -> bool:
         not others
         and bool(first.args.get("desc"))
         and isinstance(column, exp.Column)
-        and any(is_time(column, r) for r in relations)
+        and any(is_event_time(column, r) for r in relations)
     )
 
 
-def _is_a_set(operator: Ranking) -> bool:
+def _is_row_set(operator: Ranking) -> bool:
     """Whether several rows of a partition are wanted, whatever their numbers: they only come and go."""
     return operator.limit > 1 and operator.rank is None
 
 
-def _flow(operator: Ranking, flow: Flow) -> Flow:
+def _top_n_flow(operator: Ranking, flow: Flow) -> Flow:
     """How the first rows come. The first that ever came stays the first."""
-    if _is_a_set(operator):
+    if _is_row_set(operator):
         return replace(flow, kind="signed")
     if operator.limit == 1 and not operator.order and not operator.signed:
         return flow
@@ -151,70 +155,74 @@ def _flow(operator: Ranking, flow: Flow) -> Flow:
     return replace(flow, kind="changes", key=key, hidden=frozenset(key))
 
 
-def _asked(found: Ranked) -> tuple[list[exp.Expr], exp.Order]:
+def _partition_order(found: TopNQuery) -> tuple[list[exp.Expr], exp.Order]:
     """What rows are partitioned and sorted by."""
     window = found.window
     others = [n for n in own_nodes(found.inner) if isinstance(n, exp.Window) and n is not window]
     if others:
-        raise Refusal("OVER beside ROW_NUMBER", over_offset(others[0]), "number the rows in a subquery of its own")
+        raise UnsupportedStream(
+            "OVER beside ROW_NUMBER", over_offset(others[0]), "number the rows in a subquery of its own"
+        )
     if found.inner.args.get("group") is not None or found.inner.args.get("distinct"):
-        raise Refusal("ROW_NUMBER over GROUP BY", over_offset(window), "group in a subquery that this one reads")
+        raise UnsupportedStream(
+            "ROW_NUMBER over GROUP BY", over_offset(window), "group in a subquery that this one reads"
+        )
     if found.limit < 1:
-        raise Refusal("a rank below 1", over_offset(window), "ranks begin with 1")
+        raise UnsupportedStream("a rank below 1", over_offset(window), "ranks begin with 1")
     partition, ordered = window.args.get("partition_by") or [], window.args.get("order")
     if ordered is None:
-        raise Refusal("ROW_NUMBER without ORDER BY", over_offset(window), "add ORDER BY to its OVER")
+        raise UnsupportedStream("ROW_NUMBER without ORDER BY", over_offset(window), "add ORDER BY to its OVER")
     if not partition:
-        raise Refusal("ROW_NUMBER without PARTITION BY", over_offset(window), "add PARTITION BY to its OVER")
+        raise UnsupportedStream("ROW_NUMBER without PARTITION BY", over_offset(window), "add PARTITION BY to its OVER")
     return partition, ordered
 
 
-def _read_ranked(select: exp.Select, found: Ranked, view: str) -> None:
+def _read_top_n(select: exp.Select, found: TopNQuery, view: str) -> None:
     """Read the operator's view; the number of a row is a column of its own there, and the limit is met."""
     _, rest = found.split(select.args["where"].this)
-    select.set("where", all_of(rest))
+    select.set("where", combine_conditions(rest))
     for node in list(own_nodes(select)):
         if isinstance(node, exp.Column) and node.name.casefold() == found.name:
-            renamed: exp.Expr = ours(RANK)
+            renamed: exp.Expr = internal_column(RANK)
             if node.parent is select and node.arg_key == "expressions":
                 renamed = exp.alias_(renamed, node.name, quoted=True)
             node.replace(renamed)
     outputs: list[exp.Expr] = []
     for e in select.expressions:
-        if _leaves_out(e, found.name):
+        if _is_star_without(e, found.name):
             outputs.append(exp.Star())
         else:
-            number = [exp.alias_(ours(RANK), _spelled(found), quoted=True)] if e.is_star else []
+            number = [exp.alias_(internal_column(RANK), _rank_name(found), quoted=True)] if e.is_star else []
             outputs += [e, *number]
     select.set("expressions", outputs)
     select.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(view, quoted=True))))
 
 
-def _spelled(found: Ranked) -> str:
+def _rank_name(found: TopNQuery) -> str:
     return next(str(e.alias) for e in found.inner.expressions if e.unalias() is found.window)
 
 
-def _leaves_out(e: exp.Expr, name: str) -> bool:
+def _is_star_without(e: exp.Expr, name: str) -> bool:
     """Whether a star is over all columns but this one."""
     return isinstance(e, exp.Star) and [i.name.casefold() for i in e.args.get("except_") or ()] == [name]
 
 
-def _uses_rank(select: exp.Select, found: Ranked) -> bool:
+def _needs_rank(select: exp.Select, found: TopNQuery) -> bool:
     limits, _ = found.split(select.args["where"].this)
     spent = {id(node) for limit in limits for node in limit.walk()}
     columns = [n for n in own_nodes(select) if isinstance(n, exp.Column) and n.name.casefold() == found.name]
     return any(id(c) not in spent for c in columns) or any(
-        e.is_star and not _leaves_out(e, found.name) for e in select.expressions
+        e.is_star and not _is_star_without(e, found.name) for e in select.expressions
     )
 
 
-def _named(projection: exp.Expr) -> exp.Expr:
+def _name_output(projection: exp.Expr) -> exp.Expr:
     if projection.is_star or isinstance(projection, exp.Alias):
         return projection.copy()
     return exp.alias_(projection.copy(), projection.alias_or_name, quoted=True)
 
 
-def _shown(partition: exp.Expr, kept: list[exp.Expr], relations: list[Relation]) -> str | None:
+def _partition_output(partition: exp.Expr, kept: list[exp.Expr], relations: list[QueryRelation]) -> str | None:
     """The output that is what rows are partitioned by."""
     for e in kept:
         if e.unalias() == partition:
@@ -225,13 +233,13 @@ def _shown(partition: exp.Expr, kept: list[exp.Expr], relations: list[Relation])
     return None
 
 
-def _sort(ordered: exp.Ordered, place: int) -> tuple[exp.Expr, Sort]:
+def _sort_column(ordered: exp.Ordered, place: int) -> tuple[exp.Expr, Sort]:
     """A column to sort by, and how."""
     name = f"_o{place}"
     return exp.alias_(ordered.this.copy(), name), Sort(name, bool(ordered.args.get("desc")), _nulls_last(ordered))
 
 
-def _arrival(packed_rows: exp.Select) -> list[exp.Expr]:
+def _arrival_columns(packed_rows: exp.Select) -> list[exp.Expr]:
     """What tells when a row came, among the outputs: its batch, then its place."""
     named = {e.alias_or_name: e for e in packed_rows.expressions}
     return [named[name] for name in (NOW, *ORDER)]

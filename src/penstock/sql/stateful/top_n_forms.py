@@ -2,20 +2,20 @@
 
 from sqlglot import exp
 
-from penstock.sql.stateful.relations import dissolve
-from penstock.sql.stateful.select import all_of
-from penstock.sql.stateful.top_n import Ranked
+from penstock.sql.stateful.relations import inline_chosen_ctes
+from penstock.sql.stateful.select import combine_conditions
+from penstock.sql.stateful.top_n import TopNQuery
 
 
-def plain_ranks(tree: exp.Expr) -> None:
+def normalize_top_n(tree: exp.Expr) -> None:
     """Write every numbering of rows in the one way."""
-    dissolve(tree, lambda cte, _: _numbers(cte.this))
+    inline_chosen_ctes(tree, lambda cte, _: _has_row_number(cte.this))
     for select in list(tree.find_all(exp.Select)):
         if select.args.get("qualify") is not None:
-            _without_qualify(select)
+            _rewrite_qualify(select)
 
 
-def _without_qualify(select: exp.Select) -> None:
+def _rewrite_qualify(select: exp.Select) -> None:
     """QUALIFY is WHERE around a subquery."""
     qualify = select.args["qualify"]
     inner = exp.Select()
@@ -44,18 +44,18 @@ def _without_qualify(select: exp.Select) -> None:
     select.set("where", holder)
 
 
-def ranked_alone(select: exp.Select, found: Ranked) -> None:
+def isolate_top_n(select: exp.Select, found: TopNQuery) -> None:
     """Where the first rows are joined, they are a subquery of their own."""
     subquery, where = select.args["from_"].this, select.args["where"]
     limits, rest = found.split(where.this)
     alias = exp.TableAlias(this=exp.to_identifier(subquery.alias or "_t0", quoted=True))
     subquery.set("alias", alias)
-    alone = exp.Select(expressions=[exp.Star()], from_=exp.From(this=subquery), where=all_of(limits))
+    alone = exp.Select(expressions=[exp.Star()], from_=exp.From(this=subquery), where=combine_conditions(limits))
     select.set("from_", exp.From(this=exp.Subquery(this=alone, alias=alias.copy())))
-    select.set("where", all_of(rest))
+    select.set("where", combine_conditions(rest))
 
 
-def _numbers(query: exp.Expr) -> bool:
+def _has_row_number(query: exp.Expr) -> bool:
     """Whether a CTE numbers its rows: it must stand where it is read, so that the limit on the number is seen."""
     outputs = [e.unalias() for e in query.expressions] if isinstance(query, exp.Select) else []
     return any(isinstance(e, exp.Window) and isinstance(e.this, exp.RowNumber) for e in outputs)

@@ -26,7 +26,7 @@ def column_type(name: str) -> str | None:
     word = name.strip().lower()
     if word in _NAMES:
         return _NAMES[word]
-    if (size := _size(word)) is None:
+    if (size := _decimal_size(word)) is None:
         return spark_type(name)
     precision, scale, most = size
     if not 1 <= precision <= most or scale > precision:
@@ -41,11 +41,11 @@ def is_long_fraction(name: str) -> bool:
 
     In JSON they would be read as floats, so they have no type.
     """
-    size = _size(name.strip().lower())
+    size = _decimal_size(name.strip().lower())
     return size is not None and _SPARK_DIGITS < size[0] <= size[2] and 0 < size[1] <= size[0]
 
 
-def _size(word: str) -> tuple[int, int, int] | None:
+def _decimal_size(word: str) -> tuple[int, int, int] | None:
     """The digits of a decimal, those behind the point, and how many it may have."""
     found = _DECIMAL.fullmatch(word)
     if found is None:

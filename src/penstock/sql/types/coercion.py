@@ -15,7 +15,7 @@ _EXACT_DIGITS: Final = {_Type.FLOAT: 7, _Type.DOUBLE: 15}
 _TIMES: Final = frozenset({_Type.TIMESTAMP, _Type.TIMESTAMPTZ, _Type.TIMESTAMPLTZ, _Type.TIMESTAMPNTZ, _Type.DATE})
 
 
-def fits(given: str | None, wanted: str | None, *, texts_are_bytes: bool = False) -> bool:
+def can_coerce(given: str | None, wanted: str | None, *, texts_are_bytes: bool = False) -> bool:
     """Whether values of one type become values of the other, or stop the query. What is not known may well fit.
 
     Text becomes bytes only where it may hold any; elsewhere it may be a way to write them down.
@@ -49,7 +49,7 @@ def mismatches(bounded: Columns, unbounded: Columns, kind: str) -> Iterator[tupl
             continue
         if column.name not in found:
             yield column.name, f"unbounded source column '{column.name}' not found in bounded source"
-        elif not fits(found[column.name], column.type, texts_are_bytes=texts_are_bytes):
+        elif not can_coerce(found[column.name], column.type, texts_are_bytes=texts_are_bytes):
             text = f"column '{column.name}' type mismatch: bounded source has {found[column.name]}"
             yield column.name, f"{text}, unbounded source has {column.type}"
 

@@ -27,12 +27,12 @@ TIME_TYPES: Final = frozenset({None, "STRING", "TIMESTAMP", "TIMESTAMP_NTZ", "BI
 """What can say when a row happened; None is a type that is not known."""
 
 
-def spelled(folded: str, columns: Columns | None) -> str | None:
+def column_spelling(folded: str, columns: Columns | None) -> str | None:
     """A column as its owner writes it."""
     return next((c.name for c in columns or () if c.name.casefold() == folded), None)
 
 
-def alike(names: Iterable[str]) -> tuple[str, str] | None:
+def find_case_clash(names: Iterable[str]) -> tuple[str, str] | None:
     """The first two names that SQL takes for one: it does not tell upper from lower case."""
     seen: dict[str, str] = {}
     for name in names:

@@ -5,8 +5,8 @@ from typing import Final, Literal, TypeAlias
 
 from sqlglot import exp
 
-from penstock.sql.parse.window_calls import calls_in
-from penstock.sql.types.inference_overrides import doubtful
+from penstock.sql.parse.window_calls import find_window_calls
+from penstock.sql.types.inference_overrides import doubtful_nodes
 
 Family: TypeAlias = Literal["number", "text", "time", "date", "truth", "bytes", "nested"]
 
@@ -31,11 +31,11 @@ class KnownTypes:
         columns: dict[str, list[exp.Column]] = {}
         for column in typed.find_all(exp.Column):
             columns.setdefault(column.name.casefold(), []).append(column)
-        for node in doubtful(typed):
-            self._doubt(node)
+        for node in doubtful_nodes(typed):
+            self._mark_doubtful(node)
         doubted = {
             call.time.name.casefold()
-            for call in calls_in(typed.find_all(exp.Anonymous))
+            for call in find_window_calls(typed.find_all(exp.Anonymous))
             if isinstance(call.time, exp.Column) and _family(call.time) != "time"
         }  # a window may make an event time of it
         inner = [select for select in typed.find_all(exp.Select) if select is not typed]
@@ -43,13 +43,13 @@ class KnownTypes:
         while True:
             for name in doubted - known:
                 for column in columns.get(name, []):
-                    self._doubt(column)
+                    self._mark_doubtful(column)
             known |= doubted
             doubted = {e.alias_or_name.casefold() for s in inner for e in s.expressions if not self._is_sure(e)}
             if doubted <= known:
                 return
 
-    def _doubt(self, node: exp.Expr | None) -> None:
+    def _mark_doubtful(self, node: exp.Expr | None) -> None:
         """Whatever a node is part of is doubted with it."""
         while node is not None and id(node) not in self._unsure:
             self._unsure.add(id(node))

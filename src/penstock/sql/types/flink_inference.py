@@ -25,7 +25,7 @@ def _type(text: str) -> exp.DataType:
     return exp.DataType.build(text, dialect=_SPARK)
 
 
-def named(call: exp.Expr, name: str) -> exp.Expr | None:
+def named_argument(call: exp.Expr, name: str) -> exp.Expr | None:
     """An argument that is given by name."""
     found = (a.expression for a in call.expressions if isinstance(a, exp.Kwarg) and a.name.upper() == name)
     return next(found, None)
@@ -38,7 +38,7 @@ def whole_type(left: exp.DType, right: exp.DType) -> exp.DType | None:
     return max(left, right, key=WHOLE.index)
 
 
-def calls_by(table: Mapping[str, Function]) -> Callable[[Any, exp.Expr], exp.Expr]:
+def call_annotator(table: Mapping[str, Function]) -> Callable[[Any, exp.Expr], exp.Expr]:
     """Types for the calls of functions in a table."""
     return lambda annotator, call: _annotate_call(annotator, call, table)
 
@@ -46,45 +46,45 @@ def calls_by(table: Mapping[str, Function]) -> Callable[[Any, exp.Expr], exp.Exp
 def _annotate_call(annotator: Any, call: exp.Expr, table: Mapping[str, Function]) -> exp.Expr:
     name = call.name.upper()
     if name in WINDOW_PARTS:
-        return _set(annotator, call, _type("TIMESTAMP"))
+        return _set_type(annotator, call, _type("TIMESTAMP"))
     function = table.get(name)
     returns = function.returns if function is not None else _RETURNS.get(name)
     if returns is None:
-        return _set(annotator, call, exp.DType.UNKNOWN)
+        return _set_type(annotator, call, exp.DType.UNKNOWN)
     arguments = call.expressions
-    returning = named(call, "RETURNING")
+    returning = named_argument(call, "RETURNING")
     if isinstance(returning, exp.Cast):
-        return _set(annotator, call, returning.to)
+        return _set_type(annotator, call, returning.to)
     match returns:
         case "element":
             whole = arguments[0].type if arguments else None
             inner = whole.expressions if whole is not None and whole.this is exp.DType.ARRAY else []
-            return _set(annotator, call, inner[0] if inner else exp.DType.UNKNOWN)
+            return _set_type(annotator, call, inner[0] if inner else exp.DType.UNKNOWN)
         case "_1" | "_2":
             place = int(returns[1]) - 1
             same = arguments[place].type if place < len(arguments) else None
-            return _set(annotator, call, same or exp.DType.UNKNOWN)
+            return _set_type(annotator, call, same or exp.DType.UNKNOWN)
         case _:
-            return _set(annotator, call, _type(returns))
+            return _set_type(annotator, call, _type(returns))
 
 
 def annotate_division(annotator: Any, division: exp.Expr) -> exp.Expr:
     annotator._annotate_div(division)
     kinds = [side.type.this for side in (division.this, division.expression) if side.type is not None]
     whole = whole_type(kinds[0], kinds[1]) if len(kinds) == 2 else None
-    return _set(annotator, division, whole) if whole is not None else division
+    return _set_type(annotator, division, whole) if whole is not None else division
 
 
-def annotate_part(annotator: Any, part: exp.Expr) -> exp.Expr:
+def annotate_time_part(annotator: Any, part: exp.Expr) -> exp.Expr:
     """A part of a time in pipelines."""
-    return _set(annotator, part, exp.DType.DOUBLE if part.name.upper() == "EPOCH" else exp.DType.INT)
+    return _set_type(annotator, part, exp.DType.DOUBLE if part.name.upper() == "EPOCH" else exp.DType.INT)
 
 
-def _annotate_mean(annotator: Any, mean: exp.Expr) -> exp.Expr:
+def _annotate_avg(annotator: Any, mean: exp.Expr) -> exp.Expr:
     """A mean of whole numbers is one."""
     value = mean.this.expressions[0] if isinstance(mean.this, exp.Distinct) else mean.this
     kind = value.type.this if value.type is not None else None
-    return _set(annotator, mean, kind if kind in WHOLE else exp.DType.DOUBLE)
+    return _set_type(annotator, mean, kind if kind in WHOLE else exp.DType.DOUBLE)
 
 
 def _annotate_rounding(annotator: Any, node: exp.Expr) -> exp.Expr:
@@ -92,32 +92,32 @@ def _annotate_rounding(annotator: Any, node: exp.Expr) -> exp.Expr:
     if not node.args.get("to"):
         Spark.EXPRESSION_METADATA[type(node)]["annotator"](annotator, node)
         return node
-    return _set(annotator, node, _time_like(node.this))
+    return _set_type(annotator, node, _time_type(node.this))
 
 
 def _annotate_addition(annotator: Any, node: exp.Expr) -> exp.Expr:
     whole_days = node.text("unit").upper() in WHOLE_DAYS
-    return _set(annotator, node, _time_like(node.this) if whole_days else _type("TIMESTAMP"))
+    return _set_type(annotator, node, _time_type(node.this) if whole_days else _type("TIMESTAMP"))
 
 
 WHOLE_DAYS: Final = frozenset({"DAY", "WEEK", "MONTH", "QUARTER", "YEAR"})
 """Units that can be added to a date."""
 
 
-def _time_like(time: exp.Expr) -> exp.DataType | exp.DType:
+def _time_type(time: exp.Expr) -> exp.DataType | exp.DType:
     if time.type is None or time.type.this is exp.DType.UNKNOWN:
         return exp.DType.UNKNOWN
     return exp.DType.DATE if time.type.this is exp.DType.DATE else _type("TIMESTAMP")
 
 
-def _set(annotator: Any, node: exp.Expr, kind: exp.DataType | exp.DType) -> exp.Expr:
+def _set_type(annotator: Any, node: exp.Expr, kind: exp.DataType | exp.DType) -> exp.Expr:
     annotator._set_type(node, kind)
     return node
 
 
 METADATA: Final[dict[type[exp.Expr], dict[str, Any]]] = {
-    exp.Anonymous: {"annotator": calls_by(TABLE)},
-    exp.Avg: {"annotator": _annotate_mean},
+    exp.Anonymous: {"annotator": call_annotator(TABLE)},
+    exp.Avg: {"annotator": _annotate_avg},
     exp.Ceil: {"annotator": _annotate_rounding},
     exp.Div: {"annotator": annotate_division},
     exp.Extract: {"returns": exp.DType.BIGINT},

@@ -11,7 +11,7 @@ from penstock.sql.types.columns import data_type
 MODEL_CALLS: Final = frozenset({"ML_PREDICT", "ML_EVALUATE"})
 
 
-def tell_types(tree: exp.Expr, answers: Mapping[str, str]) -> None:
+def insert_type_casts(tree: exp.Expr, answers: Mapping[str, str]) -> None:
     """Write types that inference does not know, or gets wrong for Spark, into the tree, as casts.
 
     `answers` are those of `ML_PREDICT`, by model.
@@ -58,10 +58,10 @@ _LONGEST_BIGINT: Final = 18
 
 def is_trusted(projection: exp.Expr) -> bool:
     """Whether inference knows Spark's type of everything in an expression that has been annotated."""
-    return next(doubtful(projection), None) is None
+    return next(doubtful_nodes(projection), None) is None
 
 
-def doubtful(tree: exp.Expr) -> Iterator[exp.Expr]:
+def doubtful_nodes(tree: exp.Expr) -> Iterator[exp.Expr]:
     """The nodes of a tree that has been annotated of which inference does not know Spark's type."""
     return filter(_is_doubtful, tree.find_all(*_DOUBTED))
 

@@ -18,7 +18,7 @@ def is_number(text: str) -> bool:
     return True
 
 
-def is_truth(text: str) -> bool:
+def is_boolean(text: str) -> bool:
     return text.strip().casefold() in _TRUTH
 
 

@@ -24,7 +24,7 @@ def decimal_kind(precision: int, scale: int = 0) -> str | None:
     return f"DECIMAL({precision}, {scale})" if known else None
 
 
-def decimal_named(text: str) -> str | None:
+def parse_decimal_kind(text: str) -> str | None:
     """The type that a text names, in lower case and without blanks: `decimal(100,18)`, or the struct that holds it."""
     found = _NAMED.fullmatch(text)
     return None if found is None else decimal_kind(int(found[1] or found[3]), int(found[2] or found[4] or 0))
@@ -41,7 +41,7 @@ def decimal_field(kind: str) -> str:
     return f"dec_{precision}_{scale}"
 
 
-def _limited(precision: int, scale: int) -> str:
+def _clamp_kind(precision: int, scale: int) -> str:
     kind = decimal_kind(min(max(precision, SPARK_DIGITS + 1), MOST_DIGITS), min(scale, MOST_DIGITS))
     assert kind is not None
     return kind
@@ -50,24 +50,24 @@ def _limited(precision: int, scale: int) -> str:
 def common_kind(*sizes: tuple[int, int]) -> str:
     """The type that holds values of all these."""
     scale = max(behind for _, behind in sizes)
-    return _limited(max(digits - behind for digits, behind in sizes) + scale, scale)
+    return _clamp_kind(max(digits - behind for digits, behind in sizes) + scale, scale)
 
 
-def computed_kind(word: str, one: tuple[int, int], other: tuple[int, int]) -> str:
+def result_kind(word: str, one: tuple[int, int], other: tuple[int, int]) -> str:
     """The type of a sum, a product, a quotient or what is left of one. None loses a digit but the quotient, which is
     rounded behind 18 of them, or as many as one of its operands has."""
     (digits, scale), (more_digits, more_scale) = one, other
     behind = max(scale, more_scale)
     match word:
         case "mul":
-            return _limited(digits + more_digits, scale + more_scale)
+            return _clamp_kind(digits + more_digits, scale + more_scale)
         case "div":
             behind = max(_QUOTIENT, behind)
-            return _limited(digits - scale + more_scale + behind, behind)
+            return _clamp_kind(digits - scale + more_scale + behind, behind)
         case "mod":
-            return _limited(max(digits - scale, more_digits - more_scale) + behind, behind)
+            return _clamp_kind(max(digits - scale, more_digits - more_scale) + behind, behind)
         case _:
-            return _limited(max(digits - scale, more_digits - more_scale) + behind + 1, behind)
+            return _clamp_kind(max(digits - scale, more_digits - more_scale) + behind + 1, behind)
 
 
 def decimal_bytes(value: Decimal) -> str:

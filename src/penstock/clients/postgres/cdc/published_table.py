@@ -12,7 +12,7 @@ from penstock.clients.postgres.server import PostgresServer
 from penstock.clients.postgres.tables import TableName, listed
 from penstock.errors import ServiceError, did_you_mean
 from penstock.keyed.operators import OP
-from penstock.sql.parse.dialects import quoted
+from penstock.sql.parse.dialects import quote_spark_identifier
 
 if TYPE_CHECKING:
     from penstock.clients.postgres.server import Database
@@ -80,7 +80,7 @@ class Followed:
     @property
     def schema(self) -> str:
         kinds = [*((column.name, column.spoken) for column in self.columns), (OP, "STRING")]
-        return ", ".join(f"{quoted(name)} {kind}" for name, kind in kinds)
+        return ", ".join(f"{quote_spark_identifier(name)} {kind}" for name, kind in kinds)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from penstock.clients.postgres.cdc import change_rows, replication_slots, snapshots
 from penstock.clients.postgres.cdc.published_table import Followed
-from penstock.errors import conveying
+from penstock.errors import raise_as_text
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSource
@@ -109,7 +109,7 @@ def data_source(label: str, followed: Followed, within: tuple[str, str] | None =
 
         def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
             arrow = to_arrow_schema(self.schema, timezone="UTC")
-            with conveying():
+            with raise_as_text():
                 match partition:
                     case Page(number=number):
                         yield from snapshots.page_rows(snapshots.page_path(followed, number), arrow)
@@ -128,15 +128,15 @@ def data_source(label: str, followed: Followed, within: tuple[str, str] | None =
             self.follower = _Follower(followed)
 
         def initialOffset(self) -> dict[str, str]:
-            with conveying():
+            with raise_as_text():
                 return snapshots.begin(followed, to_arrow_schema(self.schema, timezone="UTC")).first
 
         def prepareForTriggerAvailableNow(self) -> None:
-            with conveying():
+            with raise_as_text():
                 self.target = self.follower.now()
 
         def latestOffset(self, start: dict[str, str], limit: ReadLimit) -> dict[str, str]:
-            with conveying():
+            with raise_as_text():
                 return self.follower.next(start, self.target)
 
         def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from penstock.clients.int256.columns import wide_kind
-from penstock.sql.parse.dialects import quoted
-from penstock.sql.types.int256 import FIELDS, field_of, is_decimal
+from penstock.sql.parse.dialects import quote_spark_identifier
+from penstock.sql.types.int256 import FIELDS, is_decimal, struct_field
 from penstock.sql.types.wide_decimals import decimal_sizes
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ def line(fields: Sequence[StructField], more: Sequence[str] = ()) -> str:
 
 
 def _cell(field: StructField) -> str:
-    value, kind = quoted(field.name), field.dataType.simpleString()
+    value, kind = quote_spark_identifier(field.name), field.dataType.simpleString()
     if (wide := wide_kind(field.dataType)) is not None:
         scale = f", {decimal_sizes(wide)[1]}" if is_decimal(wide) else ""
-        return f"penstock_{FIELDS.get(wide, 'dec')}_text({value}.{field_of(wide)}{scale})"
+        return f"penstock_{FIELDS.get(wide, 'dec')}_text({value}.{struct_field(wide)}{scale})"
     if kind.startswith(_PLAIN):
         return f"cast({value} AS string)"
     if kind == "binary":

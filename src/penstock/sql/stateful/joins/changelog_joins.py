@@ -8,34 +8,41 @@ from sqlglot import exp
 
 from penstock.keyed.operators import OP, SIGN, ChangeJoin, VersionJoin
 from penstock.sql.parse.query import offset_of, start_of
-from penstock.sql.stateful.changelog import read_signed, signed_view
-from penstock.sql.stateful.joins.conditions import Asked, asked_of, filters, is_clock
-from penstock.sql.stateful.joins.time_bounds import OUTER, is_time
-from penstock.sql.stateful.late_rows import late_rows
-from penstock.sql.stateful.select import all_of, conjuncts, own_columns, packed, star_of
-from penstock.sql.stateful.stages import Bench, Flow, Refusal, Relation
+from penstock.sql.stateful.changelog import read_signed_rows, signed_view
+from penstock.sql.stateful.joins.conditions import (
+    JoinConditions,
+    is_processing_time,
+    join_conditions,
+    take_side_filters,
+)
+from penstock.sql.stateful.joins.time_bounds import OUTER, is_event_time
+from penstock.sql.stateful.late_rows import late_rows_query
+from penstock.sql.stateful.select import combine_conditions, conjuncts, own_columns, pack_rows, relation_star
+from penstock.sql.stateful.stages import Flow, QueryRelation, StageBuilder, UnsupportedStream
 
 VERSIONS: Final = "FOR SYSTEM_TIME AS OF"
 
 
 def join_changes(
-    bench: Bench, select: exp.Select, left: list[Relation], right: Relation, join: exp.Join, place: int
+    bench: StageBuilder, select: exp.Select, left: list[QueryRelation], right: QueryRelation, join: exp.Join, place: int
 ) -> Flow:
     """A join of rows that come and go. The SELECT then reads its result, from which its other joins go on."""
     if join.kind in {"SEMI", "ANTI"}:
         ways = {"SEMI": "use an inner join and SELECT DISTINCT", "ANTI": "use LEFT JOIN and WHERE … IS NULL"}
-        raise Refusal(f"{join.kind} JOIN", join, ways[join.kind])
+        raise UnsupportedStream(f"{join.kind} JOIN", join, ways[join.kind])
     where = select.args.get("where")
-    asked = asked_of(join, left, right, where.this if where is not None else None)
+    asked = join_conditions(join, left, right, where.this if where is not None else None)
     outer = join.side in OUTER
     if asked.rest and outer:
-        raise Refusal(f"{join.side} JOIN with more than equalities", join, "bound it in time, or filter its inputs")
-    for_left, for_right = filters(select, join, place, left, right)
-    select.set("where", all_of([*_conditions(select), *asked.rest]))
+        raise UnsupportedStream(
+            f"{join.side} JOIN with more than equalities", join, "bound it in time, or filter its inputs"
+        )
+    for_left, for_right = take_side_filters(select, join, place, left, right)
+    select.set("where", combine_conditions([*_where_conditions(select), *asked.rest]))
     side = left_side(select, place, left, [*asked.on_left, *for_left])
-    one_view = _signed_view(bench, side, left, name_keys("_l", asked.left))
+    one_view = _signed_side_view(bench, side, left, name_keys("_l", asked.left))
     side = right_side(select, place, right, [*asked.on_right, *for_right])
-    other_view = _signed_view(bench, side, [right], name_keys("_r", asked.right))
+    other_view = _signed_side_view(bench, side, [right], name_keys("_r", asked.right))
     operator = ChangeJoin(
         side=join.side.lower() if outer else "inner",  # type: ignore[arg-type]
         left_key=tuple(f"_l{i}" for i in range(len(asked.left))),
@@ -43,30 +50,30 @@ def join_changes(
         ttl_ms=bench.ttl_ms,
     )
     view = bench.operator(operator, one_view, other_view)
-    bench.keeps(f"{join.side} JOIN".strip() if outer else "JOIN", offset_of(join))
+    bench.note_unbounded_state(f"{join.side} JOIN".strip() if outer else "JOIN", offset_of(join))
     only_come = not outer and all(r.flow.kind == "rows" for r in (*left, right))
-    read_joined(select, view, place, [*left, right])
+    read_join_view(select, view, place, [*left, right])
     return Flow("rows" if only_come else "signed", watermarked=False)
 
 
 def join_versions(
-    bench: Bench, select: exp.Select, left: list[Relation], right: Relation, join: exp.Join, place: int
+    bench: StageBuilder, select: exp.Select, left: list[QueryRelation], right: QueryRelation, join: exp.Join, place: int
 ) -> Flow:
     """A join with the version that was valid at the time of a row."""
     version = join.this.args["version"].expression
-    asked = _asked_of_versions(left, right, join)
-    left_time, right_time = _times(version, left, right, join)
-    for_left, _ = filters(select, join, place, left, right)
-    select.set("where", all_of([*_conditions(select), *asked.rest, *asked.on_left, *asked.on_right]))
-    late = None if left_time is None else late_rows(_alone(select, left[0]), left, left_time)
+    asked = _version_conditions(left, right, join)
+    left_time, right_time = _join_times(version, left, right, join)
+    for_left, _ = take_side_filters(select, join, place, left, right)
+    select.set("where", combine_conditions([*_where_conditions(select), *asked.rest, *asked.on_left, *asked.on_right]))
+    late = None if left_time is None else late_rows_query(_single_relation_select(select, left[0]), left, left_time)
     side = left_side(select, place, left, for_left)
-    one_view = bench.sql(packed(bench, side, left, name_keys("_l", asked.left, left_time)))
+    one_view = bench.sql(pack_rows(bench, side, left, name_keys("_l", asked.left, left_time)))
     side = right_side(select, place, right, ())
     side.args["from_"].this.set("version", None)
     extra = name_keys("_r", asked.right, right_time)
     if right.flow.kind == "changes":
         extra.append(exp.column(OP, table=right.alias))
-    other_view = bench.sql(packed(bench, side, [right], extra, order=True))
+    other_view = bench.sql(pack_rows(bench, side, [right], extra, order=True))
     operator = VersionJoin(
         left_key=tuple(f"_l{i}" for i in range(len(asked.left))),
         right_key=tuple(f"_r{i}" for i in range(len(asked.right))),
@@ -76,43 +83,43 @@ def join_versions(
         ttl_ms=bench.ttl_ms,
     )
     view = bench.operator(operator, one_view, other_view, late=late)
-    bench.keeps(VERSIONS, start_of(version), "")
-    read_joined(select, view, place, [*left, right])
+    bench.note_unbounded_state(VERSIONS, start_of(version), "")
+    read_join_view(select, view, place, [*left, right])
     return Flow(watermarked=False)
 
 
-def _asked_of_versions(left: list[Relation], right: Relation, join: exp.Join) -> Asked:
+def _version_conditions(left: list[QueryRelation], right: QueryRelation, join: exp.Join) -> JoinConditions:
     """What a join with versions asks for, if that can be done."""
     if any(r.flow.kind != "rows" for r in left):
-        raise Refusal(f"{VERSIONS} beside changes", join, "join in a model that reads rows that only come")
+        raise UnsupportedStream(f"{VERSIONS} beside changes", join, "join in a model that reads rows that only come")
     if join.side in {"RIGHT", "FULL"}:
-        raise Refusal(f"{join.side} JOIN {VERSIONS}", join, "use JOIN or LEFT JOIN")
-    asked = asked_of(join, left, right, None)
+        raise UnsupportedStream(f"{join.side} JOIN {VERSIONS}", join, "use JOIN or LEFT JOIN")
+    asked = join_conditions(join, left, right, None)
     if join.side and (asked.rest or asked.on_left or asked.on_right):
-        raise Refusal(f"LEFT JOIN {VERSIONS} with more than equalities", join, "filter in a model behind it")
+        raise UnsupportedStream(f"LEFT JOIN {VERSIONS} with more than equalities", join, "filter in a model behind it")
     return asked
 
 
-def _times(
-    version: exp.Expr, left: list[Relation], right: Relation, join: exp.Join
+def _join_times(
+    version: exp.Expr, left: list[QueryRelation], right: QueryRelation, join: exp.Join
 ) -> tuple[exp.Expr | None, exp.Expr | None]:
     """The event times of the rows and of their versions; none of both if rows are taken as they arrive."""
-    if is_clock(version, left):
+    if is_processing_time(version, left):
         return None, None
-    timed = [r for r in left if isinstance(version, exp.Column) and is_time(version, r)]
+    timed = [r for r in left if isinstance(version, exp.Column) and is_event_time(version, r)]
     if not timed:
         way_out = "write the event time of the left side, or PROCTIME()"
-        raise Refusal(f"{VERSIONS} something else than a time", join, way_out)
+        raise UnsupportedStream(f"{VERSIONS} something else than a time", join, way_out)
     if not all(r.flow.watermarked for r in timed):
         way_out = "join in a model of its own, which reads what comes before"
-        raise Refusal(f"{VERSIONS} behind another operator", join, way_out)
+        raise UnsupportedStream(f"{VERSIONS} behind another operator", join, way_out)
     if not right.flow.times:
         way_out = f"declare `event_time` on the source of `{right.alias}`"
-        raise Refusal(f"{VERSIONS} without an event time of the versions", join, way_out)
+        raise UnsupportedStream(f"{VERSIONS} without an event time of the versions", join, way_out)
     return version, exp.column(min(right.flow.times), table=right.alias, quoted=True)
 
 
-def _alone(select: exp.Select, relation: Relation) -> exp.Select:
+def _single_relation_select(select: exp.Select, relation: QueryRelation) -> exp.Select:
     """The SELECT as if it read one relation only."""
     alone = select.copy()
     alone.set("from_", exp.From(this=relation.node.copy()))
@@ -122,20 +129,20 @@ def _alone(select: exp.Select, relation: Relation) -> exp.Select:
     return alone
 
 
-def left_side(select: exp.Select, place: int, relations: list[Relation], where: Sequence[exp.Expr]) -> exp.Select:
+def left_side(select: exp.Select, place: int, relations: list[QueryRelation], where: Sequence[exp.Expr]) -> exp.Select:
     """The SELECT up to a join, with the columns that are wanted behind it."""
     side = select.copy()
     side.set("joins", [join.copy() for join in (select.args.get("joins") or [])[:place]])
-    side.set("where", all_of(where))
-    side.set("expressions", _wanted(select, relations, place))
+    side.set("where", combine_conditions(where))
+    side.set("expressions", _later_columns(select, relations, place))
     return side
 
 
-def right_side(select: exp.Select, place: int, relation: Relation, where: Sequence[exp.Expr]) -> exp.Select:
+def right_side(select: exp.Select, place: int, relation: QueryRelation, where: Sequence[exp.Expr]) -> exp.Select:
     """The SELECT as if it read the right side of a join only, with the columns that are wanted behind it."""
-    side = _alone(select, relation)
-    side.set("where", all_of(where))
-    side.set("expressions", _wanted(select, [relation], place))
+    side = _single_relation_select(select, relation)
+    side.set("where", combine_conditions(where))
+    side.set("expressions", _later_columns(select, [relation], place))
     return side
 
 
@@ -145,26 +152,28 @@ def name_keys(prefix: str, keys: Sequence[exp.Expr], time: exp.Expr | None = Non
     return named if time is None else [*named, exp.alias_(time.copy(), f"{prefix}t")]
 
 
-def _signed_view(bench: Bench, side: exp.Select, relations: list[Relation], keys: list[exp.Expr]) -> str:
+def _signed_side_view(
+    bench: StageBuilder, side: exp.Select, relations: list[QueryRelation], keys: list[exp.Expr]
+) -> str:
     """A view of one side of a join of changes: rows as structs, keys, and whether a row comes or goes."""
     only = relations[0] if len(relations) == 1 else None
     sign: exp.Expr
     if only is not None and only.flow.kind == "changes":
-        relations = [read_signed(side, only, signed_view(bench, only))]
+        relations = [read_signed_rows(side, only, signed_view(bench, only))]
         sign = exp.column(SIGN, table=only.alias)
     elif any(r.flow.kind == "signed" for r in relations):
         sign = exp.column(SIGN)
     else:
         sign = exp.alias_(exp.cast(exp.Literal.number(1), "tinyint"), SIGN)
-    return bench.sql(packed(bench, side, relations, [*keys, sign]))
+    return bench.sql(pack_rows(bench, side, relations, [*keys, sign]))
 
 
-def _conditions(select: exp.Select) -> list[exp.Expr]:
+def _where_conditions(select: exp.Select) -> list[exp.Expr]:
     where = select.args.get("where")
     return conjuncts(where.this if where is not None else None)
 
 
-def _wanted(select: exp.Select, relations: list[Relation], place: int) -> list[exp.Expr]:
+def _later_columns(select: exp.Select, relations: list[QueryRelation], place: int) -> list[exp.Expr]:
     """Every column of these relations that the SELECT mentions behind the join, as a list of outputs."""
     behind = select.copy()
     joins = (select.args.get("joins") or [])[place + 1 :]
@@ -180,7 +189,7 @@ def _wanted(select: exp.Select, relations: list[Relation], place: int) -> list[e
     ]
 
 
-def read_joined(select: exp.Select, view: str, place: int, relations: list[Relation]) -> None:
+def read_join_view(select: exp.Select, view: str, place: int, relations: list[QueryRelation]) -> None:
     """Let the SELECT read the joined view, in which rows are structs, in place of everything up to the join."""
     rest = (select.args.get("joins") or [])[place + 1 :]
     select.set("from_", exp.From(this=exp.Table(this=exp.to_identifier(view, quoted=True))))
@@ -188,4 +197,4 @@ def read_joined(select: exp.Select, view: str, place: int, relations: list[Relat
     aliases = {r.alias.casefold(): r for r in relations}
     for column in own_columns(select):
         if isinstance(column.this, exp.Star) and column.table.casefold() in aliases:
-            column.replace(star_of(replace(aliases[column.table.casefold()], packed=True)))
+            column.replace(relation_star(replace(aliases[column.table.casefold()], packed=True)))

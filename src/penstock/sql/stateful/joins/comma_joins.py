@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from penstock.sql.stateful.joins.conditions import equal_sides
-from penstock.sql.stateful.select import all_of, conjuncts, star_of, tables_in, unfolds
-from penstock.sql.stateful.stages import Refusal, Relation
+from penstock.sql.stateful.select import combine_conditions, conjuncts, is_unnest_join, referenced_tables, relation_star
+from penstock.sql.stateful.stages import QueryRelation, UnsupportedStream
 
 
-def joined_on(select: exp.Select, relations: list[Relation]) -> list[Relation] | None:
+def move_join_conditions(select: exp.Select, relations: list[QueryRelation]) -> list[QueryRelation] | None:
     """Let joins by comma have their conditions from WHERE, in an order that gives each an equality.
 
     Spark has no CROSS JOIN of streams, which a comma becomes. The relations come back in the new order; None if all
@@ -19,48 +19,50 @@ def joined_on(select: exp.Select, relations: list[Relation]) -> list[Relation] |
     where = select.args.get("where")
     if where is None or any(join.side in {"RIGHT", "FULL"} for join in joins):
         return None
-    plain = [_is_bare(join, r) for join, r in zip(joins, relations[1:], strict=True)]
+    plain = [_is_bare_join(join, r) for join, r in zip(joins, relations[1:], strict=True)]
     if not any(plain):
         return None
     conditions = conjuncts(where.this)
     if all(plain):
-        ordered = _in_order(relations, conditions)
+        ordered = _order_relations(relations, conditions)
         if any(one is not other for one, other in zip(ordered, relations, strict=True)):
-            _spell_star(select, relations)
+            _expand_star(select, relations)
             joins = [next(join for join in joins if join.this is r.node) for r in ordered[1:]]
             relations = ordered
     placed = {relations[0].alias.casefold()}
     for join, relation in zip(joins, relations[1:], strict=True):
         alias = relation.alias.casefold()
-        if _is_bare(join, relation):
-            moved = [c for c in conditions if alias in (t := tables_in(c)) and len(t) > 1 and t <= placed | {alias}]
-            if not moved and (unowned := _unowned(conditions)) is not None:
+        if _is_bare_join(join, relation):
+            moved = [
+                c for c in conditions if alias in (t := referenced_tables(c)) and len(t) > 1 and t <= placed | {alias}
+            ]
+            if not moved and (unowned := _unowned_column(conditions)) is not None:
                 name = f"the column `{unowned.name}` without its input"
-                raise Refusal(name, unowned, "write the input's name before it")
+                raise UnsupportedStream(name, unowned, "write the input's name before it")
             if moved:
                 conditions = [c for c in conditions if not any(c is m for m in moved)]
                 join.set("on", exp.and_(*(c.copy() for c in moved)))
                 join.set("kind", None)
         placed.add(alias)
     select.set("joins", joins)
-    select.set("where", all_of(conditions))
+    select.set("where", combine_conditions(conditions))
     return relations
 
 
-def _unowned(conditions: Sequence[exp.Expr]) -> exp.Column | None:
+def _unowned_column(conditions: Sequence[exp.Expr]) -> exp.Column | None:
     """A column of which it cannot be told whose it is, in an equality."""
     equalities = (c for c in conditions if isinstance(c, exp.EQ) and len(list(c.find_all(exp.Column))) > 1)
     return next((column for c in equalities for column in c.find_all(exp.Column) if not column.table), None)
 
 
-def _is_bare(join: exp.Join, right: Relation) -> bool:
+def _is_bare_join(join: exp.Join, right: QueryRelation) -> bool:
     """Whether it is a join of streams by comma, or CROSS JOIN."""
     inner = not join.side and join.kind in {"", "CROSS", "INNER"}
     conditioned = join.args.get("on") is not None or join.args.get("using") or join.this.args.get("version") is not None
-    return inner and not conditioned and not unfolds(join) and not right.flow.static
+    return inner and not conditioned and not is_unnest_join(join) and not right.flow.static
 
 
-def _in_order(relations: list[Relation], conditions: Sequence[exp.Expr]) -> list[Relation]:
+def _order_relations(relations: list[QueryRelation], conditions: Sequence[exp.Expr]) -> list[QueryRelation]:
     """The relations so that each equals something before it; as they were if there is no such order."""
     found, waiting = relations[:1], relations[1:]
     while waiting:
@@ -75,9 +77,11 @@ def _in_order(relations: list[Relation], conditions: Sequence[exp.Expr]) -> list
     return found
 
 
-def _spell_star(select: exp.Select, relations: Sequence[Relation]) -> None:
+def _expand_star(select: exp.Select, relations: Sequence[QueryRelation]) -> None:
     """Write out `*`, whose columns come in the order of the text."""
     outputs: list[exp.Expr] = []
     for e in select.expressions:
-        outputs += [star_of(r) for r in relations] if isinstance(e, exp.Star) and not e.args.get("except_") else [e]
+        outputs += (
+            [relation_star(r) for r in relations] if isinstance(e, exp.Star) and not e.args.get("except_") else [e]
+        )
     select.set("expressions", outputs)

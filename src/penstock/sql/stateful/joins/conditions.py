@@ -11,33 +11,37 @@ from penstock.sql.stateful.joins.time_bounds import (
     BOTH,
     DROPS,
     OUTER,
-    is_time,
+    is_event_time,
     ordered_sides,
     pair_conditions,
     time_bounds,
 )
-from penstock.sql.stateful.late_rows import refuse_unseen
-from penstock.sql.stateful.select import all_of, conjuncts, tables_in
-from penstock.sql.stateful.stages import Bench, Refusal, Relation
+from penstock.sql.stateful.late_rows import refuse_hidden_late_rows
+from penstock.sql.stateful.select import combine_conditions, conjuncts, referenced_tables
+from penstock.sql.stateful.stages import QueryRelation, StageBuilder, UnsupportedStream
 
 BETWEEN: Final = "bound it in time on both sides: `b.at BETWEEN a.at AND a.at + INTERVAL '1' HOUR`"
 
 
 def is_operator_join(
-    bench: Bench, join: exp.Join, left: list[Relation], right: Relation, where: exp.Expr | None
+    bench: StageBuilder, join: exp.Join, left: list[QueryRelation], right: QueryRelation, where: exp.Expr | None
 ) -> bool:
     """Whether an operator of ours must do a join. A table is looked up by Spark, in every batch."""
     if right.flow.static:
         if join.side in {"RIGHT", "FULL"}:
-            raise Refusal(f"{join.side} JOIN with a table", join, "use JOIN or LEFT JOIN: nothing comes from a table")
+            raise UnsupportedStream(
+                f"{join.side} JOIN with a table", join, "use JOIN or LEFT JOIN: nothing comes from a table"
+            )
         return False
     if right.flow.kind == "rows" and all(r.flow.static for r in left):
         if join.side in {"LEFT", "FULL"} or join.kind in {"SEMI", "ANTI"}:
             name = f"{join.side or join.kind} JOIN with a table"
-            raise Refusal(name, join, "use JOIN or RIGHT JOIN, or begin with the stream: nothing comes from a table")
+            raise UnsupportedStream(
+                name, join, "use JOIN or RIGHT JOIN, or begin with the stream: nothing comes from a table"
+            )
         return False
     if all(r.flow.static for r in left):
-        raise Refusal("changes behind a table", join, "begin with the changes: FROM changes JOIN table")
+        raise UnsupportedStream("changes behind a table", join, "begin with the changes: FROM changes JOIN table")
     if join.this.args.get("version") is not None or join.kind == "ANTI":
         return True
     if any(r.flow.kind != "rows" for r in (*left, right)):
@@ -46,19 +50,19 @@ def is_operator_join(
     if join.side in OUTER and not bounds >= DROPS[join.side]:
         return True
     if len(bounds) < len(BOTH):
-        bench.keeps(*_lacking(join, left, right, where, half=bool(bounds)))
+        bench.note_unbounded_state(*_unbounded_state(join, left, right, where, half=bool(bounds)))
         if bench.ttl_ms is not None and join.side not in OUTER:
             return True
     if bounds:
         bench.by_time = True
-        refuse_unseen(join, (*left, right))
-    if not _may_be_equal(join, left, right, where):
-        raise _without_equality(join)
+        refuse_hidden_late_rows(join, (*left, right))
+    if not _can_be_equal(join, left, right, where):
+        raise _missing_equality(join)
     return False
 
 
-def _lacking(
-    join: exp.Join, left: list[Relation], right: Relation, where: exp.Expr | None, *, half: bool
+def _unbounded_state(
+    join: exp.Join, left: list[QueryRelation], right: QueryRelation, where: exp.Expr | None, *, half: bool
 ) -> tuple[str, int, str]:
     """The state that nothing drops, where, and what would."""
     if half:
@@ -66,22 +70,22 @@ def _lacking(
     relations = {r.alias.casefold(): r for r in (*left, right)}
     for part in pair_conditions(join, where):
         columns = [c for c in part.find_all(exp.Column) if c.table.casefold() in relations]
-        others = [c for c in columns if not is_time(c, relations[c.table.casefold()])]
+        others = [c for c in columns if not is_event_time(c, relations[c.table.casefold()])]
         timely = part.find(exp.Interval) is not None or len(others) < len(columns)
         if others and timely and ordered_sides(part) and len({c.table.casefold() for c in columns}) > 1:
             name = f"JOIN by `{others[0].table}.{others[0].name}` (no event time)"
-            return name, offset_of(join), not_declared(others[0], relations[others[0].table.casefold()])
+            return name, offset_of(join), event_time_hint(others[0], relations[others[0].table.casefold()])
     return "JOIN without a bound in time", offset_of(join), BETWEEN
 
 
-def not_declared(column: exp.Column, relation: Relation) -> str:
+def event_time_hint(column: exp.Column, relation: QueryRelation) -> str:
     """What to do about a column that is no event time."""
     if relation.flow.times:
         return f"use `{min(relation.flow.times)}`, the event time of `{relation.alias}`"
     return f"declare `event_time: {{column: {column.name}}}` on the source of `{relation.alias}`"
 
 
-def is_clock(node: exp.Expr, relations: Sequence[Relation]) -> bool:
+def is_processing_time(node: exp.Expr, relations: Sequence[QueryRelation]) -> bool:
     """Whether it is the time of processing: to go by it is to take rows as they arrive."""
     if isinstance(node, exp.Anonymous):
         return node.name.upper() == "PROCTIME"
@@ -90,21 +94,21 @@ def is_clock(node: exp.Expr, relations: Sequence[Relation]) -> bool:
     )
 
 
-def _may_be_equal(join: exp.Join, left: list[Relation], right: Relation, where: exp.Expr | None) -> bool:
+def _can_be_equal(join: exp.Join, left: list[QueryRelation], right: QueryRelation, where: exp.Expr | None) -> bool:
     """Whether something is equal on both sides, as far as it is known whose columns are whose."""
     parts = pair_conditions(join, where)
     aliases = {r.alias.casefold() for r in left}
-    if join.args.get("using") or any("" in tables_in(part) for part in parts):
+    if join.args.get("using") or any("" in referenced_tables(part) for part in parts):
         return True
     return any(equal_sides(part, aliases, right.alias.casefold()) is not None for part in parts)
 
 
-def _without_equality(join: exp.Join) -> Refusal:
-    return Refusal("a join without an equality", join, "add `left.column = right.column` to its condition")
+def _missing_equality(join: exp.Join) -> UnsupportedStream:
+    return UnsupportedStream("a join without an equality", join, "add `left.column = right.column` to its condition")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class JoinConditions:
     """What a join asks for: pairs of equal expressions, what can be asked of one side before it, and the rest."""
 
     left: tuple[exp.Expr, ...]
@@ -114,14 +118,16 @@ class Asked:
     rest: tuple[exp.Expr, ...]
 
 
-def asked_of(join: exp.Join, left: list[Relation], right: Relation, where: exp.Expr | None) -> Asked:
+def join_conditions(
+    join: exp.Join, left: list[QueryRelation], right: QueryRelation, where: exp.Expr | None
+) -> JoinConditions:
     aliases, right_alias = {r.alias.casefold() for r in left}, right.alias.casefold()
-    pairs = [_shared(name.name.casefold(), left, right) for name in join.args.get("using") or ()]
+    pairs = [_using_pair(name.name.casefold(), left, right) for name in join.args.get("using") or ()]
     on_left: list[exp.Expr] = []
     on_right: list[exp.Expr] = []
     rest: list[exp.Expr] = []
     for part in conjuncts(join.args.get("on")):
-        tables = tables_in(part)
+        tables = referenced_tables(part)
         if (pair := equal_sides(part, aliases, right_alias)) is not None:
             pairs.append(pair)
         elif tables == {right_alias} and join.side in {"", "LEFT"}:
@@ -133,12 +139,12 @@ def asked_of(join: exp.Join, left: list[Relation], right: Relation, where: exp.E
     if join.side not in OUTER:
         pairs += [pair for part in conjuncts(where) if (pair := equal_sides(part, aliases, right_alias)) is not None]
     if not pairs:
-        raise _without_equality(join)
+        raise _missing_equality(join)
     ones, others = zip(*pairs, strict=True)
-    return Asked(tuple(ones), tuple(others), tuple(on_left), tuple(on_right), tuple(rest))
+    return JoinConditions(tuple(ones), tuple(others), tuple(on_left), tuple(on_right), tuple(rest))
 
 
-def _shared(name: str, left: Sequence[Relation], right: Relation) -> tuple[exp.Expr, exp.Expr]:
+def _using_pair(name: str, left: Sequence[QueryRelation], right: QueryRelation) -> tuple[exp.Expr, exp.Expr]:
     """The two columns that USING makes equal."""
     owner = next((r for r in left if r.flow.has(name)), left[0])
     one, other = (exp.column(name, table=r.alias, quoted=True) for r in (owner, right))
@@ -149,7 +155,7 @@ def equal_sides(part: exp.Expr, left: set[str], right: str) -> tuple[exp.Expr, e
     """What a condition says is equal, the left side of a join first."""
     if not isinstance(part, exp.EQ):
         return None
-    one, other = tables_in(part.left), tables_in(part.right)
+    one, other = referenced_tables(part.left), referenced_tables(part.right)
     if one and one <= left and other == {right}:
         return part.left, part.right
     if other and other <= left and one == {right}:
@@ -157,8 +163,8 @@ def equal_sides(part: exp.Expr, left: set[str], right: str) -> tuple[exp.Expr, e
     return None
 
 
-def filters(
-    select: exp.Select, join: exp.Join, place: int, left: list[Relation], right: Relation
+def take_side_filters(
+    select: exp.Select, join: exp.Join, place: int, left: list[QueryRelation], right: QueryRelation
 ) -> tuple[list[exp.Expr], list[exp.Expr]]:
     """Take from WHERE what concerns one side of a join only and may be asked before it, so that less is kept.
 
@@ -173,12 +179,12 @@ def filters(
     for_right: list[exp.Expr] = []
     others: list[exp.Expr] = []
     for part in conjuncts(where.this):
-        tables = tables_in(part)
+        tables = referenced_tables(part)
         if tables and tables <= aliases and join.side in {"", "LEFT"}:
             for_left.append(part)
         elif tables == {right_alias} and join.side in {"", "RIGHT"} and join.this.args.get("version") is None:
             for_right.append(part)
         else:
             others.append(part)
-    select.set("where", all_of(others))
+    select.set("where", combine_conditions(others))
     return for_left, for_right

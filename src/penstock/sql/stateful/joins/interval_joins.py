@@ -8,12 +8,12 @@ from sqlglot import exp
 
 from penstock.keyed.operators import Comparison, IntervalJoin
 from penstock.sql.parse.query import offset_of
-from penstock.sql.stateful.joins.changelog_joins import left_side, name_keys, read_joined, right_side
-from penstock.sql.stateful.joins.conditions import Asked, asked_of, filters
-from penstock.sql.stateful.joins.time_bounds import is_span, ordered_sides
-from penstock.sql.stateful.late_rows import refuse_unseen
-from penstock.sql.stateful.select import packed, tables_in
-from penstock.sql.stateful.stages import Bench, Flow, Relation
+from penstock.sql.stateful.joins.changelog_joins import left_side, name_keys, read_join_view, right_side
+from penstock.sql.stateful.joins.conditions import JoinConditions, join_conditions, take_side_filters
+from penstock.sql.stateful.joins.time_bounds import is_time_span, ordered_sides
+from penstock.sql.stateful.late_rows import refuse_hidden_late_rows
+from penstock.sql.stateful.select import pack_rows, referenced_tables
+from penstock.sql.stateful.stages import Flow, QueryRelation, StageBuilder
 
 _Sign: TypeAlias = Literal["<", "<=", ">", ">=", "="]
 _SIGNS: Final[dict[type[exp.Expr], _Sign]] = {exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
@@ -26,16 +26,16 @@ _ALONE: Final = {"LEFT": (0,), "RIGHT": (1,), "FULL": (0, 1)}
 
 
 @dataclass(frozen=True, slots=True)
-class Intervals:
+class JoinIntervals:
     """What a join asks for beside equalities. `until` are the times after which a row of a side can have no partner."""
 
-    asked: Asked
+    asked: JoinConditions
     comparisons: tuple[tuple[exp.Expr, _Sign, exp.Expr], ...]
     able: tuple[tuple[exp.Expr, ...], tuple[exp.Expr, ...]]
     until: tuple[exp.Expr | None, exp.Expr | None]
 
 
-def find_intervals(join: exp.Join, left: Sequence[Relation], right: Relation) -> Intervals | None:
+def find_intervals(join: exp.Join, left: Sequence[QueryRelation], right: QueryRelation) -> JoinIntervals | None:
     """The intervals by which an outer join can be done.
 
     None if a row without a partner would never come out, or if more is asked than comparisons of both sides.
@@ -43,14 +43,14 @@ def find_intervals(join: exp.Join, left: Sequence[Relation], right: Relation) ->
     relations = [*left, right]
     if any(r.flow.kind != "rows" or r.flow.static or not r.flow.watermarked for r in relations):
         return None
-    asked = asked_of(join, list(left), right, None)
+    asked = join_conditions(join, list(left), right, None)
     aliases = {r.alias.casefold() for r in left}, {right.alias.casefold()}
     able: tuple[list[exp.Expr], list[exp.Expr]] = [], []
     comparisons: list[tuple[exp.Expr, _Sign, exp.Expr]] = []
     bounds = [(one, other) for pair in zip(asked.left, asked.right, strict=True) for one, other in (pair, pair[::-1])]
-    for part in map(_affirmed, asked.rest):
-        own = [place for place in (0, 1) if tables_in(part) and tables_in(part) <= aliases[place]]
-        found = _compared(part, *aliases)
+    for part in map(_remove_negation, asked.rest):
+        own = [place for place in (0, 1) if referenced_tables(part) and referenced_tables(part) <= aliases[place]]
+        found = _compared_sides(part, *aliases)
         if own:
             able[own[0]].append(part)
         elif found:
@@ -58,38 +58,38 @@ def find_intervals(join: exp.Join, left: Sequence[Relation], right: Relation) ->
             bounds += ordered_sides(part)
         else:
             return None
-    until = _until(bounds, list(left), [right]), _until(bounds, [right], list(left))
+    until = _expiry_time(bounds, list(left), [right]), _expiry_time(bounds, [right], list(left))
     if any(until[place] is None for place in _ALONE[join.side]):
         return None
-    return Intervals(asked, tuple(comparisons), (tuple(able[0]), tuple(able[1])), until)
+    return JoinIntervals(asked, tuple(comparisons), (tuple(able[0]), tuple(able[1])), until)
 
 
 def join_intervals(
-    bench: Bench,
+    bench: StageBuilder,
     select: exp.Select,
-    left: list[Relation],
-    right: Relation,
+    left: list[QueryRelation],
+    right: QueryRelation,
     join: exp.Join,
     place: int,
-    intervals: Intervals,
+    intervals: JoinIntervals,
 ) -> Flow:
     """A join by the times of single rows. The SELECT then reads its result, from which its other joins go on."""
-    refuse_unseen(join, (*left, right))
+    refuse_hidden_late_rows(join, (*left, right))
     asked, comparisons = intervals.asked, intervals.comparisons
-    for_left, for_right = filters(select, join, place, left, right)
-    times = _time(left), _time([right])
+    for_left, for_right = take_side_filters(select, join, place, left, right)
+    times = _side_time(left), _side_time([right])
     extras = [
         [
-            *name_keys(f"_{mark}", _able_keys(keys, intervals.able[i]), times[i]),
+            *name_keys(f"_{mark}", _matchable_keys(keys, intervals.able[i]), times[i]),
             *([exp.alias_(until.copy(), f"_{mark}u")] if (until := intervals.until[i]) is not None else ()),
             *(exp.alias_((one, other)[i].copy(), f"_{mark}c{n}") for n, (one, _, other) in enumerate(comparisons)),
         ]
         for i, (mark, keys) in enumerate((("l", asked.left), ("r", asked.right)))
     ]
     side = left_side(select, place, left, [*asked.on_left, *for_left])
-    one_view = bench.sql(packed(bench, side, left, extras[0]))
+    one_view = bench.sql(pack_rows(bench, side, left, extras[0]))
     side = right_side(select, place, right, [*asked.on_right, *for_right])
-    other_view = bench.sql(packed(bench, side, [right], extras[1]))
+    other_view = bench.sql(pack_rows(bench, side, [right], extras[1]))
     operator = IntervalJoin(
         side=join.side.lower(),  # type: ignore[arg-type]
         left_key=tuple(f"_l{i}" for i in range(len(asked.left))),
@@ -104,12 +104,12 @@ def join_intervals(
     view = bench.operator(operator, one_view, other_view)
     if not all(intervals.until):
         name = f"{join.side} JOIN bounded in time on one side only"
-        bench.keeps(name, offset_of(join), "bound the time of the other side too")
-    read_joined(select, view, place, [*left, right])
+        bench.note_unbounded_state(name, offset_of(join), "bound the time of the other side too")
+    read_join_view(select, view, place, [*left, right])
     return Flow(watermarked=False)
 
 
-def _affirmed(part: exp.Expr) -> exp.Expr:
+def _remove_negation(part: exp.Expr) -> exp.Expr:
     """`NOT (a > b)` as `a <= b`."""
     inner = part.this.unnest() if isinstance(part, exp.Not) else None
     if not isinstance(inner, exp.Binary) or type(inner) not in _DENIED:
@@ -117,7 +117,7 @@ def _affirmed(part: exp.Expr) -> exp.Expr:
     return _DENIED[type(inner)](this=inner.this.copy(), expression=inner.expression.copy())
 
 
-def _compared(part: exp.Expr, left: set[str], right: set[str]) -> list[tuple[exp.Expr, _Sign, exp.Expr]]:
+def _compared_sides(part: exp.Expr, left: set[str], right: set[str]) -> list[tuple[exp.Expr, _Sign, exp.Expr]]:
     """What is compared with what, the left side first; nothing if a side of the comparison is not of one side."""
     if isinstance(part, exp.Between):
         low, high = part.args["low"], part.args["high"]
@@ -128,7 +128,7 @@ def _compared(part: exp.Expr, left: set[str], right: set[str]) -> list[tuple[exp
         return []
     found: list[tuple[exp.Expr, _Sign, exp.Expr]] = []
     for one, how, other in both:
-        ones, others = tables_in(one), tables_in(other)
+        ones, others = referenced_tables(one), referenced_tables(other)
         if ones and others and ones <= left and others <= right:
             found.append((one, how, other))  # type: ignore[arg-type]
         elif ones and others and ones <= right and others <= left:
@@ -138,47 +138,47 @@ def _compared(part: exp.Expr, left: set[str], right: set[str]) -> list[tuple[exp
     return found
 
 
-def _until(
-    bounds: Sequence[tuple[exp.Expr, exp.Expr]], own: Sequence[Relation], other: Sequence[Relation]
+def _expiry_time(
+    bounds: Sequence[tuple[exp.Expr, exp.Expr]], own: Sequence[QueryRelation], other: Sequence[QueryRelation]
 ) -> exp.Expr | None:
     """The time after which rows of `own` can have no partner: where it is null, a comparison never holds."""
     aliases = {r.alias.casefold() for r in own}
     found = [
         end
         for lesser, greater in bounds
-        if is_span(lesser, other) and tables_in(greater) and tables_in(greater) <= aliases
-        if (end := _solved(lesser, exp.cast(greater.copy(), "TIMESTAMP"))) is not None
+        if is_time_span(lesser, other) and referenced_tables(greater) and referenced_tables(greater) <= aliases
+        if (end := _solve_bound(lesser, exp.cast(greater.copy(), "TIMESTAMP"))) is not None
     ]
     if not found:
         return None
     ends = exp.Anonymous(this="array_min", expressions=[exp.Anonymous(this="array", expressions=found)])
     least: exp.Expr = found[0] if len(found) == 1 else ends
-    time = _time(own)
+    time = _side_time(own)
     return least if time is None else exp.Anonymous(this="coalesce", expressions=[least, time])
 
 
-def _solved(lesser: exp.Expr, greater: exp.Expr) -> exp.Expr | None:
+def _solve_bound(lesser: exp.Expr, greater: exp.Expr) -> exp.Expr | None:
     """What event time must not be after, from `event time + some time <= something`."""
     match lesser:
         case exp.Paren():
-            return _solved(lesser.this, greater)
+            return _solve_bound(lesser.this, greater)
         case exp.Column():
             return greater
         case exp.Add() | exp.Sub() if isinstance(lesser.expression, exp.Interval):
             turned = exp.Sub if isinstance(lesser, exp.Add) else exp.Add
-            return _solved(lesser.this, turned(this=greater, expression=lesser.expression.copy()))
+            return _solve_bound(lesser.this, turned(this=greater, expression=lesser.expression.copy()))
         case _:
             return None
 
 
-def _time(relations: Sequence[Relation]) -> exp.Expr | None:
+def _side_time(relations: Sequence[QueryRelation]) -> exp.Expr | None:
     """The event time of a side that is one input."""
     if len(relations) != 1 or not relations[0].flow.times:
         return None
     return exp.column(min(relations[0].flow.times), table=relations[0].alias, quoted=True)
 
 
-def _able_keys(keys: Sequence[exp.Expr], able: Sequence[exp.Expr]) -> list[exp.Expr]:
+def _matchable_keys(keys: Sequence[exp.Expr], able: Sequence[exp.Expr]) -> list[exp.Expr]:
     """The keys of a side; null where a row can have no partner."""
     if not able:
         return list(keys)

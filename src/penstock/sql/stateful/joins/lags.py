@@ -12,53 +12,55 @@ from sqlglot import exp
 
 from penstock.sql.parse.query import Problem, offset_of
 from penstock.sql.parse.window_calls import milliseconds
-from penstock.sql.stateful.joins.time_bounds import OUTER, is_span, ordered_sides, pair_conditions
-from penstock.sql.stateful.select import unfolds
-from penstock.sql.stateful.stages import NO_LAG, Bench, JoinLag, Relation
+from penstock.sql.stateful.joins.time_bounds import OUTER, is_time_span, ordered_sides, pair_conditions
+from penstock.sql.stateful.select import is_unnest_join
+from penstock.sql.stateful.stages import NO_LAG, JoinLag, QueryRelation, StageBuilder
 
 LATE_CODE: Final = "window-over-late-rows"
 
 
-def join_lag(select: exp.Select, relations: Sequence[Relation]) -> JoinLag:
+def join_lag(select: exp.Select, relations: Sequence[QueryRelation]) -> JoinLag:
     """How far the rows that come out of the joins of a SELECT may be behind those that go in."""
     where = select.args.get("where")
     lag = NO_LAG
     for place, join in enumerate(select.args.get("joins") or ()):
-        if unfolds(join) or place + 1 >= len(relations) or join.this.args.get("version") is not None:
+        if is_unnest_join(join) or place + 1 >= len(relations) or join.this.args.get("version") is not None:
             continue
         left, right = [r for r in relations[: place + 1] if not r.flow.static], relations[place + 1]
         if left and not right.flow.static:
-            lag += _lag_of(join, left, right, where.this if where is not None else None)
+            lag += _single_join_lag(join, left, right, where.this if where is not None else None)
     return lag
 
 
-def _lag_of(join: exp.Join, left: Sequence[Relation], right: Relation, where: exp.Expr | None) -> JoinLag:
+def _single_join_lag(
+    join: exp.Join, left: Sequence[QueryRelation], right: QueryRelation, where: exp.Expr | None
+) -> JoinLag:
     lows: list[int] = []
     highs: list[int] = []
     for lesser, greater in (pair for part in pair_conditions(join, where) for pair in ordered_sides(part)):
-        ends = _shift(lesser), _shift(greater)
+        ends = _shift_millis(lesser), _shift_millis(greater)
         if ends[0] is None or ends[1] is None:
             continue
-        if is_span(lesser, left) and is_span(greater, [right]):
+        if is_time_span(lesser, left) and is_time_span(greater, [right]):
             lows.append(ends[0] - ends[1])
-        elif is_span(lesser, [right]) and is_span(greater, left):
+        elif is_time_span(lesser, [right]) and is_time_span(greater, left):
             highs.append(ends[1] - ends[0])
     behind_ms = max(0, min(highs, default=0)) + max(0, -max(lows, default=0))
     return JoinLag(True, behind_ms, bool(lows) and bool(highs) and join.side not in OUTER)
 
 
-def _shift(node: exp.Expr) -> int | None:
+def _shift_millis(node: exp.Expr) -> int | None:
     """The milliseconds that are added to a time; None if they are no constant."""
     match node:
         case exp.Column():
             return 0
         case exp.Paren() | exp.Cast():
-            return _shift(node.this)
+            return _shift_millis(node.this)
         case exp.Add() | exp.Sub():
             sign = 1 if isinstance(node, exp.Add) else -1
-            own, length = _shift(node.left), milliseconds(node.right)
+            own, length = _shift_millis(node.left), milliseconds(node.right)
             if length is None and sign > 0:
-                own, length = _shift(node.right), milliseconds(node.left)
+                own, length = _shift_millis(node.right), milliseconds(node.left)
             return None if own is None or length is None else own + sign * length
         case _:
             return None
@@ -67,11 +69,11 @@ def _shift(node: exp.Expr) -> int | None:
 # Readers of such rows
 
 
-def late_text(time: str, reader: str) -> str:
+def describe_late_rows(time: str, reader: str) -> str:
     return f"rows that come out of a join when event time has passed `{time}` are late for {reader}, and dropped"
 
 
-def late_input_hint(time: exp.Column, relations: Sequence[Relation], inputs: Collection[str]) -> str | None:
+def late_input_hint(time: exp.Column, relations: Sequence[QueryRelation], inputs: Collection[str]) -> str | None:
     """What to do about an input whose rows a join of another model hands on late; None if there is none."""
     for relation in relations:
         is_input = isinstance(relation.node, exp.Table) and relation.node.name in inputs
@@ -82,21 +84,21 @@ def late_input_hint(time: exp.Column, relations: Sequence[Relation], inputs: Col
     return None
 
 
-def note_late_input(bench: Bench, time: exp.Expr, relations: Sequence[Relation], name: str) -> None:
+def note_late_input(bench: StageBuilder, time: exp.Expr, relations: Sequence[QueryRelation], name: str) -> None:
     """Note something that drops late rows of an input, over a time that a join of another model hands on late."""
     way_out = late_input_hint(time, relations, bench.inputs) if isinstance(time, exp.Column) else None
     if way_out is not None:
-        text = late_text(time.name, name)
+        text = describe_late_rows(time.name, name)
         if not any(note.message == text for note in bench.notes):
             bench.notes.append(Problem(LATE_CODE, text, offset_of(time), way_out, time.name))
 
 
-def note_late_joins(bench: Bench, select: exp.Select, relations: Sequence[Relation]) -> None:
+def note_late_joins(bench: StageBuilder, select: exp.Select, relations: Sequence[QueryRelation]) -> None:
     """Note the joins by event time that drop rows of an input which come late."""
     where = select.args.get("where")
-    joins = [join for join in select.args.get("joins") or () if not unfolds(join)]
+    joins = [join for join in select.args.get("joins") or () if not is_unnest_join(join)]
     parts = [part for join in joins for part in pair_conditions(join, where.this if where is not None else None)]
     for lesser, greater in (pair for part in parts for pair in ordered_sides(part)):
-        if is_span(lesser, relations) and is_span(greater, relations):
+        if is_time_span(lesser, relations) and is_time_span(greater, relations):
             for column in (*lesser.find_all(exp.Column), *greater.find_all(exp.Column)):
                 note_late_input(bench, column, relations, "the join")

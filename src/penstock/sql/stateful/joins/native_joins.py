@@ -7,8 +7,8 @@ from sqlglot import exp
 
 from penstock.sql.stateful.joins.conditions import equal_sides
 from penstock.sql.stateful.joins.time_bounds import OUTER
-from penstock.sql.stateful.select import all_of, conjuncts, tables_in, unfolds
-from penstock.sql.stateful.stages import Refusal, Relation
+from penstock.sql.stateful.select import combine_conditions, conjuncts, is_unnest_join, referenced_tables
+from penstock.sql.stateful.stages import QueryRelation, UnsupportedStream
 
 _PRESERVING: Final = (frozenset({"LEFT", "FULL"}), frozenset({"RIGHT", "FULL"}))
 """The joins that put out rows of the left, or of the right, without a partner."""
@@ -16,21 +16,21 @@ _NO_PARTNER: Final = (1, 2)
 """What stands on the left and on the right of an equality that a row is not to meet."""
 
 
-def write_joins(select: exp.Select, relations: list[Relation], count: int | None = None) -> bool:
+def rewrite_joins(select: exp.Select, relations: list[QueryRelation], count: int | None = None) -> bool:
     """Write the first joins of a SELECT, or all, so that Spark does them right; says whether any had to be."""
     written = False
     for place, join in enumerate((select.args.get("joins") or [])[:count]):
         left, right = relations[: place + 1], relations[place + 1]
-        if unfolds(join) or right.flow.static or all(r.flow.static for r in left):
+        if is_unnest_join(join) or right.flow.static or all(r.flow.static for r in left):
             continue
         if join.side in OUTER and join.kind != "SEMI" and join.args.get("on") is not None:
-            written |= _by_key(join, left, right)
+            written |= _add_partner_key(join, left, right)
         else:
-            written |= _known_keys(select, join, left, right)
+            written |= _require_keys(select, join, left, right)
     return written
 
 
-def _by_key(join: exp.Join, left: Sequence[Relation], right: Relation) -> bool:
+def _add_partner_key(join: exp.Join, left: Sequence[QueryRelation], right: QueryRelation) -> bool:
     """Put into the key of an outer join which rows can have a partner at all.
 
     Spark takes `a.n > 1` for a bound in time, and never lets go of the rows of `a` that wait for a partner. And
@@ -41,8 +41,8 @@ def _by_key(join: exp.Join, left: Sequence[Relation], right: Relation) -> bool:
     pairs: list[tuple[exp.Expr, exp.Expr]] = []
     rest: list[exp.Expr] = []
     for part in conjuncts(join.args["on"]):
-        tables = tables_in(part)
-        _refuse_unowned(part)
+        tables = referenced_tables(part)
+        _refuse_unowned_column(part)
         alone = [place for place in (0, 1) if tables and tables <= sides[place] and join.side in _PRESERVING[place]]
         for place in alone:
             asked[place].append(part)
@@ -52,35 +52,39 @@ def _by_key(join: exp.Join, left: Sequence[Relation], right: Relation) -> bool:
             pairs.append(pair)
     if not any(asked) and join.side != "FULL" and not any(map(_is_computed, pairs)):
         return False
-    marks = [_mark([pair[place] for pair in pairs], asked[place], _NO_PARTNER[place]) for place in (0, 1)]
+    marks = [_partner_mark([pair[place] for pair in pairs], asked[place], _NO_PARTNER[place]) for place in (0, 1)]
     join.set("on", exp.and_(*(part.copy() for part in rest), exp.EQ(this=marks[0], expression=marks[1])))
     return True
 
 
-def _refuse_unowned(part: exp.Expr) -> None:
+def _refuse_unowned_column(part: exp.Expr) -> None:
     """Refuse a condition of which it cannot be told whose it is; an equality is of both sides."""
-    if "" in tables_in(part) and not (isinstance(part, exp.EQ) and tables_in(part.left) and tables_in(part.right)):
+    if "" in referenced_tables(part) and not (
+        isinstance(part, exp.EQ) and referenced_tables(part.left) and referenced_tables(part.right)
+    ):
         column = next(c for c in part.find_all(exp.Column) if not c.table)
-        raise Refusal(f"the column `{column.name}` without its input", column, "write the input's name before it")
+        raise UnsupportedStream(
+            f"the column `{column.name}` without its input", column, "write the input's name before it"
+        )
 
 
-def _mark(keys: Sequence[exp.Expr], asked: Sequence[exp.Expr], no_partner: int) -> exp.Expr:
+def _partner_mark(keys: Sequence[exp.Expr], asked: Sequence[exp.Expr], no_partner: int) -> exp.Expr:
     """0 for rows that can have a partner. It must not become a constant for keys that are never null."""
-    able = exp.and_(*map(_known, keys), *(part.copy() for part in asked))
+    able = exp.and_(*map(_not_null, keys), *(part.copy() for part in asked))
     hashed = exp.Anonymous(this="HASH", expressions=[key.copy() for key in keys])
     zero = exp.BitwiseAnd(this=hashed, expression=exp.Literal.number(0))
     return exp.Case().when(able, zero).else_(exp.Literal.number(no_partner))
 
 
-def _known_keys(select: exp.Select, join: exp.Join, left: Sequence[Relation], right: Relation) -> bool:
+def _require_keys(select: exp.Select, join: exp.Join, left: Sequence[QueryRelation], right: QueryRelation) -> bool:
     """Leave out rows without a key where Spark would not: it does so by itself for columns only."""
     aliases, where = {r.alias.casefold() for r in left}, select.args.get("where")
     written = False
     for holder in (join.args.get("on"), where.this if where is not None else None):
         parts = conjuncts(holder)
         pairs = [pair for part in parts if (pair := equal_sides(part, aliases, right.alias.casefold())) is not None]
-        if known := [_known(pair[1]) for pair in pairs if _is_computed(pair)]:
-            both = all_of([*parts, *known])
+        if known := [_not_null(pair[1]) for pair in pairs if _is_computed(pair)]:
+            both = combine_conditions([*parts, *known])
             assert both is not None
             if holder is join.args.get("on"):
                 join.set("on", both.this)
@@ -94,5 +98,5 @@ def _is_computed(pair: tuple[exp.Expr, exp.Expr]) -> bool:
     return not any(isinstance(key, exp.Column | exp.Dot) for key in pair)
 
 
-def _known(key: exp.Expr) -> exp.Expr:
+def _not_null(key: exp.Expr) -> exp.Expr:
     return exp.Paren(this=key.copy()).is_(exp.null()).not_()

@@ -10,8 +10,8 @@ from typing import Final, Literal, TypeAlias
 
 from sqlglot import exp
 
-from penstock.sql.stateful.select import conjuncts, tables_in, unfolds
-from penstock.sql.stateful.stages import Relation
+from penstock.sql.stateful.select import conjuncts, is_unnest_join, referenced_tables
+from penstock.sql.stateful.stages import QueryRelation
 
 OUTER: Final = frozenset({"LEFT", "RIGHT", "FULL"})
 Bound: TypeAlias = Literal["below", "above"]
@@ -30,13 +30,15 @@ _GUARD: Final = "penstock_guard"
 _PAIR: Final = 2
 
 
-def time_bounds(join: exp.Join, left: Sequence[Relation], right: Relation, where: exp.Expr | None) -> frozenset[Bound]:
+def time_bounds(
+    join: exp.Join, left: Sequence[QueryRelation], right: QueryRelation, where: exp.Expr | None
+) -> frozenset[Bound]:
     """Where the time of the right side is bounded by that of the left: state can be dropped if it is on both ends."""
     found: set[Bound] = set()
     for lesser, greater in (pair for part in pair_conditions(join, where) for pair in ordered_sides(part)):
-        if is_span(lesser, left) and is_span(greater, [right]):
+        if is_time_span(lesser, left) and is_time_span(greater, [right]):
             found.add("below")
-        elif is_span(lesser, [right]) and is_span(greater, left):
+        elif is_time_span(lesser, [right]) and is_time_span(greater, left):
             found.add("above")
     return frozenset(found)
 
@@ -63,16 +65,16 @@ def ordered_sides(part: exp.Expr) -> list[tuple[exp.Expr, exp.Expr]]:
             return []
 
 
-def is_time(column: exp.Column, relation: Relation) -> bool:
+def is_event_time(column: exp.Column, relation: QueryRelation) -> bool:
     """Whether a column is the event time of a relation."""
     flow = relation.flow
     return column.table.casefold() == relation.alias.casefold() and column.name.casefold() in flow.times
 
 
-def is_span(node: exp.Expr, relations: Sequence[Relation]) -> bool:
+def is_time_span(node: exp.Expr, relations: Sequence[QueryRelation]) -> bool:
     """Whether it is an event time of one of these, and lengths of time: what Spark can tell a bound from."""
     columns = list(node.find_all(exp.Column))
-    timed = bool(columns) and all(any(is_time(c, r) for r in relations) for c in columns)
+    timed = bool(columns) and all(any(is_event_time(c, r) for r in relations) for c in columns)
     return timed and _is_solvable(node)
 
 
@@ -90,7 +92,7 @@ def _is_imprecise(node: exp.Expr) -> bool:
     return isinstance(node, exp.Interval) and any(word in node.sql().upper() for word in _IMPRECISE)
 
 
-def rows_in_time(select: exp.Select, relations: Sequence[Relation]) -> list[Relation]:
+def timely_relations(select: exp.Select, relations: Sequence[QueryRelation]) -> list[QueryRelation]:
     """The relations of a SELECT whose rows come out of its joins while event time has not left them behind.
 
     A row of a side that no bound holds for finds its partner at any time: whatever goes by its time takes it for late.
@@ -98,7 +100,7 @@ def rows_in_time(select: exp.Select, relations: Sequence[Relation]) -> list[Rela
     where = select.args.get("where")
     kept = list(relations)
     for place, join in enumerate(select.args.get("joins") or ()):
-        if unfolds(join) or place + 1 >= len(relations) or relations[place + 1].flow.static:
+        if is_unnest_join(join) or place + 1 >= len(relations) or relations[place + 1].flow.static:
             continue
         left, right = relations[: place + 1], relations[place + 1]
         if all(r.flow.static for r in left):
@@ -112,7 +114,7 @@ def rows_in_time(select: exp.Select, relations: Sequence[Relation]) -> list[Rela
 # Guards
 
 
-def guard_comparisons(select: exp.Select, relations: Sequence[Relation], native: int | None = None) -> None:
+def guard_comparisons(select: exp.Select, relations: Sequence[QueryRelation], native: int | None = None) -> None:
     """Guard what Spark would take for a bound in time and is none, in the joins of a SELECT and in its WHERE.
 
     Spark moves conditions of WHERE into joins, also into those of a subquery, and turns comparisons around. `native` is
@@ -123,56 +125,56 @@ def guard_comparisons(select: exp.Select, relations: Sequence[Relation], native:
         return
     on = [join.args.get("on") for join in (select.args.get("joins") or [])[:native]]
     where = [select.args.get("where")]
-    for node in _compared([*on, *where]):
+    for node in _find_comparisons([*on, *where]):
         if not isinstance(node, exp.EQ):
             _guard_bounds(node, streams)
-    for node in _compared([*on, *(where if native is None else ())]):
+    for node in _find_comparisons([*on, *(where if native is None else ())]):
         if isinstance(node, exp.EQ):
             _guard_key(node, streams)
 
 
-def _compared(roots: Sequence[exp.Expr | None]) -> list[exp.Expr]:
+def _find_comparisons(roots: Sequence[exp.Expr | None]) -> list[exp.Expr]:
     return [node for root in roots if root is not None for node in root.find_all(*_COMPARED)]
 
 
-def _guard_bounds(node: exp.Expr, relations: Sequence[Relation]) -> None:
+def _guard_bounds(node: exp.Expr, relations: Sequence[QueryRelation]) -> None:
     for pair in ordered_sides(node):
         for one, other in (pair, pair[::-1]):
-            if _is_any_span(one, relations) and tables_in(other) and not _is_any_span(other, relations):
-                other.replace(_guarded(other))
+            if _is_any_span(one, relations) and referenced_tables(other) and not _is_any_span(other, relations):
+                other.replace(_guard_node(other))
 
 
-def _guard_key(node: exp.EQ, relations: Sequence[Relation]) -> None:
+def _guard_key(node: exp.EQ, relations: Sequence[QueryRelation]) -> None:
     """An equality with event time: Spark drops rows of both sides when event time has passed their key.
 
     That is right for two event times. It is not if only one is, or if the other one is shifted.
     """
     one, other = node.left, node.right
     plain = [isinstance(side, exp.Column) and _is_any_span(side, relations) for side in (one, other)]
-    if all(plain) or not any(plain) or not (tables_in(one) and tables_in(other)):
+    if all(plain) or not any(plain) or not (referenced_tables(one) and referenced_tables(other)):
         return
     shifted = _is_any_span(one, relations) and _is_any_span(other, relations)
     bounds = [exp.LTE(this=one.copy(), expression=other.copy()), exp.GTE(this=one.copy(), expression=other.copy())]
     timed = one if plain[0] else other
-    timed.replace(_guarded(timed))
+    timed.replace(_guard_node(timed))
     if shifted:
         node.replace(exp.Anonymous(this=_GUARD, expressions=[node.copy(), *bounds]))
 
 
-def _is_any_span(node: exp.Expr, relations: Sequence[Relation]) -> bool:
+def _is_any_span(node: exp.Expr, relations: Sequence[QueryRelation]) -> bool:
     """Whether it is an event time, whoever's, and lengths of time; a column may stand without its input's name."""
     columns = list(node.find_all(exp.Column))
     return bool(columns) and all(_is_any_time(c, relations) for c in columns) and _is_solvable(node)
 
 
-def _is_any_time(column: exp.Column, relations: Sequence[Relation]) -> bool:
+def _is_any_time(column: exp.Column, relations: Sequence[QueryRelation]) -> bool:
     if column.table:
-        return any(is_time(column, r) for r in relations)
+        return any(is_event_time(column, r) for r in relations)
     owners = [r for r in relations if r.flow.has(column.name) is not False]
     return bool(owners) and all(column.name.casefold() in r.flow.times for r in owners)
 
 
-def _guarded(node: exp.Expr) -> exp.Expr:
+def _guard_node(node: exp.Expr) -> exp.Expr:
     already = isinstance(node.parent, exp.Anonymous) and node.parent.name == _GUARD
     is_guard = isinstance(node, exp.Anonymous) and node.name == _GUARD
     return node if already or is_guard else exp.Anonymous(this=_GUARD, expressions=[node.copy()])
@@ -182,14 +184,14 @@ def has_guards(tree: exp.Expr) -> bool:
     return next(_guards(tree), None) is not None
 
 
-def without_guards(tree: exp.Query) -> exp.Query:
+def remove_guards(tree: exp.Query) -> exp.Query:
     """The tree as if nothing had been guarded."""
     while (guard := next(_guards(tree), None)) is not None:
         guard.replace(guard.expressions[0].copy())
     return tree
 
 
-def with_guards(tree: exp.Query) -> exp.Query:
+def render_guards(tree: exp.Query) -> exp.Query:
     """The tree with guards in Spark's words: the greatest of a value is the value, and Spark does not look into it."""
     while (guard := next(_guards(tree), None)) is not None:
         first, *more = (e.copy() for e in guard.expressions)

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping
 from sqlglot import exp
 
 from penstock.sql.parse.query import Query
-from penstock.sql.stateful.top_n import ranked
+from penstock.sql.stateful.top_n import find_top_n
 
 
 def versioned_tables(query: Query) -> frozenset[str]:
@@ -21,7 +21,7 @@ def read_all_versions(tree: exp.Query, times: Mapping[str, Collection[str]]) -> 
     Numbering the rows first would leave only the last version that came with a batch. `times` are the columns with
     event time, by the tables that have them.
     """
-    found = ranked(tree) if isinstance(tree, exp.Select) else None
+    found = find_top_n(tree) if isinstance(tree, exp.Select) else None
     if found is None or found.limit != 1 or tree.args.get("joins") or found.split(tree.args["where"].this)[1]:
         return
     inner = found.inner
